@@ -6,8 +6,9 @@ package final class Interruption: Sendable {
 
     /// Begins to listen: from now on no signal ends the program by itself.
     package init() {
+        let signals = Signals.stream()
         Task { [weak self] in
-            for await _ in Signals.stream() {
+            for await _ in signals {
                 self?.hasCome.withLock { $0 = true }
                 return
             }

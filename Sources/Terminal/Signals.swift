@@ -1,19 +1,66 @@
 import Dispatch
 import Glibc
+import Transport
 
 /// Signals that ask a program to end, as something that can be awaited.
 package enum Signals {
-    /// The signals among `numbers`, as they come. From now on none of them ends the process by itself.
+    /// The signals among `numbers`, as they come. None is missed once this has returned, and from then on none of them
+    /// ends the process by itself.
     package static func stream(_ numbers: [Int32] = [SIGTERM, SIGINT]) -> AsyncStream<Int32> {
-        AsyncStream { continuation in
-            for number in numbers {
-                signal(number, SIG_IGN)
-                let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
-                // The handler holds its own source, which therefore lives until it is cancelled.
-                source.setEventHandler {
-                    if case .terminated = continuation.yield(number) { source.cancel() }
-                }
-                source.activate()
+        AsyncStream { SignalChannel.shared.report(numbers, to: $0) }
+    }
+}
+
+/// The pair of sockets through which a signal's handler tells the rest of the process which signal has come.
+///
+/// Not a Dispatch source: that one is registered by a thread of its own some time after it was activated, and a signal
+/// that comes before is lost.
+private final class SignalChannel: Sendable {
+    static let shared = SignalChannel()
+
+    /// Where the handler writes. It is set before there is a handler.
+    private nonisolated(unsafe) static var input: CInt = -1
+
+    private let listeners = Locked<[(numbers: [Int32], continuation: AsyncStream<Int32>.Continuation)]>([])
+
+    private init() {
+        var ends: [CInt] = [-1, -1]
+        let kind = [SOCK_STREAM, SOCK_CLOEXEC, SOCK_NONBLOCK].reduce(0) { $0 | CInt($1.rawValue) }
+        let result = unsafe socketpair(AF_UNIX, kind, 0, &ends)
+        precondition(result == 0, "a process that can start can open two files")
+        unsafe Self.input = ends[1]
+        // The handler holds its own source, which therefore lives as long as the process.
+        let source = DispatchSource.makeReadSource(fileDescriptor: ends[0], queue: .global())
+        source.setEventHandler { [output = ends[0]] in
+            var numbers = [UInt8](repeating: 0, count: 64)
+            let count = unsafe read(output, &numbers, numbers.count)
+            guard count > 0 else { return }
+            for number in numbers[..<count] { self.report(Int32(number)) }
+            _ = source
+        }
+        source.activate()
+    }
+
+    /// Reports the signals from now on.
+    func report(_ numbers: [Int32], to continuation: AsyncStream<Int32>.Continuation) {
+        listeners.withLock { $0.append((numbers, continuation)) }
+        for number in numbers {
+            signal(number) { number in
+                // A handler may interrupt anything, between a system call and a look at its error, too.
+                let problem = errno
+                var byte = UInt8(truncatingIfNeeded: number)
+                _ = unsafe write(SignalChannel.input, &byte, 1)
+                errno = problem
+            }
+        }
+    }
+
+    private func report(_ number: Int32) {
+        listeners.withLock { listeners in
+            listeners.removeAll { listener in
+                guard listener.numbers.contains(number) else { return false }
+                if case .terminated = listener.continuation.yield(number) { return true }
+                return false
             }
         }
     }

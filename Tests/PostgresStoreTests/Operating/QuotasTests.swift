@@ -295,7 +295,7 @@ import Transport
     private static let accepted = [
         "pushq.register_device(QUEUE, 'aa')", "pushq.register_device(QUEUE, 'aa', 'anna')",
         "pushq.unregister_device(QUEUE, 'aa')", "pushq.set_device(QUEUE, 'aa', false)",
-        "pushq.forget_device(QUEUE, 'aa')",
+        "pushq.forget_device(QUEUE, 'aa')", "pushq.set_badge(QUEUE, 'aa')",
         "pushq.register_channel(QUEUE, 'dGhlaXJz', 0)", "pushq.preview_campaign(QUEUE, 'k')",
         "pushq.tokens_of_users(QUEUE, array['anna'])",
         "pushq.preview_message(QUEUE, PAYLOAD)",

@@ -4,6 +4,7 @@ import PostgresStore
 import QueueCore
 import TestSupport
 import Testing
+import Transport
 
 @testable import Workers
 
@@ -104,8 +105,19 @@ import Testing
         status: 410, reason: "", rawBody: #"{"reason":"Unregistered"}"#)
 
     @Test func `stays active, if the answer does not say since when its token has been dead`() async throws {
+        // A machine may be so busy that the answers come first.
+        for latency in [Duration.seconds(3), .seconds(8), .seconds(8), .seconds(8)] {
+            if try await isRegistered(before: latency) { return }
+        }
+        Issue.record("no device was registered before its push was answered")
+    }
+
+    /// Registers one of two devices while the answers to both are held back for so long, and expects that it stays
+    /// active. False if the answers came first.
+    private func isRegistered(before latency: Duration) async throws -> Bool {
+        let isInTime = Locked(false)
         try await EngineFixture.run { configuration in
-            configuration.rules.latency = .seconds(8) ... .seconds(8)
+            configuration.rules.latency = latency ... latency
             configuration.rules.outcomes = [OutcomeRule(.refuse(Self.undated))]
         } _: { _, fixture in
             let queue = try await fixture.makeQueue(devices: 2)
@@ -116,10 +128,14 @@ import Testing
                     await fixture.simulator.snapshot().arrived == 2
                 }
                 try await fixture.connection.runScript("select pushq.register_device('\(queue)', '\(token)')")
-                try await fixture.waitForCampaigns()
+                let unanswered = await fixture.simulator.snapshot().waiting
+                isInTime.withLock { $0 = unanswered == 2 }
+                try await fixture.waitForCampaigns(within: .seconds(90))
             }
+            guard isInTime.withLock({ $0 }) else { return }
             #expect(try await fixture.progress()["rejected"] == 2)
             #expect(try await fixture.text("select encode(token, 'hex') from pushq.device where active") == token)
         }
+        return isInTime.withLock { $0 }
     }
 }

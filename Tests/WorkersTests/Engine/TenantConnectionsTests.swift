@@ -20,8 +20,10 @@ import Testing
                         app: "com.app\(number)", devices: 2000, usesCertificate: true,
                         settings: "update pushq.queue set connections = 1"))
             }
+            // One connection, as the others: where answers are late, a second one would be tried beside it.
             let other = try await fixture.makeQueue(
-                tenant: "other", app: "com.other", devices: 20, usesCertificate: true)
+                tenant: "other", app: "com.other", devices: 20, usesCertificate: true,
+                settings: "update pushq.queue set connections = 1")
             try await fixture.withEngine { _ in
                 for queue in queues { try await fixture.startCampaign(queue, key: "long") }
                 try await eventually("a connection for each queue") {
