@@ -132,11 +132,7 @@ final class Intake {
 
     private func worker() -> ClaimPlan.Worker {
         var tenants: [Int32: ClaimPlan.Tenant] = [:]
-        for queue in dispatcher.active {
-            tenants[queue.settings.tenantID, default: .init()].activeQueues += 1
-            tenants[queue.settings.tenantID, default: .init()].heldJobs += queue.heldJobs
-            if !queue.isConnected { tenants[queue.settings.tenantID, default: .init()].waitingQueues += 1 }
-        }
+        for queue in dispatcher.active { tenants[queue.settings.tenantID, default: .init()].add(queue) }
         return ClaimPlan.Worker(
             unsent: dispatcher.active.reduce(0) { $0 + $1.unsent }, maximumHeld: settings.maximumHeld,
             leases: jobs.count,
@@ -231,6 +227,14 @@ final class Intake {
             settler.reportQuarantine(of: job, in: queue, because: damage)
             settler.take(job)
         }
+    }
+}
+
+extension ClaimPlan.Tenant {
+    fileprivate mutating func add(_ queue: QueueState) {
+        activeQueues += 1
+        heldJobs += queue.heldJobs
+        if !queue.isConnected { waitingQueues += 1 }
     }
 }
 

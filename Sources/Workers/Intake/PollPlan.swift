@@ -137,9 +137,12 @@ struct PollPlan {
         case .within: if work.end != nil { ranges = [] }
         case .floors: floors.notePoll(work.jobs.map(\.head), now: now)
         case .lanes:
-            // A poll that did not cover all lanes is bounded already, and its floors would be incomplete.
-            let time = work.end == nil ? begun.duration(to: now) : .zero
-            floors.noteFullPoll(work.jobs.map(\.head), took: time, now: begun)
+            if work.end == nil {
+                floors.noteFullPoll(work.jobs.map(\.head), took: begun.duration(to: now), now: begun)
+            } else {
+                // It is bounded already, and its floors would be incomplete.
+                floors = LaneFloors()
+            }
             if work.coversCampaigns { campaigns = work.fanOuts }
         }
     }

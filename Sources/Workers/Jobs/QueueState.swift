@@ -95,7 +95,11 @@ final class QueueState {
     }
 
     /// Whether a gateway of it has a connection that takes pushes, now or in a moment.
-    var isConnected: Bool { gateway?.state == .open || broadcastGateway?.state == .open }
+    var isConnected: Bool {
+        if case .open = gateway?.state { return true }
+        if case .open = broadcastGateway?.state { return true }
+        return false
+    }
 
     /// Whether it could send and nothing of it is held, for want of a connection.
     var waitsForTurn: Bool { mayWork && heldJobs == 0 && inFlight == 0 && !isConnected }

@@ -81,13 +81,19 @@ struct ServedQueues {
         func isWritten(before reading: Int64) -> Bool { writtenAfter.map { reading > $0 } ?? false }
     }
 
-    private struct Entry {
+    /// A class, since all are looked at many times a second, and a copy costs more than the look.
+    private final class Entry {
         let queue: QueueState
         /// The reading of which the settings are, or a later one before which they changed.
         var reading: Int64
         /// The credential that its gateways were opened with.
         var credential: CredentialVersion?
         var fault: Fault?
+
+        init(queue: QueueState, reading: Int64) {
+            self.queue = queue
+            self.reading = reading
+        }
     }
 
     private let pattern: QueuePattern
@@ -140,12 +146,13 @@ struct ServedQueues {
     /// - Parameter isClaim: their jobs are claimed now. Settings of those that wait for a connection in the database
     ///   are read again no sooner: there may be thousands.
     mutating func learn(_ ids: Set<Int32>, forClaim isClaim: Bool, now: ContinuousClock.Instant) -> [[Int32]] {
-        let unread = ids.sorted().filter { id in
+        let readSince = now - maximumAge
+        let unread = ids.filter { id in
             guard let queue = entries[id]?.queue else { return !ignored.contains(id) }
             queue.lastWanted = now
-            return queue.readAt + maximumAge < now && (isClaim || !queue.waitsForTurn)
+            return queue.readAt < readSince && (isClaim || !queue.waitsForTurn)
         }
-        return Self.parts(of: unread, atMost: Self.maximumLearned)
+        return Self.parts(of: unread.sorted(), atMost: Self.maximumLearned)
     }
 
     /// Somebody says that the settings of these queues have changed.
@@ -205,7 +212,7 @@ struct ServedQueues {
             ignored.insert(id)
             return nil
         }
-        guard var entry = entries[id] else {
+        guard let entry = entries[id] else {
             guard reading.number > lastForgotten else { return nil }
             let tenant = tenants[new.tenantID] ?? TenantShare(now: now)
             tenants[new.tenantID] = tenant
@@ -225,7 +232,6 @@ struct ServedQueues {
         queue.turn.weight = new.weight
         queue.limit.change(to: new.rate, now: now)
         take(new, for: queue.tenant, now: now)
-        entries[id] = entry
         let news: EngineEvent? =
             if new.isPaused == wasPaused { nil } else if new.isPaused { .queueIsPaused(queue: "\(new.name)") } else {
                 .queueResumed(queue: "\(new.name)")
@@ -248,13 +254,12 @@ struct ServedQueues {
     /// known to be replaced.
     mutating func noteGateways(after change: Change, now: ContinuousClock.Instant) -> [Action] {
         let queue = change.queue
-        guard isCurrent(change), var entry = entries[queue.id] else { return change.news.map { [.report($0)] } ?? [] }
+        guard isCurrent(change), let entry = entries[queue.id] else { return change.news.map { [.report($0)] } ?? [] }
         entry.credential = queue.settings.credential.map(CredentialVersion.init)
         if let fault = entry.fault, fault.credential != entry.credential || fault.isWritten(before: change.reading) {
             entry.fault = nil
         }
         queue.isBlocked = entry.fault != nil
-        entries[queue.id] = entry
         var actions = change.news.map { [Action.report($0)] } ?? []
         if change.isNew, queue.settings.credential == nil {
             actions.append(.report(.queueWithoutCredential(queue: queue.settings.name.description)))
@@ -341,10 +346,9 @@ struct ServedQueues {
         _ answer: PauseAnswer, to pause: Pause, now: ContinuousClock.Instant,
         using generator: inout some RandomNumberGenerator
     ) -> [Action] {
-        guard var entry = entries[pause.queueID], var fault = entry.fault, fault.credential == pause.credential else {
+        guard let entry = entries[pause.queueID], var fault = entry.fault, fault.credential == pause.credential else {
             return []
         }
-        defer { entries[pause.queueID] = entry }
         switch answer {
         case .refused:
             fault.refusals += 1
