@@ -66,6 +66,21 @@ extension Statement {
                or s.returns and not d.active)
         """#)
 
+    /// Forgets the figures of badges of devices that go to another user: what the former one has not seen is not the
+    /// new one's.
+    static let forgetBadgesOfOthers = Statement(
+        "forget_badges_of_others",
+        #"""
+        select pushq.forget_badges(
+          $queue_id,
+          array(
+            select d.id
+            from (\#(lastLines)) s
+            join pushq.device d on d.queue_id = $queue_id and d.token = s.token
+            where s.user_key <> d.user_key and d.registered_at is null))::text
+        where exists (select from pushq.badge b where b.queue_id = $queue_id)
+        """#)
+
     /// How many devices the file gives to another user than the one whom their app has registered them for.
     static let countOthersDevices = Statement(
         "count_others_devices",
@@ -275,6 +290,7 @@ extension PostgresConnection {
         guard reactivates || namesMore, try await execute(.hasDevices, queue).one().bool("has_devices") else {
             return (0, 0)
         }
+        if namesMore { _ = try await execute(.forgetBadgesOfOthers, queue, within: Self.fileLimit) }
         let changed = try await execute(
             .updateStagedDevices, ["reactivates": .bool(reactivates)] + queue, within: Self.fileLimit)
         if reactivates { _ = try await execute(.reactivateStagedDevices, queue, within: Self.fileLimit) }

@@ -1,6 +1,7 @@
 import Glibc
 import PostgresStore
 import Terminal
+import Transport
 
 /// What a worker makes of its list of databases each time that it has read it: a value without a clock or a file.
 struct DatabaseListWatch {

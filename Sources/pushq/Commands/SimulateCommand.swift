@@ -3,6 +3,7 @@ import APNsSimulator
 import FoundationEssentials
 import QueueCore
 import Terminal
+import Transport
 
 struct SimulateCommand: Command {
     static let name = "simulate"

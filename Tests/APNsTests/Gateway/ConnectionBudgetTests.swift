@@ -164,7 +164,7 @@ import Transport
             for sender in free { sender.send(count: 1) }
             for sender in free { await sender.untilAnswered(1) }
             var most = 0
-            try await eventually("each to have had its turn", within: .seconds(30)) {
+            try await eventually("each to have had its turn", within: .seconds(120)) {
                 for sender in bound where sender.connectionCount == 0 { sender.gateway.requestCapacity() }
                 most = max(most, bound.reduce(0) { $0 + $1.connectionCount })
                 return bound.allSatisfy { !$0.results.isEmpty }

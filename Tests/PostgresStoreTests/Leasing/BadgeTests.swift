@@ -109,6 +109,26 @@ import Transport
         }
     }
 
+    @Test func `begins anew where a file gives a device to another user, unless its app has said whose it is`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            func importFile(_ lines: String) async throws {
+                let file = DeviceFile.text("token,user_key\n" + lines)
+                _ = try await queue.connection.importDevices(from: file, inQueue: Self.name, reactivates: false) { _ in
+                }
+            }
+            try await importFile("aa,ann\nbb,ann\ncc,ann\n")
+            try await queue.run("select pushq.register_device('\(Self.name)', 'bb', 'ann')")
+            for token in ["aa", "bb", "cc"] { #expect(try await send(to: token, queue).contains(#""badge":1"#)) }
+            try await importFile("aa,bob\nbb,bob\ncc,ann\n")
+            #expect(try await send(to: "aa", queue).contains(#""badge":1"#), "Bob has seen what there is")
+            #expect(try await send(to: "bb", queue).contains(#""badge":2"#), "it is Ann's: her app says so")
+            #expect(try await send(to: "cc", queue).contains(#""badge":2"#))
+        }
+    }
+
     @Test func `stands where the payload says it, and is counted beside attributes and languages`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 1)

@@ -1,25 +1,10 @@
 import QueueCore
 import TestSupport
 import Testing
-import Transport
 
 @testable import PostgresStore
 
 private let queue = QueueName(tenant: "acme", app: "com.acme.shop", environment: .production)
-
-extension DeviceFile {
-    /// A file of that text, in pieces of a few bytes.
-    fileprivate static func text(_ text: String) -> DeviceFile {
-        let rest = Locked(Array(text.utf8)[...])
-        return DeviceFile(name: "devices.csv") {
-            rest.withLock { rest in
-                let piece = rest.prefix(5)
-                rest = rest.dropFirst(5)
-                return piece.isEmpty ? nil : Array(piece)
-            }
-        }
-    }
-}
 
 private func withQueue(_ body: @Sendable @escaping (PostgresConnection) async throws -> Void) async throws {
     try await withDatabase { _, database in

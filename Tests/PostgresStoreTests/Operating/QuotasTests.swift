@@ -83,8 +83,7 @@ import Transport
                 #expect(try await refusal(store, known) == nil, "\(known)")
             }
             // An import is all or nothing.
-            let pieces = Locked([Array(Self.token(30).utf8)])
-            let file = DeviceFile(name: "devices.csv") { pieces.withLock { $0.popLast() } }
+            let file = DeviceFile.text(Self.token(30))
             await #expect(throws: PostgresError.self) {
                 _ = try await store.importDevices(from: file, inQueue: QueueFixture.name, reactivates: false) { _ in }
             }

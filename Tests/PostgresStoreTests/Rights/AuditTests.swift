@@ -2,7 +2,6 @@ import Foundation
 import QueueCore
 import TestSupport
 import Testing
-import Transport
 
 @testable import PostgresStore
 
@@ -286,8 +285,7 @@ import Transport
                 for isActive in [false, false, true, true] {
                     _ = try await store.setDevice(token, inQueue: name, isActive: isActive)
                 }
-                let pieces = Locked([Array("aa\nbb\n".utf8)])
-                let file = DeviceFile(name: "devices.csv") { pieces.withLock { $0.popLast() } }
+                let file = DeviceFile.text("aa\nbb\n")
                 _ = try await store.importDevices(from: file, inQueue: name, reactivates: false) { _ in }
                 _ = try await store.forgetDevice(token, inQueue: name)
             }

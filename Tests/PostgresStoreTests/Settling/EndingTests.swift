@@ -2,7 +2,6 @@ import PostgresStore
 import QueueCore
 import TestSupport
 import Testing
-import Transport
 
 @Suite(.timeLimit(.minutes(10))) struct `Ending jobs` {
     @Test func `records results and counts, once`() async throws {
@@ -241,13 +240,7 @@ import Transport
                 try await queue.connection.setDevice(tokens[0], inQueue: QueueFixture.name, isActive: true)
                     == .unchanged
             )
-            let file = Locked<[UInt8]?>(Array("token\n\(tokens[1].hex)\n".utf8))
-            let devices = DeviceFile(name: "devices.csv") {
-                file.withLock { file in
-                    defer { file = nil }
-                    return file
-                }
-            }
+            let devices = DeviceFile.text("token\n\(tokens[1].hex)\n")
             _ = try await queue.connection.importDevices(
                 from: devices, inQueue: QueueFixture.name, reactivates: true
             ) { _ in }

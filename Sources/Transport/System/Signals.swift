@@ -1,6 +1,5 @@
 import Dispatch
 import Glibc
-import Transport
 
 /// Signals that ask a program to end, as something that can be awaited.
 package enum Signals {

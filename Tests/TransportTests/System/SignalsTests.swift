@@ -1,7 +1,6 @@
 import Glibc
-import Terminal
-import TestSupport
 import Testing
+import Transport
 
 @Suite(.serialized, .timeLimit(.minutes(10))) struct `Signals that a program awaits` {
     @Test func `are told from the moment on at which they are asked for`() async throws {

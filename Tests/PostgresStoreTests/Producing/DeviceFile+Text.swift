@@ -1,0 +1,16 @@
+import PostgresStore
+import Transport
+
+extension DeviceFile {
+    /// A file of that text, in pieces of a few bytes.
+    static func text(_ text: String) -> DeviceFile {
+        let rest = Locked(Array(text.utf8)[...])
+        return DeviceFile(name: "devices.csv") {
+            rest.withLock { rest in
+                let piece = rest.prefix(5)
+                rest = rest.dropFirst(5)
+                return piece.isEmpty ? nil : Array(piece)
+            }
+        }
+    }
+}
