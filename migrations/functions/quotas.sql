@@ -11,28 +11,54 @@
 create or replace function pushq.enter(queue text, sends boolean, out q int, out has_quota boolean)
 language plpgsql as $$
 declare
-  found_queue record := pushq.find_queue(queue);
-  tenant      text;
+  who       text := pushq.caller();
+  tenant    int;
+  suspended timestamptz;
 begin
-  q := found_queue.queue_id;
-  has_quota := found_queue.has_quota;
-  if pushq.current_start() <> (select last_value from pushq.known_start) then
+  select k.queue_id, k.tenant_id, k.suspended_at, k.has_quota into q, tenant, suspended, has_quota
+  from pushq.queues_for(who, queue, false) k;
+  if q is null then
+    perform pushq.refuse_queue(who, queue);
+  end if;
+  if pushq.is_new_start() then
     perform pushq.follow_start();
   end if;
-  if found_queue.max_calls is not null then
-    perform pushq.count_call(found_queue.tenant_id, split_part(queue, '/', 1), found_queue.max_calls);
+  if has_quota then
+    perform pushq.enter_with_quota(tenant, queue);
   end if;
-  -- No worker has counted for a while, so a producer does. One of them: the others take what there is. Before this call
-  -- has added anything.
-  if found_queue.is_stale then
-    perform pushq.count_usage(found_queue.tenant_id);
+  if sends and suspended is not null then
+    perform pushq.refuse_suspended(who, split_part(queue, '/', 1));
   end if;
-  if sends and found_queue.suspended_at is not null then
-    tenant := split_part(queue, '/', 1);
-    perform pushq.refuse_moved(tenant, pushq.caller(), true);
-    raise exception using errcode = 'PQ403', message = format('tenant “%s” is suspended', tenant),
-      hint = format('an operator can resume it with: pushq-admin tenant resume %s', tenant);
+end $$;
+
+-- What a call costs a tenant with a quota, before it has added anything.
+create or replace function pushq.enter_with_quota(tenant int, queue text) returns void
+language plpgsql as $$
+declare
+  max_calls int;
+  is_stale  boolean;
+begin
+  select o.max_calls, coalesce(u.counted_at < clock_timestamp() - interval '30 seconds', true)
+  into max_calls, is_stale
+  from pushq.tenant_quota o
+  left join pushq.tenant_usage u on u.tenant_id = o.tenant_id
+  where o.tenant_id = tenant;
+  if max_calls is not null then
+    perform pushq.count_call(tenant, split_part(queue, '/', 1), max_calls);
   end if;
+  -- No worker has counted for a while, so a producer does. One of them: the others take what there is.
+  if is_stale then
+    perform pushq.count_usage(tenant);
+  end if;
+end $$;
+
+-- The error for a call that would make something to send for a suspended tenant.
+create or replace function pushq.refuse_suspended(who text, tenant text) returns void
+language plpgsql stable as $$
+begin
+  perform pushq.refuse_moved(tenant, who, true);
+  raise exception using errcode = 'PQ403', message = format('tenant “%s” is suspended', tenant),
+    hint = format('an operator can resume it with: pushq-admin tenant resume %s', tenant);
 end $$;
 
 -- Counts a call, and refuses it if there were too many in the last second.

@@ -9,11 +9,13 @@ declare
   -- The owner's rights, since the functions that call this one have `security definer`.
   sees_all boolean := pg_has_role(who::name, current_user, 'usage');
   door     record;
+  most     int;
 begin
   if queue is not null then
     door := pushq.find_queue(queue, reads => true);
-    if door.max_calls is not null then
-      perform pushq.count_call(door.tenant_id, split_part(queue, '/', 1), door.max_calls);
+    select o.max_calls into most from pushq.tenant_quota o where o.tenant_id = door.tenant_id;
+    if most is not null then
+      perform pushq.count_call(door.tenant_id, split_part(queue, '/', 1), most);
     end if;
     return array[door.queue_id];
   end if;

@@ -10,6 +10,11 @@ end $$;
 
 -- The same, and sets the device's user, null for none, unless `keep_user`; and what else the app says. Of the rest null
 -- leaves what is known, and what is empty removes it.
+--
+-- An app calls this each time it starts, and nearly always with what it said the last time. So that is asked first, and
+-- with one statement: each expression and each function beside it costs more than the look-up of a row
+-- (docs/performance.md). What is equal to what is stored was checked when it was stored; what only means the same, such
+-- as tags in another order, goes the long way. The call is refused on that, too.
 create or replace function pushq.register_device(
   queue         text,
   token         text,
@@ -26,7 +31,38 @@ create or replace function pushq.register_device(
   keep_user     boolean default false
 ) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  who       text := pushq.caller();
+  device    bigint;
+  tenant    int;
+  has_quota boolean;
 begin
+  if installation <> '' then
+    select d.id, k.tenant_id, k.has_quota into device, tenant, has_quota
+    from pushq.queues_for(who, queue, false) k
+    join pushq.device d
+      on d.queue_id = k.queue_id
+      and d.token = case when register_device.token !~ '[^0-9A-Fa-f]' and length(register_device.token) % 2 = 0
+                         then decode(register_device.token, 'hex') end
+    join pushq.profile p on p.queue_id = d.queue_id and p.device_id = d.id
+    where d.active and d.registered_at > clock_timestamp() - interval '6 hours'
+      and (keep_user or d.user_key is not distinct from register_device.user_key)
+      and coalesce(register_device.kind = d.kind, register_device.kind is null)
+      and p.installation = register_device.installation
+      and coalesce(replace(register_device.locale, '_', '-'), p.locale, '') = coalesce(p.locale, '')
+      and coalesce(register_device.time_zone, p.time_zone, '') = coalesce(p.time_zone, '')
+      and coalesce(register_device.app_version, p.app_version, '') = coalesce(p.app_version, '')
+      and coalesce(register_device.tags, p.tags) = p.tags
+      and coalesce(register_device.attributes, p.attributes) = p.attributes
+      and coalesce(register_device.activity_type, p.activity_type, '') = coalesce(p.activity_type, '')
+      and coalesce(register_device.activity, p.activity, '') = coalesce(p.activity, '');
+    if device is not null then
+      if has_quota then
+        perform pushq.enter_with_quota(tenant, queue);
+      end if;
+      return device;
+    end if;
+  end if;
   return pushq.register(
     queue, token, user_key, kind,
     row(null, null, installation, activity_type, activity, pushq.plain_locale(locale), time_zone, app_version,
@@ -36,8 +72,8 @@ end $$;
 
 -- Registers a token with what the app says of it; `said` is null if it says nothing.
 --
--- An app calls this each time it starts. If the installation is the known one and all is as it was, a call within six
--- hours of the registration that was written last writes nothing. Without an installation the time of each call is
+-- If the installation is the known one and all is as it was, a call within six hours of the registration that was
+-- written last writes nothing. Without an installation the time of each call is
 -- written: the app may have been deleted meanwhile and installed again, and a report of APNs from between the two is
 -- void. The time is that of the call, not of the beginning of the caller's transaction, which may have been long ago.
 create or replace function pushq.register(

@@ -12,7 +12,7 @@ language sql stable as $$ select id <= old_id or id >> 50 <> pushq.database_numb
 create or replace function pushq.follow_lineage() returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
-  if pushq.current_start() <> (select last_value from pushq.known_start) then
+  if pushq.is_new_start() then
     perform pushq.follow_start();
   end if;
   -- A producer may have called before, whose transaction is not committed.

@@ -26,15 +26,23 @@ end $$;
 
 -- A digest of when the server was started and where it keeps `pushq.id`. It is another one after each start, and in
 -- each copy of the database. It costs less than 1 µs, so each call of a producer compares it; what has changed is
--- looked at only then.
+-- looked at only then. In SQL, so that it becomes part of the expression that asks; so does the next one.
 create or replace function pushq.current_start() returns bigint
-language plpgsql stable as $$
-begin
-  return hash_record_extended(row(pg_postmaster_start_time(), pg_relation_filepath('pushq.id')), 0);
-end $$;
+language sql stable as $$
+  select hashtextextended(pg_relation_filepath('pushq.id'),
+                          (date_part('epoch', pg_postmaster_start_time()) * 1000000)::bigint)
+$$;
+
+-- Whether it has changed since it was last looked at (`pushq.follow_start`). The sequence is read by the function that
+-- the view pg_sequences has for it: a query would cost ten times as much. Volatile, as that function is, or it would
+-- not become part of an expression.
+create or replace function pushq.is_new_start() returns boolean
+language sql volatile as $$
+  select pushq.current_start() is distinct from pg_sequence_last_value('pushq.known_start')
+$$;
 
 -- Skips identifiers if this is another copy of the database than before. Called by whoever is going to draw numbers,
--- when `pushq.current_start()` has changed.
+-- when `pushq.is_new_start()`.
 --
 -- No sequence goes back with a transaction. The lock is held for this call alone: a producer's transaction, which may
 -- last, keeps nobody waiting. Without a queue, nothing was sent.

@@ -61,6 +61,11 @@ import Testing
         locale => 'de_AT', time_zone => 'Europe/Vienna', app_version => '4.12.1', tags => array['vip', 'beta', 'vip'], \
         attributes => '{"plan": "pro", "visits": 7, "trial": false}', installation => 'i1'
         """
+    /// The same, as it is stored: the call for which one look is enough.
+    private static let again = """
+        locale => 'de-AT', time_zone => 'Europe/Vienna', app_version => '4.12.1', tags => array['beta', 'vip'], \
+        attributes => '{"plan": "pro", "visits": 7, "trial": false}', installation => 'i1'
+        """
 
     private func register(_ token: String, _ said: String, user: String? = "ann", in queue: QueueFixture) async throws {
         let user = user.map { "'\($0)'" } ?? "null"
@@ -101,17 +106,22 @@ import Testing
             let queue = try await QueueFixture(database)
             try await register("aa", Self.all, in: queue)
             let before = try await versions(queue)
-            try await register("aa", Self.all, in: queue)
-            try await register("aa", "installation => 'i1'", in: queue)
+            for said in [Self.all, Self.again, "installation => 'i1'"] { try await register("aa", said, in: queue) }
             #expect(try await versions(queue) == before)
             try await queue.run("update pushq.device set registered_at = now() - interval '7 hours'")
-            try await register("aa", Self.all, in: queue)
+            try await register("aa", Self.again, in: queue)
             #expect(
                 try await queue.number(
                     "select count(*) from pushq.device where registered_at > now() - interval '1 hour'") == 1)
-            for change in ["locale => 'de'", "tags => '{}'", #"attributes => '{"plan": "team"}'"#, "kind => 'voip'"] {
+            for change in [
+                "locale => 'de'", "time_zone => ''", "app_version => '4.12.2'", "tags => '{}'", "tags => array['beta']",
+                #"attributes => '{"plan": "team"}'"#, "activity_type => 'Match'", "activity => 'a1'", "kind => 'voip'",
+                "user_key => 'bob'",
+            ] {
                 let before = try await versions(queue)
-                try await register("aa", "\(change), installation => 'i1'", in: queue)
+                let user = change.hasPrefix("user_key") ? "" : "user_key => 'ann', "
+                try await queue.run(
+                    "select pushq.register_device('\(Self.name)', 'aa', \(user)\(change), installation => 'i1')")
                 #expect(try await versions(queue) != before, "\(change)")
             }
             // It is a new installation for all that is known, so the time counts.
@@ -121,12 +131,60 @@ import Testing
         }
     }
 
+    @Test(arguments: [
+        ("AA", "locale => 'de-AT', installation => 'i1'"), ("<aa>", "installation => 'i1'"),
+        ("aa", "tags => array['vip', 'beta'], installation => 'i1'"), ("aa", "keep_user => true, installation => 'i1'"),
+        ("aa", "kind => null, attributes => null, activity => '', activity_type => '', installation => 'i1'"),
+    ])
+    func `writes nothing if it only is written otherwise`(token: String, said: String) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register("aa", Self.all, in: queue)
+            let before = try await versions(queue)
+            try await register(token, said, user: said.hasPrefix("keep_user") ? "bob" : "ann", in: queue)
+            #expect(try await versions(queue) == before)
+        }
+    }
+
+    @Test func `counts as a call where it writes nothing, and is refused like others`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register("aa", Self.all, in: queue)
+            let before = try await versions(queue)
+            try await queue.run("insert into pushq.tenant_quota (tenant_id, max_calls) select id, 1 from pushq.tenant")
+            try await register("aa", Self.again, in: queue)
+            #expect(try await queue.number("select count(*) from pushq.call") == 1)
+            // As if it had come in the last moment, however long this takes.
+            try await queue.run("update pushq.call set called_at = now() + interval '1 hour'")
+            await #expect {
+                try await register("aa", Self.again, in: queue)
+            } throws: { error in
+                "\(error)".contains("tenant “acme” may call pushq 1 times a second")
+            }
+            #expect(try await versions(queue) == before)
+        }
+    }
+
+    @Test(arguments: [
+        "locale => 'german!'", "time_zone => 'Mars'", "app_version => 'x'", "tags => array['']", "attributes => '[]'",
+        "kind => ''",
+    ])
+    func `is refused where it is wrong, though all the rest is as before`(wrong: String) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register("aa", Self.all, in: queue)
+            await #expect(throws: PostgresError.self) {
+                try await register("aa", "\(wrong), installation => 'i1'", in: queue)
+            }
+        }
+    }
+
     @Test func `brings an inactive device back, however short the time`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
             try await register("aa", Self.all, in: queue)
             try await queue.run("select pushq.set_device('\(Self.name)', 'aa', false)")
-            try await register("aa", Self.all, in: queue)
+            try await register("aa", Self.again, in: queue)
             #expect(try await device("aa", in: queue).isActive)
         }
     }

@@ -54,7 +54,7 @@ struct `A login of one tenant` {
             try await admin.runScript(
                 """
                 select pushq.start_campaign(\(queue), 'sale', \(Self.payload), holdout => 0.1);
-                select pushq.register_device(\(queue), '\(Self.token)', 'anna');
+                select pushq.register_device(\(queue), '\(Self.token)', 'anna', installation => 'i7');
                 select pushq.register_channel(\(queue), 'dGhlaXJz', 0);
                 select pushq.save_audience(\(queue), 'vips', 'tag ''vip''');
                 select pushq.add_schedule(\(queue), 'weekly', '@weekly', \(Self.payload))
@@ -263,6 +263,10 @@ struct `A login of one tenant` {
             Probe(function: "cancel_job", query: "pushq.cancel_job('QUEUE', \(job))"),
             Probe(function: "register_device", query: "pushq.register_device('QUEUE', '\(token)')"),
             Probe(function: "register_device", query: "pushq.register_device('QUEUE', '\(token)', 'anna')"),
+            // All as it is at the neighbour's.
+            Probe(
+                function: "register_device",
+                query: "pushq.register_device('QUEUE', '\(token)', 'anna', installation => 'i7')"),
             Probe(
                 function: "register_device",
                 query: "pushq.register_device('QUEUE', 'b9', 'anna', locale => 'de', installation => 'i1')"),
