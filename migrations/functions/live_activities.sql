@@ -48,12 +48,15 @@ end $$;
 create or replace function pushq.collapse_id_of(
   q int, push_type text, payload json, collapse_id text, root bigint
 ) returns text
+language sql stable as $$
+  select case when collapse_id is not null or push_type <> 'liveactivity'
+                or pushq.message_kind(push_type, payload) <> 'liveactivity-start' then collapse_id
+              else pushq.collapse_id_of_start(q, root) end
+$$;
+
+create or replace function pushq.collapse_id_of_start(q int, root bigint) returns text
 language plpgsql stable as $$
 begin
-  if collapse_id is not null or push_type <> 'liveactivity'
-    or pushq.message_kind(push_type, payload) <> 'liveactivity-start' then
-    return collapse_id;
-  end if;
   return (select 'start-' || root from pushq.queue u where u.id = q and u.derive_collapse_id);
 end $$;
 

@@ -161,25 +161,31 @@ end $$;
 -- Whether an alert is plainly right, which `pushq.payload_problem` would find out member by member in five times the
 -- time: aps has only members of the kinds below, and no object has a key twice. Says nothing of any other payload.
 --
--- A key stands twice where the text has more colons outside strings than jsonb has members. A number with an exponent
--- may be more than jsonb holds, and \u may be no character: such payloads are not read here.
+-- A key stands twice where the text has more quotation marks than what jsonb makes of it. A number with an exponent may
+-- be more than jsonb holds, and \u may be no character: such payloads are not read here.
+--
+-- What asks for one member costs 0.1 µs; `-`, `?|` and a path cost 1 µs each, and a pattern that finds strings 12.
 create or replace function pushq.is_plain_alert(payload json) returns boolean
 language plpgsql immutable parallel safe as $$
 declare
-  bare  text := regexp_replace(payload::text, '"(?:[^"\\]|\\.)*"', '', 'g');
+  given text := payload::text;
   whole jsonb;
   aps   jsonb;
   alert jsonb;
 begin
-  if octet_length(payload::text) > 4096 or strpos(payload::text, '\u') > 0 or bare ~ '[0-9][eE]'
-    or length(bare) - length(translate(bare, '{[', '')) > 64 then
+  if octet_length(given) > 4096 or strpos(given, '\u') > 0
+    -- Outside strings; nearly no payload has it inside one, either.
+    or given ~ '[0-9][eE][-+0-9]' and regexp_replace(given, '"(?:[^"\\]|\\.)*"', '', 'g') ~ '[0-9][eE]'
+    -- What nests deeper than 64 levels has as many brackets.
+    or octet_length(given) > 128
+      and 2 * length(given) - length(replace(given, '{', '')) - length(replace(given, '[', '')) > 64 then
     return false;
   end if;
-  whole := payload::jsonb;
+  whole := given::jsonb;
   aps := whole -> 'aps';
   alert := aps -> 'alert';
   return coalesce(
-    jsonb_typeof(aps) = 'object' and aps ?| '{alert,badge,sound}'
+    jsonb_typeof(aps) = 'object' and coalesce(alert, aps -> 'badge', aps -> 'sound') is not null
     and aps - '{alert,badge,sound,thread-id,category,target-content-id,interruption-level,mutable-content,
                 content-available}'::text[] = '{}'
     and (alert is null or jsonb_typeof(alert) = 'string'
@@ -194,8 +200,7 @@ begin
     and jsonb_typeof(coalesce(aps -> 'badge', '0')) = 'number' and coalesce(aps ->> 'badge', '0') ~ '^[0-9]+$'
     and coalesce(aps -> 'mutable-content', '1')::text in ('0', '1')
     and coalesce(aps -> 'content-available', '1')::text in ('0', '1')
-    and length(bare) - length(translate(bare, ':', ''))
-      = jsonb_array_length(jsonb_path_query_array(whole, 'strict $.** ? (@.type() == "object").keyvalue()')),
+    and length(given) - length(replace(given, '"', '')) = length(whole::text) - length(replace(whole::text, '"', '')),
     false);
 end $$;
 

@@ -1,3 +1,13 @@
+-- Whether a message is of the usual kind, to which no rule has an objection: an alert with nothing special. In SQL, so
+-- that it becomes part of the expression that asks.
+create or replace function pushq.is_usual(
+  payload json, push_type text, priority int, expiration bigint, collapse_id text
+) returns boolean
+language sql stable as $$
+  select push_type = 'alert' and num_nonnulls(priority, expiration, collapse_id) = 0
+    and octet_length(payload::text) <= 2048 and pushq.is_plain_alert(payload)
+$$;
+
 -- What is wrong with a message for this queue (message_rules.sql, topic_rules.sql, gateway_rules.sql), or null.
 create or replace function pushq.draft_problem(
   queue_id int, payload json, push_type text, priority int, expiration bigint, collapse_id text
@@ -6,9 +16,7 @@ language plpgsql stable as $$
 declare
   problem text;
 begin
-  -- The usual case, which none of the rules below is about.
-  if push_type = 'alert' and num_nonnulls(priority, expiration, collapse_id) = 0
-    and octet_length(payload::text) <= 2048 and pushq.is_plain_alert(payload) then
+  if pushq.is_usual(payload, push_type, priority, expiration, collapse_id) then
     return null;
   end if;
   problem := pushq.message_problem(payload, push_type, priority, expiration, collapse_id);
@@ -61,7 +69,7 @@ begin
                              at_most_once, replaces, due_at, languages, translations, placeholders, traceparent,
                              badge_increment)
   values ($1, $2, $3, $4, coalesce($5, case when $4 = 'background' then 5 end), $6,
-          pushq.collapse_id_of($1, $4, $3, $7, $2), $9, $8,
+          pushq.collapse_id_of($1, $4, $3, $7, $2), $9, coalesce($8, false),
           $10, case when $4 = 'liveactivity' then coalesce($11, clock_timestamp()) end, $12, $13, $14, $16,
           pushq.badge_increment($3, $4))
   returning id into new_id;

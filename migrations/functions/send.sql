@@ -26,82 +26,102 @@ create or replace function pushq.send(
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   door    record := pushq.enter(queue, sends => true);
-  q       int := door.q;
-  body    json := pushq.payload_json(payload);
-  aim     text := pushq.message_kind(push_type, body);
-  root    bigint := nextval('pushq.id');
+  body    json   := pushq.payload_json(payload);
+  root    bigint;
+  sent    bigint;
+  q       int;
+  aim     text;
   due_at  timestamptz;
   earlier bigint;
   message bigint;
   parsed  bytea[];
   ids     bigint[];
   fresh   bigint := 0;
+  sleeps  boolean;                                        -- a worker, so that it has to be woken
 begin
-  run_at := coalesce(run_at, now());
-  due_at := greatest(run_at, clock_timestamp());
-  if (tokens is null) = (user_key is null) then
-    raise exception using errcode = 'PQ400', message = 'a send needs either tokens or a user_key';
-  elsif replace_waiting and (push_type <> 'liveactivity' or body #>> '{aps,event}' = 'start') then
-    raise exception using errcode = 'PQ400', message = 'replace_waiting is for updates and ends of Live Activities',
-      hint = 'other pushes replace each other on the device, by their collapse ID';
-  end if;
-
-  if traceparent is not null then
-    perform pushq.check_traceparent(traceparent);
-  end if;
-  if key is not null then
-    -- Times are not compared: a repeated call may count them anew, or come when they have passed. Nor is the
-    -- traceparent, since the repetition is an operation of its own.
-    earlier := pushq.earlier_send(q, key, root, sha256(convert_to(
-      row(pushq.content(body), tokens, user_key, push_type, priority, collapse_id, at_most_once, urgent,
-          replace_waiting)::text,
-      'UTF8')), due_at);
-    if earlier is not null then
-      return earlier;
+  -- Few sends have any of this, so it is asked at once: each expression of its own is set up anew in each transaction.
+  if num_nonnulls(user_key, key, traceparent, send_by, expiration) > 0 or tokens is null
+    or run_at is distinct from now() or num_nulls(at_most_once, urgent, replace_waiting) > 0 or replace_waiting then
+    at_most_once := coalesce(at_most_once, false);
+    urgent := coalesce(urgent, false);
+    replace_waiting := coalesce(replace_waiting, false);
+    run_at := coalesce(run_at, now());
+    if (tokens is null) = (user_key is null) then
+      raise exception using errcode = 'PQ400', message = 'a send needs either tokens or a user_key';
+    elsif replace_waiting and (push_type <> 'liveactivity' or body #>> '{aps,event}' = 'start') then
+      raise exception using errcode = 'PQ400', message = 'replace_waiting is for updates and ends of Live Activities',
+        hint = 'other pushes replace each other on the device, by their collapse ID';
     end if;
-  end if;
-  if send_by is not null or expiration is not null or run_at > now() or not isfinite(run_at) then
-    perform pushq.check_times(run_at, 'run_at', send_by, expiration);
+    if traceparent is not null then
+      perform pushq.check_traceparent(traceparent);
+    end if;
+    if key is not null then
+      root := nextval('pushq.id');
+      -- Times are not compared: a repeated call may count them anew, or come when they have passed. Nor is the
+      -- traceparent, since the repetition is an operation of its own.
+      earlier := pushq.earlier_send(door.q, key, root, sha256(convert_to(
+        row(pushq.content(body), tokens, user_key, push_type, priority, collapse_id, at_most_once, urgent,
+            replace_waiting)::text,
+        'UTF8')), greatest(run_at, clock_timestamp()));
+      if earlier is not null then
+        return earlier;
+      end if;
+    end if;
+    if send_by is not null or expiration is not null or run_at > now() or not isfinite(run_at) then
+      perform pushq.check_times(run_at, 'run_at', send_by, expiration);
+    end if;
   end if;
 
   -- The usual case in one statement: one token that is known, and whose row is not to be changed. What is below costs
-  -- more, above all in a transaction of its own, in which each statement is set up anew (docs/performance.md).
+  -- more, above all in a transaction of its own (docs/performance.md). It asks for sleeping workers, too, which is what
+  -- `pushq.wake` does first.
   if cardinality(tokens) = 1 and not replace_waiting then
-    perform pushq.check_draft(q, body, push_type, priority, expiration, collapse_id);
-    parsed := array[pushq.token(tokens[1])];
+    if pushq.is_usual(body, push_type, priority, expiration, collapse_id) is not true then
+      perform pushq.check_draft(door.q, body, push_type, priority, expiration, collapse_id);
+    end if;
     with known as materialized (
-      select d.id as device_id, pushq.today() as day, nextval('pushq.id') as message_id,
-             nextval('pushq.id') as job_id
+      select d.id as device_id, pushq.today() as day, coalesce(root, nextval('pushq.id')) as root_id,
+             nextval('pushq.id') as message_id, nextval('pushq.id') as job_id
       from pushq.device d
-      where d.queue_id = q and d.token = parsed[1]
-        and not (aim = 'alert' and d.kind is not null and d.registered_at is null)),
+      where d.queue_id = door.q and d.token = pushq.token(tokens[1])
+        and not (d.kind is not null and d.registered_at is null and pushq.message_kind(push_type, body) = 'alert')),
     new_message as (
       insert into pushq.message (day, queue_id, id, root_id, payload, push_type, priority, expiration, collapse_id,
                                  at_most_once, due_at, traceparent, badge_increment)
-      select k.day, q, k.message_id, root, body, push_type,
+      select k.day, door.q, k.message_id, k.root_id, body, push_type,
              coalesce(priority, case when push_type = 'background' then 5 end), expiration,
-             pushq.collapse_id_of(q, push_type, body, collapse_id, root), at_most_once,
-             case when push_type = 'liveactivity' then due_at end, traceparent,
+             pushq.collapse_id_of(door.q, push_type, body, collapse_id, k.root_id), at_most_once,
+             case when push_type = 'liveactivity' then greatest(run_at, clock_timestamp()) end, traceparent,
              pushq.badge_increment(body, push_type)
       from known k),
     new_body as (
       insert into pushq.body (day, queue_id, job_id, root_id, first_device_id, last_device_id, device_ids)
-      select k.day, q, k.job_id, root, k.device_id, k.device_id, array[k.device_id]
-      from known k)
-    insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, root_id, body_day, recipient_count,
-                           at_most_once)
-    select q, k.job_id, case when urgent then 0 else 1 end, run_at,
-           coalesce(send_by, greatest(run_at, now()) + interval '24 hours'), k.message_id, root, k.day, 1, at_most_once
-    from known k;
+      select k.day, door.q, k.job_id, k.root_id, k.device_id, k.device_id, array[k.device_id]
+      from known k),
+    new_job as (
+      insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, root_id, body_day, recipient_count,
+                             at_most_once)
+      select door.q, k.job_id, case when urgent then 0 else 1 end, run_at,
+             coalesce(send_by, greatest(run_at, now()) + interval '24 hours'), k.message_id, k.root_id, k.day, 1,
+             at_most_once
+      from known k
+      returning root_id)
+    select j.root_id, exists (select from pushq.sleeper) into sent, sleeps from new_job j;
     if found then
       if door.has_quota then
-        perform pushq.check_quota(q, recipients => 1, bytes => octet_length(body::text));
+        perform pushq.check_quota(door.q, recipients => 1, bytes => octet_length(body::text));
       end if;
-      perform pushq.wake(q);
-      return root;
+      if sleeps then
+        perform pushq.wake(door.q);
+      end if;
+      return sent;
     end if;
   end if;
 
+  q := door.q;
+  aim := pushq.message_kind(push_type, body);
+  root := coalesce(root, nextval('pushq.id'));
+  due_at := greatest(run_at, clock_timestamp());
   message := pushq.new_message(
     q, root, body, push_type, priority, expiration, collapse_id, at_most_once, user_key, replace_waiting, due_at,
     traceparent => traceparent);

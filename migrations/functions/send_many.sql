@@ -39,6 +39,9 @@ declare
   one      record;
   lane     int;
 begin
+  at_most_once := coalesce(at_most_once, false);
+  urgent := coalesce(urgent, false);
+  replace_waiting := coalesce(replace_waiting, false);
   perform pushq.check_traceparent(traceparent);
   perform pushq.check_lengths(cardinality(payloads), tokens, user_keys, collapse_ids, keys);
   run_at := coalesce(run_at, now());

@@ -79,7 +79,7 @@ begin
          coalesce(new_campaign.send_by,
                   greatest(new_campaign.start_at, now())
                     + interval '24 hours' * case when clock is null then 1 else 4 end),
-         new_campaign.at_most_once,
+         coalesce(new_campaign.at_most_once, false),
          case when urgent then 0 else 2 end,
          -- A scheduled campaign goes to the devices that exist when it starts.
          case when new_campaign.start_at <= now()
@@ -102,7 +102,8 @@ create or replace function pushq.list_campaign_digest(
   at_most_once boolean, urgent boolean, clock jsonb, shares text, quiet_hours text
 ) returns bytea
 language sql stable as $$
-  select sha256(convert_to(row(pushq.content($1), $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)::text, 'UTF8'))
+  select sha256(convert_to(
+    row(pushq.content($1), $2, $3, $4, $5, $6, coalesce($7, false), $8, $9, $10, $11)::text, 'UTF8'))
 $$;
 
 -- Starts a campaign to all active devices of a queue, or to those that a filter holds for, once: a repeated call under
@@ -142,7 +143,7 @@ begin
   return pushq.new_campaign(
     q, key,
     sha256(convert_to(
-      row(pushq.content(payload), push_type, priority, collapse_id, at_most_once, urgent, tree, clock,
+      row(pushq.content(payload), push_type, priority, collapse_id, coalesce(at_most_once, false), urgent, tree, clock,
           shares.content, quiet)::text,
       'UTF8')),
     payload, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by, null,

@@ -1,5 +1,13 @@
--- Reads a hexadecimal token in upper or lower case; ignores angle brackets and spaces.
+-- Reads a hexadecimal token in upper or lower case; ignores angle brackets and spaces. In SQL, so that what is plainly
+-- right is read by the expression that asks.
 create or replace function pushq.token(hex text) returns bytea
+language sql immutable as $$
+  select case when hex ~ '^(?:[0-9A-Fa-f]{2})+$' and length(hex) <= 200 then decode(hex, 'hex')
+              else pushq.read_token(hex) end
+$$;
+
+-- The same for what is written otherwise, or wrong.
+create or replace function pushq.read_token(hex text) returns bytea
 language plpgsql immutable as $$
 declare
   digits text := translate(hex, '<> ', '');

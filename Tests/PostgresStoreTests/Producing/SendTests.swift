@@ -63,6 +63,31 @@ import Transport
         }
     }
 
+    @Test func `send once under a key to a token that nobody knew before`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let root = try await send("\(alert), array['00ff'], key => 'k'", in: queue)
+            #expect(try await queue.number("select root_id from pushq.job") == Int(root))
+            #expect(try await queue.number("select root_id from pushq.send_key") == Int(root))
+        }
+    }
+
+    @Test(arguments: ["tokens => array['00ff']", "tokens => array['00fe']", "user_key => 'ann'"])
+    func `may give null for what is false when they leave it out`(recipient: String) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await queue.run("select pushq.register_device('\(QueueFixture.name)', '00ff', 'ann')")
+            let options = "at_most_once => null, urgent => null, replace_waiting => null"
+            _ = try await send("\(alert), \(recipient), run_at => null, \(options)", in: queue)
+            let many = recipient.replacing("user_key => 'ann'", with: "user_keys => array['ann']")
+            try await queue.run(
+                "select pushq.send_many('\(QueueFixture.name)', array[\(alert)], \(many), \(options))")
+            #expect(try await queue.number("select count(*) from pushq.job where not at_most_once and lane = 1") == 2)
+            _ = try await queue.startCampaign(options: ", at_most_once => null")
+            #expect(try await queue.number("select count(*) from pushq.fan_out where not at_most_once") == 1)
+        }
+    }
+
     @Test func `may count times anew when they repeat a call under its key`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 1)

@@ -115,8 +115,8 @@ struct `A login of one tenant` {
     private static let pure: Set<String> = [
         "apns_id", "badge_increment", "broadcast_problem", "caller", "check_key", "check_lengths", "content",
         "csv_field", "device_kind",
-        "has_readable_escapes", "increment_problem", "is_plain_alert", "is_quiet", "read_quiet_hours", "started_type",
-        "members_problem",
+        "has_readable_escapes", "increment_problem", "is_plain_alert", "is_quiet", "read_quiet_hours", "read_token",
+        "started_type", "members_problem",
         "message_kind", "message_problem", "nesting",
         "payload_json", "payload_kind", "payload_problem", "payloads_json", "push_type_problem", "reason", "repetition",
         "sent_bytes", "set_digest", "token", "tokens", "unknown_push_type", "value_problem", "with_badge",
