@@ -1,5 +1,5 @@
--- The two functions in SQL that make jobs. Beside them, `pushq.send` makes the job of its usual case, and workers move
--- jobs, and make those for retries (PostgresStore/Settling).
+-- Makes jobs. Beside it, `pushq.send` makes the job of its usual case, and `pushq.make_sends` those of many sends to
+-- one device each; workers move jobs, and make those for retries (PostgresStore/Settling).
 
 -- The recipients of one job of this queue and lane: what its rate, its tenant's or that of the lane's campaign sends in
 -- two seconds, so that a slow one does not hold tokens for minutes.
@@ -50,25 +50,4 @@ begin
          greatest(cardinality(part), 1), make_jobs.at_most_once or uncertain, make_jobs.epoch,
          case when uncertain then greatest(cardinality(part), 1) else 0 end
   from cut;
-end $$;
-
--- Makes a job with one recipient for each of these messages: element n of each array is of the same one.
-create or replace function pushq.make_single_jobs(
-  q int, roots bigint[], messages bigint[], devices bigint[], lane int, run_at timestamptz, send_by timestamptz,
-  at_most_once boolean
-) returns void
-language plpgsql as $$
-begin
-  with given as materialized (
-    select nextval('pushq.id') as job_id, u.*
-    from unnest(roots, messages, devices) u(root, message, device)),
-  bodies as (
-    insert into pushq.body (day, queue_id, job_id, root_id, slice, first_device_id, last_device_id, device_ids)
-    select pushq.today(), q, g.job_id, g.root, 0, g.device, g.device, array[g.device]
-    from given g)
-  insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day,
-                         recipient_count, at_most_once, epoch, watermark)
-  select q, g.job_id, make_single_jobs.lane, make_single_jobs.run_at, make_single_jobs.send_by, g.message, null, g.root,
-         pushq.today(), 1, make_single_jobs.at_most_once, 0, 0
-  from given g;
 end $$;

@@ -77,25 +77,26 @@ begin
   send_by := coalesce(send_by, greatest(run_at, now()) + interval '24 hours');
   lane := case when urgent then 0 else 1 end;
 
-  select array_agg(nextval('pushq.id') order by u.n), array_agg(pushq.message_kind(push_type, u.body) order by u.n)
-  into messages, aims
-  from unnest(bodies) with ordinality u(body, n);
-  insert into pushq.message (queue_id, id, root_id, payload, push_type, priority, expiration, collapse_id, user_key,
-                             at_most_once, replaces, due_at, traceparent, badge_increment)
-  select q, u.message, u.root, u.body, push_type,
-         coalesce(priority, case when push_type = 'background' then 5 end), expiration,
-         pushq.collapse_id_of(q, push_type, u.body, u.collapse_id, u.root), u.user_key, at_most_once, replace_waiting,
-         case when push_type = 'liveactivity' then due_at end, traceparent,
-         pushq.badge_increment(u.body, push_type)
-  from unnest(messages, fresh, bodies, collapse_ids, user_keys) as u(message, root, body, collapse_id, user_key);
-
   if tokens is not null then
-    select d.ids, d.unknown into devices, unknown from pushq.devices_of_tokens(q, bytes, aims) d;
-    perform pushq.make_single_jobs(q, fresh, messages, devices, lane, run_at, send_by, at_most_once);
+    select d.ids, d.unknown into devices, unknown from pushq.devices_of_messages(q, bytes, bodies, push_type) d;
+    messages := pushq.make_sends(
+      q, fresh, bodies, devices, collapse_ids, push_type, priority, expiration, lane, run_at, send_by, at_most_once,
+      replace_waiting, due_at, traceparent);
     if replace_waiting then
       perform pushq.supersede(q, array[u.device], u.message, due_at) from unnest(devices, messages) u(device, message);
     end if;
   else
+    select array_agg(nextval('pushq.id') order by u.n), array_agg(pushq.message_kind(push_type, u.body) order by u.n)
+    into messages, aims
+    from unnest(bodies) with ordinality u(body, n);
+    insert into pushq.message (queue_id, id, root_id, payload, push_type, priority, expiration, collapse_id, user_key,
+                               at_most_once, replaces, due_at, traceparent, badge_increment)
+    select q, u.message, u.root, u.body, push_type,
+           coalesce(priority, case when push_type = 'background' then 5 end), expiration,
+           pushq.collapse_id_of(q, push_type, u.body, u.collapse_id, u.root), u.user_key, at_most_once, replace_waiting,
+           case when push_type = 'liveactivity' then due_at end, traceparent,
+           pushq.badge_increment(u.body, push_type)
+    from unnest(messages, fresh, bodies, collapse_ids, user_keys) as u(message, root, body, collapse_id, user_key);
     for one in
       select u.root, u.message, u.user_key,
              case when run_at > now() then '{}' else pushq.devices_of_user(q, u.user_key, u.aim) end as ids
@@ -165,7 +166,7 @@ begin
       message = format('the payloads are of type %s: use json[], jsonb[] or text[]', pg_typeof(payloads));
   end if;
   texts := payloads::text[];
-  return array(select u.p::json from unnest(texts) with ordinality u(p, n) order by u.n);
+  return texts::json[];
 exception when invalid_text_representation then
   -- Which it was.
   for n in 1 .. cardinality(texts) loop
@@ -200,7 +201,8 @@ exception when sqlstate 'PQ400' then
   raise;
 end $$;
 
--- Refuses the first message with a problem, as `pushq.new_message` refuses one.
+-- Refuses the first message with a problem, as `pushq.new_message` refuses one. Messages that are the same are looked
+-- at once, and the usual ones only for whether they are.
 create or replace function pushq.check_messages(
   q int, bodies json[], push_type text, priority int, expiration bigint, collapse_ids text[], replaces boolean
 ) returns void
@@ -210,20 +212,53 @@ declare
   of_topic   text    := pushq.topic_problem(q, push_type);
   wrong      record;
 begin
-  select u.n, p.problem into wrong
-  from unnest(bodies, collapse_ids) with ordinality u(body, collapse_id, n)
+  select g.n, p.problem into wrong
+  from (
+    select u.body::json as body, u.collapse_id, min(u.n) as n
+    from unnest(bodies::text[], collapse_ids) with ordinality u(body, collapse_id, n)
+    group by u.body, u.collapse_id
+    -- With `offset`, or each of them would be looked at before they are grouped.
+    offset 0) g
   cross join lateral (
-    select coalesce(
-      pushq.message_problem(u.body, push_type, priority, expiration, u.collapse_id, for_passes), of_topic,
-      pushq.gateway_problem(q, u.body, push_type, priority, u.collapse_id),
-      pushq.activity_problem(q, push_type, u.body),
-      case when replaces and (push_type <> 'liveactivity' or u.body #>> '{aps,event}' = 'start')
-           then 'replace_waiting is for updates and ends of Live Activities' end) as problem) p
+    select case
+      when replaces or pushq.is_usual(g.body, push_type, priority, expiration, g.collapse_id) is not true then coalesce(
+        pushq.message_problem(g.body, push_type, priority, expiration, g.collapse_id, for_passes), of_topic,
+        pushq.gateway_problem(q, g.body, push_type, priority, g.collapse_id),
+        pushq.activity_problem(q, push_type, g.body),
+        case when replaces and (push_type <> 'liveactivity' or g.body #>> '{aps,event}' = 'start')
+             then 'replace_waiting is for updates and ends of Live Activities' end) end as problem) p
   where p.problem is not null
-  order by u.n
+  order by g.n
   limit 1;
   if found then
     raise exception using errcode = 'PQ400', message = format('message %s: %s', wrong.n, wrong.problem);
+  end if;
+end $$;
+
+-- The devices of the tokens of messages, in their order, and how many of them were unknown. Nearly always all of them
+-- are known, and no row is to be changed.
+create or replace function pushq.devices_of_messages(
+  q int, tokens bytea[], bodies json[], push_type text, out ids bigint[], out unknown bigint
+)
+language plpgsql set plan_cache_mode = force_generic_plan as $$
+declare
+  is_known boolean;
+begin
+  select array_agg(d.id order by u.n), 0,
+         bool_and(d.id is not null and not (d.is_guess and pushq.message_kind(push_type, u.body) = 'alert'))
+  into ids, unknown, is_known
+  from unnest(tokens, bodies) with ordinality u(token, body, n)
+  left join lateral (
+    select d.id, d.kind is not null and d.registered_at is null as is_guess
+    from pushq.device d
+    where d.queue_id = q and d.token = u.token
+    limit 1) d on true;
+  if is_known is not true then
+    select d.ids, d.unknown into ids, unknown
+    from pushq.devices_of_tokens(
+      q, tokens,
+      array(
+        select pushq.message_kind(push_type, u.body) from unnest(bodies) with ordinality u(body, n) order by u.n)) d;
   end if;
 end $$;
 

@@ -12,6 +12,9 @@ import Testing
         "migrations/functions/send.sql": [
             "campaign_id", "attempt", "rescues", "epoch", "outcomes", "is_quiet", "watermark",
         ],
+        "migrations/functions/make_sends.sql": [
+            "campaign_id", "attempt", "rescues", "epoch", "outcomes", "is_quiet", "watermark",
+        ],
         "migrations/functions/restore.sql": [],
         "Sources/PostgresStore/Settling/Ending.swift": ["epoch", "watermark", "outcomes"],
         "Sources/PostgresStore/Settling/Yield.swift": ["is_quiet"],
@@ -28,6 +31,9 @@ import Testing
         ],
         "migrations/functions/send.sql": [
             "is_broadcast", "created_at", "languages", "translations", "placeholders", "user_key", "replaces",
+        ],
+        "migrations/functions/make_sends.sql": [
+            "is_broadcast", "created_at", "languages", "translations", "placeholders", "user_key",
         ],
         "migrations/functions/channels.sql": [
             "day", "id", "created_at", "languages", "translations", "placeholders", "user_key", "collapse_id",
