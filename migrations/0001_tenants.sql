@@ -297,6 +297,7 @@ create table pushq.tenant_move (
   owner         int,                                      -- where it leaves: its number
   queues        int[]       not null default '{}',        -- whose contents are here, and are of no queue
   ids           jsonb       not null default '{}',        -- where it arrives: table -> number there -> number here
+  noted         int[]       not null default '{}',        -- where it leaves: queues whose changes are in `moved_row`
   suspended_at  timestamptz,                              -- as it was before it was stopped
   settings      json,                                     -- of a detached tenant: table -> rows
   logins        text[]      not null default '{}',        -- may be told where it is
@@ -309,4 +310,15 @@ create table pushq.tenant_move (
   constraint tenant_move_stage_known check (
     stage in ('copying', 'stopping', 'detached', 'moved') and leaves or stage in ('copying', 'arrived') and not leaves),
   constraint tenant_move_has_settings check ((stage = 'detached') = (settings is not null))
+);
+
+-- Rows of a tenant on its way that were changed since they were copied, in the order in which they were changed. As in
+-- `tenant_move`, numbers are no keys of rows that are there.
+create table pushq.moved_row (
+  id    bigint generated always as identity,
+  owner int    not null,                                  -- whose it is: `tenant_move.owner`
+  name  text   not null,                                  -- of the table
+  queue int    not null,
+  key   text   not null,                                  -- the columns of its key behind the queue, as an array
+  constraint moved_row_pkey primary key (owner, id)
 );

@@ -279,8 +279,13 @@ extension `Real processes with databases of their own` {
                             Executable.admin.command(
                                 ["tenant", "move", "acme", "--to", to], environment: environment(rig, at: from),
                                 output: "\(log).out", errors: log))
-                        // The last one is let be.
-                        let patience = attempt < 6 ? Duration.milliseconds(Int.random(in: 50...1500)) : .seconds(120)
+                        // The first one has hardly begun, and the last one is let be.
+                        let patience =
+                            switch attempt {
+                            case 0: Duration.milliseconds(Int.random(in: 1...20))
+                            case ..<6: Duration.milliseconds(Int.random(in: 50...800))
+                            default: Duration.seconds(120)
+                            }
                         if let exit = await move.waitForExit(within: patience) {
                             let errors = try String(contentsOfFile: log, encoding: .utf8)
                             // A claim that is committed after the tenant was detached has it go on where it was.

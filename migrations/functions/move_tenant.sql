@@ -1,10 +1,11 @@
 -- Moving a tenant to another database of the installation (PostgresStore/Moving/TenantMover.swift carries it out).
 --
 -- What is large goes first, while the tenant is sent for: its rows come to lie in the other database under the number
--- of a queue that is not there yet, so that nobody there does anything with them. Then the tenant is stopped, its
--- settings are taken out of their tables, and with them everybody's way to what it has: nobody can change anything,
--- whoever it is. What has changed since is copied, and the settings are put in at the other side. At each moment
--- the settings are in one of the two databases at most, so nothing is sent twice.
+-- of a queue that is not there yet, so that nobody there does anything with them. What changes meanwhile is noted
+-- (moved_rows.sql). Then the tenant is stopped, its settings are taken out of their tables, and with them everybody's
+-- way to what it has: nobody can change anything, whoever it is. What has changed since is copied, and the settings are
+-- put in at the other side. At each moment the settings are in one of the two databases at most, so nothing is sent
+-- twice.
 
 -- Every table with rows of a tenant or its queues, in the order in which they are put in.
 --   setting: a few rows, which say that the tenant is there and how it is to be served
@@ -43,8 +44,8 @@ $$;
 create or replace function pushq.queues_of_tenant(owner int) returns int[]
 language sql stable as $$ select array(select q.id from pushq.queue q where q.tenant_id = $1 order by q.id) $$;
 
--- Queues whose contents are here while their tenant is on its way. Nothing may be done with these: they are compared,
--- and what the settings say about them is not here.
+-- Queues whose contents are here while their tenant is on its way. Nothing may be done with these: they are to stay as
+-- they were copied, and what the settings say about them is not here.
 create or replace function pushq.queues_under_way() returns int[]
 language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select array(select unnest(m.queues) from pushq.tenant_move m)
@@ -294,6 +295,7 @@ begin
   where m.tenant = abandon_leaving.tenant and m.leaves and m.stage <> 'moved'
   for update;
   delete from pushq.tenant_move m where m.tenant = move.tenant;
+  delete from pushq.moved_row r where r.owner = move.owner;
   if move.stage = 'detached' then
     perform pushq.put_settings(move.settings, null);
   elsif move.stage = 'stopping' then
@@ -322,8 +324,10 @@ begin
   where m.tenant = finish_leaving.tenant and m.leaves and m.stage = 'detached'
   for update;
   insert into pushq.removed_queue (queue_id, tenant) select q, move.tenant from unnest(move.queues) q;
+  delete from pushq.moved_row r where r.owner = move.owner;
   update pushq.tenant_move m
-  set stage = 'moved', settings = null, queues = '{}', reports_held_until = null, changed_at = clock_timestamp()
+  set stage = 'moved', settings = null, queues = '{}', noted = '{}', reports_held_until = null,
+      changed_at = clock_timestamp()
   where m.tenant = move.tenant;
   perform pushq.note_change(move.tenant, 'tenant', move.tenant, 'moved',
                             jsonb_build_object('database', jsonb_build_object('to', move.peer)));

@@ -44,8 +44,9 @@ begin
 end $$;
 
 -- The partitions older than `keep` days, or `keep_feedback` days for feedback, that nothing waits for: no job, no lease
--- and no campaign that is still being fanned out names the day. Also those that somebody has detached and not dropped:
--- nothing else would ever find them again.
+-- and no campaign that is still being fanned out names the day. While a tenant arrives from another database, its jobs
+-- come behind their recipients, so nobody knows yet. Also days that somebody has detached and not dropped: nothing else
+-- would ever find them again.
 --
 -- `job` is read from end to end, but only while a day is due to be dropped.
 create or replace function pushq.partitions_to_drop(today date, keep int, keep_feedback int) returns table (name text)
@@ -59,7 +60,8 @@ language sql stable as $$
     and (d.parent in ('feedback', 'result')
       or not exists (select from pushq.job j where j.body_day = d.day)
         and not exists (select from pushq.lease l where l.body_day = d.day)
-        and not exists (select from pushq.fan_out f where f.message_day = d.day and not f.done))
+        and not exists (select from pushq.fan_out f where f.message_day = d.day and not f.done)
+        and not exists (select from pushq.tenant_move m where not m.leaves and m.stage = 'copying'))
   order by d.day, d.parent
 $$;
 

@@ -24,6 +24,13 @@ extension Statement {
                                    nullif($last::text[], '{}')) as condition
         """#)
 
+    fileprivate static let rangeRows = Statement(
+        "range_rows",
+        #"""
+        select pushq.range_rows($table, $queue_id, $day, nullif($after::text[], '{}'),
+                                nullif($last::text[], '{}')) as rows
+        """#)
+
     fileprivate static let clearRange = Statement(
         "clear_range",
         #"""
@@ -59,8 +66,8 @@ extension Statement {
 }
 
 /// Makes what a queue has in one database equal to what it has in another, range by range: only ranges that differ are
-/// copied. So it may be repeated as often as one likes, goes on wherever it was interrupted, and the last time shows
-/// that nothing was forgotten.
+/// copied. So it may be repeated as often as one likes, and goes on wherever it was interrupted. What others change
+/// meanwhile is missing, unless it is noted (``NotedChanges``).
 ///
 /// A range is some rows in the order of their key. Both databases compute a digest of it, and where these differ, the
 /// range is deleted on the one side and copied from the other in one transaction. In memory is one range at a time.
@@ -153,7 +160,7 @@ struct ContentCopy {
             do {
                 let present = try await Digest.of(range, queue: here, step: nil, in: target)
                 if wanted.count != present.count || wanted.digest != present.digest {
-                    counts.copied += try await replace(range, queue: there, to: here, isEmpty: wanted.count == 0)
+                    counts.copied += try await makeEqual(range, queue: there, to: here, isEmpty: wanted.count == 0)
                 }
             } catch {
                 _ = try? await next?.digest.value()
@@ -190,6 +197,21 @@ struct ContentCopy {
             self.range = range
             digest = Ahead(on: database.loop) {
                 try await Digest.of(range, queue: queue, step: step, in: database)
+            }
+        }
+    }
+
+    /// Returns how many rows were copied.
+    private func makeEqual(_ range: Range, queue there: Int32, to here: Int32, isEmpty: Bool) async throws -> Int {
+        do {
+            return try await replace(range, queue: there, to: here, isEmpty: isEmpty)
+        } catch PostgresError.duplicate {
+            // A token, or a key, has gone from one row to another since it was copied.
+            let rows = try await source.execute(.rangeRows, range.parameters(there), within: Self.limit).one()
+                .textArray("rows")
+            return try await target.transaction(within: Self.limit) {
+                _ = try await target.execute(.clearRange, range.parameters(here), within: Self.limit)
+                return try await NotedChanges.put(rows, into: range.table.name, of: here, in: target)
             }
         }
     }

@@ -18,6 +18,7 @@ package enum TenantMoveError: Error, Equatable, CustomStringConvertible {
     case hasArrived(String, String)
     case held(String, Int, Duration)
     case openTransaction(String, [Int], Duration)
+    case tableInUse(String, String, [Int], Duration)
 
     package var description: String {
         switch self {
@@ -54,6 +55,10 @@ package enum TenantMoveError: Error, Equatable, CustomStringConvertible {
         case .openTransaction(let tenant, let processes, let patience):
             "transactions that may belong to producers of \(tenant) are still open after \(patience) (processes "
                 + "\(processes.map(String.init).joined(separator: ", "))); it goes on where it is. Run the command again"
+        case .tableInUse(let tenant, let table, let processes, let patience):
+            "transactions still have the table pushq.\(table) open after \(patience) (processes "
+                + "\(processes.map(String.init).joined(separator: ", "))), which keeps the move of \(tenant) waiting; run the "
+                + "command again when they are over"
         }
     }
 }

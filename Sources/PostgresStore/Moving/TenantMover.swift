@@ -7,10 +7,11 @@ import Transport
 /// The state of the move is in both databases, so another call goes on where this one was interrupted, wherever that
 /// was. Until the tenant has arrived, ``abandon()`` undoes it.
 ///
-/// 1. *Copying.* Contents are copied while the tenant is sent for. A second round copies what the first one missed.
+/// 1. *Copying.* Contents are copied while the tenant is sent for. What changes meanwhile is noted, and carried over
+///    behind it (``NotedChanges``), until little is left.
 /// 2. *Stopping.* The tenant is suspended, and what workers hold of it comes to its end.
 /// 3. *Detached.* Its settings are taken out of their tables. Whoever has found a queue of it before is waited for.
-///    Then nobody can change anything, and a last round shows that nothing is missing.
+///    Then nobody can change anything, and what was noted since is carried over: nothing else is looked at.
 /// 4. *Arrived.* Its settings are put in at the new place, in one transaction. Workers there begin.
 /// 5. *Moved.* The old place says where the tenant is, and what is left of it there is deleted.
 package struct TenantMover {
@@ -19,14 +20,15 @@ package struct TenantMover {
         case copying(rows: Int, copied: Int)
         case stopping
         case waiting
-        case comparing(rows: Int, copied: Int)
+        case carrying(copied: Int)
         case deleting(rows: Int)
     }
 
     /// What was done.
     package struct Report: Sendable {
-        /// Rows at the new place, but for settings.
-        package var rows = 0
+        /// Rows that were compared with the new place, and copied if they were not there, but for settings; nil if
+        /// another call has done that.
+        package var rows: Int?
         /// Rows that were copied, those among them that were copied again.
         package var copied = 0
         /// Those of them that were copied while the tenant was stopped.
@@ -52,9 +54,10 @@ package struct TenantMover {
     private let tenant: String
     private let patience: Duration
     private let progress: (Step) -> Void
+    private var changes: NotedChanges { NotedChanges(tenant: tenant, source: source.store, target: target.store) }
 
-    /// - Parameter patience: how long the tenant may be stopped until what is under way has ended. After that it goes
-    ///   on at its old place.
+    /// - Parameter patience: how long to wait for transactions of others; and, at another time, how long the tenant may
+    ///   be stopped until what is under way has ended. After that it goes on at its old place.
     package init(
         _ tenant: String, from source: Place, to target: Place, patience: Duration = .seconds(60),
         progress: @escaping (Step) -> Void = { _ in }
@@ -81,30 +84,40 @@ package struct TenantMover {
         var report = Report()
         if let report = try await finishArrived() { return report }
         try await checkKeys(masterKeys)
-        var move = try await begin()
-        var wasStopped: ContinuousClock.Instant?
-        if move.stage != .detached {
-            if move.stage == .copying { for _ in 1...2 { try await copy(&report) { .copying(rows: $0, copied: $1) } } }
-            wasStopped = try await stop()
-        }
+        let stage = try await begin().stage
         do {
-            try await waitForOthers()
-            try await source.store.takeLateSettings(of: tenant)
-            move = try await state()
-            try await map(move)
-            var last = Report()
-            try await copy(&last) { .comparing(rows: $0, copied: $1) }
-            report.rows = last.rows
-            report.copied += last.copied
-            report.copiedWhileStopped = last.copied
-            try await arrive(under: masterKeys)
+            var wasStopped: ContinuousClock.Instant?
+            if stage == .copying { try await copy(&report) }
+            if stage != .detached { wasStopped = try await stop() }
+            try await handOver(under: masterKeys, &report)
+            report.pause = wasStopped.map { $0.duration(to: .now) }
         } catch let error where !Self.mayHaveArrived(error) {
-            // So it goes on where it was; what was copied is there for the next call.
-            try? await source.store.reattachTenant(tenant)
+            await goOnHere()
             throw error
         }
-        report.pause = wasStopped.map { $0.duration(to: .now) }
         return try await finish(&report)
+    }
+
+    /// Has the tenant arrive with all that has changed.
+    private func handOver(under masterKeys: MasterKeys, _ report: inout Report) async throws {
+        try await waitForOthers()
+        try await source.store.takeLateSettings(of: tenant)
+        let before = report.copied
+        try await map(state())
+        // A queue that was made at the last moment.
+        let queues = try await changes.queuesToNote()
+        if !queues.isEmpty { try await copy(queues: queues, &report) }
+        while try await carry(&report, { .carrying(copied: $0.copied - before) }) > 0 {}
+        report.copiedWhileStopped = report.copied - before
+        try await arrive(under: masterKeys)
+    }
+
+    /// The tenant goes on where it was. What was copied is there for the next call, which compares it: so nothing need
+    /// be noted until then.
+    private func goOnHere() async {
+        guard let stage = try? await state().stage, stage != .stopping else { return }
+        if stage == .detached { try? await source.store.reattachTenant(tenant) }
+        try? await changes.stop(patience: .seconds(5))
     }
 
     /// Undoes a move that has not come to its end: the tenant is at its old place as it was.
@@ -119,7 +132,13 @@ package struct TenantMover {
             throw TenantMoveError.hasArrived(tenant, target.name)
         }
         guard here != nil || there != nil else { throw TenantMoveError.notUnderWay(tenant) }
-        if here != nil { try await source.store.abandonLeaving(tenant) }
+        if let here {
+            // It is sent for again at once. From now on, another call that goes on has to copy first.
+            if here.stage == .detached { try await source.store.reattachTenant(tenant) }
+            if here.stage == .stopping { _ = try await source.store.stopLeaving(tenant, false) }
+            try await changes.stop(patience: patience)
+            try await source.store.abandonLeaving(tenant)
+        }
         if there != nil { try await target.store.abandonArriving(tenant) }
         _ = try await target.store.clearRemovedQueues(of: tenant, while: Self.always)
     }
@@ -236,17 +255,52 @@ package struct TenantMover {
         try await target.store.beginArriving(tenant, move, peer: source.name, numbers: numbers)
     }
 
-    private func copy(_ report: inout Report, _ step: @escaping (Int, Int) -> Step) async throws {
-        let progress = progress
-        var copy = try await ContentCopy(from: source.store, to: target.store) { counts in
-            progress(step(counts.rows, counts.copied))
+    // MARK: Copying
+
+    /// When so few changes are left, the tenant is stopped for them, …
+    private static let fewNotes = 200
+    /// … and after so many steps for those that there are: a tenant may change as fast as it is copied.
+    private static let mostSteps = 2000
+
+    /// Copies what it has, and then what has changed meanwhile.
+    private func copy(_ report: inout Report) async throws {
+        try await changes.begin()
+        report.rows = 0
+        for _ in 0..<Self.mostSteps {
+            let queues = try await changes.queuesToNote()
+            if queues.isEmpty {
+                let notes = try await carry(&report) { .copying(rows: $0.rows ?? 0, copied: $0.copied) }
+                guard notes > Self.fewNotes else { break }
+            } else {
+                try await map(state())
+                try await changes.note(queues, patience: patience)
+                try await copy(queues: queues, &report)
+            }
         }
-        for queue in try await target.store.queues(ofMove: tenant) {
+    }
+
+    /// Copies what these queues have and the new place does not.
+    private func copy(queues: [Int32], _ report: inout Report) async throws {
+        let (progress, before) = (progress, report)
+        var copy = try await ContentCopy(from: source.store, to: target.store) { counts in
+            progress(.copying(rows: (before.rows ?? 0) + counts.rows, copied: before.copied + counts.copied))
+        }
+        for queue in try await target.store.queues(ofMove: tenant) where queues.contains(queue.there) {
             try await copy.copy(queue: queue.there, to: queue.here)
         }
-        report.rows = copy.counts.rows
+        if let rows = before.rows { report.rows = rows + copy.counts.rows }
         report.copied += copy.counts.copied
     }
+
+    /// Carries some of the changes over. Returns how many these were; 0: there were none.
+    private func carry(_ report: inout Report, _ step: (Report) -> Step) async throws -> Int {
+        let (notes, copied) = try await changes.carry()
+        report.copied += copied
+        progress(step(report))
+        return notes
+    }
+
+    // MARK: Stopping and arriving
 
     /// Whether it may be at the new place although moving it has failed. Then it must not go on at the old one.
     private static func mayHaveArrived(_ error: any Error) -> Bool {
@@ -289,7 +343,7 @@ package struct TenantMover {
     }
 
     private static func isRefused(_ error: PostgresError) -> Bool {
-        if case .server(let refusal) = error { refusal.state == "PQ409" } else { false }
+        if case .raised = error { true } else { false }
     }
 
     /// Waits for transactions that have found a queue before it was taken out of use: what they add is committed late.
@@ -333,12 +387,15 @@ package struct TenantMover {
     private func finish(_ report: inout Report) async throws -> Report {
         if try await state(orMoved: true).stage != .moved { try await source.store.finishLeaving(tenant) }
         try await target.store.finishArriving(tenant)
+        // What is deleted now need not be noted; if it is not to be had, that takes longer.
+        try? await changes.stop(patience: .seconds(5))
         var deleted = 0
         _ = try await source.store.clearRemovedQueues(of: tenant, while: Self.always) { _, rows in
             deleted += rows
             progress(.deleting(rows: deleted))
         }
         report.deleted = deleted
+        try await changes.stop(patience: patience)
         return report
     }
 

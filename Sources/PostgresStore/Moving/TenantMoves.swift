@@ -176,7 +176,7 @@ extension Statement {
         select pushq.database_number() as number, pushq.current_lineage() as lineage,
                (select md5(string_agg(
                   format('%s.%s %s', c.relname, a.attname, format_type(a.atttypid, a.atttypmod)), ','
-                  order by c.relname, a.attname))
+                  order by c.relname, a.attnum))
                 from pg_class c
                 join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
                 where c.relnamespace = 'pushq'::regnamespace and c.relkind in ('r', 'p')
@@ -243,7 +243,7 @@ package struct TenantPlace: Sendable {
 struct DatabaseTraits: Equatable {
     let number: Int32
     let lineage: String
-    /// The columns of all tables, and what was migrated.
+    /// The columns of all tables in their order, and what was migrated.
     let schema: String
     let textOrder: String
 }

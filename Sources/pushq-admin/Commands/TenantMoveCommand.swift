@@ -8,8 +8,8 @@ struct TenantMoveCommand: Command {
     static let summary = "Moves a tenant with all that it has to another database of the installation."
     static let discussion = """
         Devices, campaigns, schedules, jobs, history, feedback and settings go along, and keep their numbers: an apns-id means \
-        what it did. What is large is copied while the tenant is sent for. Then the tenant is stopped for as long as it \
-        takes to end what is in flight, to compare everything and to copy what has changed. Calls of producers \
+        what it did. Everything is copied while the tenant is sent for. Then the tenant is stopped for as long as it \
+        takes to end what is in flight, and to copy what has changed since, however much it has. Calls of producers \
         are refused meanwhile with PQ503, and at the old place afterwards with PQ410, which says where the tenant is.
 
         If it is interrupted, run it again: it goes on. Until the tenant is at the other place, --abandon leaves it where it \
@@ -26,7 +26,7 @@ struct TenantMoveCommand: Command {
     @Positional("Its name.") var tenant: TenantName
     @Option("The database that it moves to.", "URL") var to: ConnectionString
     @Flag("Leave the tenant where it is, and delete what was copied.") var abandon
-    @Option("How long to wait, with the tenant stopped, for what is in flight and for open transactions of producers.")
+    @Option("How long to wait for open transactions of producers; and, with the tenant stopped, for what is in flight.")
     var patience: Duration = .seconds(60)
     var database = DatabaseOptions()
 
@@ -76,7 +76,7 @@ extension ProgressBar {
         case .copying(let rows, let copied): update(rows, detail: "\(NumberText.grouped(copied)) copied")
         case .stopping: update(0, detail: "waiting for what is in flight")
         case .waiting: update(0, detail: "waiting for open transactions")
-        case .comparing(let rows, let copied): update(rows, detail: "stopped; \(NumberText.grouped(copied)) copied")
+        case .carrying(let copied): update(copied, detail: "copied while it is stopped")
         case .deleting(let rows): update(rows, detail: "deleted at the old place")
         }
     }

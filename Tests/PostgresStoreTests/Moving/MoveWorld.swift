@@ -41,6 +41,39 @@ struct MoveWorld {
         }
     }
 
+    /// Moves the tenant, and does `work` when changes are noted and all but one table is copied.
+    /// - Parameter afterwards: is done while the move goes on.
+    func move(
+        on actor: isolated LoopActor, patience: Duration = .seconds(60), while work: () async throws -> Void,
+        afterwards: () async throws -> Void = {}
+    ) async throws -> TenantMover.Report {
+        // The last table that is copied, where nothing waits for it.
+        let gate = try await there.connect()
+        try await gate.runScript("begin; lock table pushq.stuck_job in access exclusive mode")
+        let mover = try await mover(patience: patience)
+        let moving = Task {
+            _ = actor
+            return try await mover.run(under: keys)
+        }
+        try await eventually("it copies the last table") {
+            try await number(
+                "select count(*) from pg_locks where not granted and relation = 'pushq.stuck_job'::regclass", in: second
+            )
+                > 0
+        }
+        try await work()
+        try await gate.runScript("commit")
+        try await afterwards()
+        return try await moving.value
+    }
+
+    /// What is there for the time of a move alone.
+    func leftovers() async throws -> Int {
+        try await first.number(
+            "select (select count(*) from pg_trigger where tgname ~ '^moving') + (select count(*) from pushq.moved_row)"
+        )
+    }
+
     /// What a call of a producer is refused with.
     func refusal(_ sql: String, in store: PostgresConnection) async throws -> String? {
         do {

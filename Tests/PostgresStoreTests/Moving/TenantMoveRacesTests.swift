@@ -87,19 +87,16 @@ import Transport
                 """)
             // As a worker does it, in a transaction that has found the schedule and has not committed.
             let late = try await world.here.connect()
-            try await late.runScript("begin; select * from pushq.run_due_schedule()")
-            let mover = try await world.mover()
-            let moving = Task {
-                _ = actor
-                return try await mover.run(under: world.keys)
+            _ = try await world.move(on: actor) {
+                try await late.runScript("begin; select * from pushq.run_due_schedule()")
+            } afterwards: {
+                try await eventually("it waits") {
+                    try await world.first.number(
+                        "select count(*) from pg_locks where not granted and pid in (select pid from pg_stat_activity where datname = current_database())"
+                    ) > 0
+                }
+                try await late.runScript("commit")
             }
-            try await eventually("it waits") {
-                try await world.first.number(
-                    "select count(*) from pg_locks where not granted and pid in (select pid from pg_stat_activity where datname = current_database())"
-                ) > 0
-            }
-            try await late.runScript("commit")
-            _ = try await moving.value
             #expect(
                 try await world.number("select count(*) from pushq.schedule where next_at > now()", in: world.second)
                     == 1)

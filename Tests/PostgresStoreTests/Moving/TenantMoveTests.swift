@@ -154,19 +154,16 @@ import Transport
                 "create role \(world.here.name)_shop login; grant pushq_producer to \(world.here.name)_shop")
             try await world.first.connection.grantTenant("acme", to: "\(world.here.name)_shop", isReadOnly: false)
             let late = try await world.here.connect()
-            try await late.runScript("begin; \(send)")
-            let mover = try await world.mover()
-            let moving = Task {
-                _ = actor
-                return try await mover.run(under: world.keys)
-            }
-            try await world.waitUntilItWaits()
             let early = send.replacing("late", with: "early")
-            #expect(
-                try await world.refusal(early, in: world.first.connection)
-                    == "tenant “acme” is being moved to database two at b")
-            try await late.runScript("commit")
-            let report = try await moving.value
+            let report = try await world.move(on: actor) {
+                try await late.runScript("begin; \(send)")
+            } afterwards: {
+                try await world.waitUntilItWaits()
+                #expect(
+                    try await world.refusal(early, in: world.first.connection)
+                        == "tenant “acme” is being moved to database two at b")
+                try await late.runScript("commit")
+            }
             #expect(report.copiedWhileStopped > 0)
             #expect(
                 try await world.number("select count(*) from pushq.send_key where key = 'late'", in: world.second) == 1)

@@ -106,6 +106,8 @@ import Transport
             insert into pushq.badge values (pushq.queue_id('QUEUE'), nextval('pushq.id'), 1);
             insert into pushq.tenant_move (tenant, id, leaves, stage, peer, queues)
             values ('TENANT', gen_random_uuid(), true, 'moved', 'TENANT-peer', array[pushq.queue_id('QUEUE')]);
+            insert into pushq.moved_row (owner, name, queue, key)
+            select tenant_id, 'send_key', id, '{TENANT-note}' from pushq.queue where id = pushq.queue_id('QUEUE');
             insert into pushq.removed_queue (queue_id, tenant) values (pushq.queue_id('QUEUE') + 50, 'TENANT');
             """#
             .replacing("QUEUE", with: queue(of: tenant)).replacing("DEVICE", with: device)

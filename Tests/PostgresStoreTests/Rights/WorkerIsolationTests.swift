@@ -69,6 +69,7 @@ import Transport
         list: abandoned campaign_id digest kind loaded_at token_count user_count
         list_user: list_id queue_id user_key
         migration: applied_at
+        moved_row: id key name owner queue
         my_campaigns: cancelled cancelled_at created_at delivered expired failed fanned_out_at filter finished held_out key \
         max_rate paused_at paused_reason queue rejected retried stop_at_errors suppressed total unknown waiting
         my_feedback: apns_id campaign_key cursor device_id listed_at queue reason recorded_at reported_at root_id token \
@@ -81,7 +82,7 @@ import Transport
         send_key: digest due_at key queue_id root_id
         tenant: audit_days created_at feedback_days history_days
         tenant_login: granted_at login read_only tenant_id
-        tenant_move: begun_at changed_at feedback_days history_days id ids leaves logins owner peer queues \
+        tenant_move: begun_at changed_at feedback_days history_days id ids leaves logins noted owner peer queues \
         reports_held_until settings stage suspended_at tenant
         tenant_quota: max_calls max_campaigns max_day_bytes max_devices max_waiting tenant_id
         tenant_usage: bytes bytes_day bytes_to counted_at devices devices_counted_at devices_to tenant_id waiting
