@@ -20,8 +20,11 @@ package struct DatabaseAddress: Hashable, Sendable {
         targetSessionAttributes =
             ownParameters["target_session_attrs"]
             ?? environment["PGTARGETSESSIONATTRS"].flatMap { $0.isEmpty ? nil : $0 }
+        // libpq's own default would count as if somebody had said so.
+        var said = defaults
+        if environment["PGGSSENCMODE", default: ""].isEmpty, said["gssencmode"] == "prefer" { said["gssencmode"] = nil }
         // What is told to libpq counts more than its service file: then that has to fill in the rest.
-        parameters = ownParameters["service"] == nil ? defaults.merging(ownParameters) { $1 } : ownParameters
+        parameters = ownParameters["service"] == nil ? said.merging(ownParameters) { $1 } : ownParameters
     }
 
     /// Where it leads, for errors and logs: never the password.
@@ -117,7 +120,8 @@ package struct DatabaseAddress: Hashable, Sendable {
     private static let usual = [
         "keepalives": "1", "keepalives_idle": "30", "keepalives_interval": "10", "keepalives_count": "3",
         "tcp_user_timeout": "30000",
-        // Looking for Kerberos tickets reads files and may ask a server, outside of any deadline.
+        // Encryption by Kerberos: libpq would look for tickets, which reads files and may ask a server, outside of any
+        // deadline. Kerberos may still say who we are.
         "gssencmode": "disable",
     ]
 
