@@ -18,7 +18,7 @@ package final class BinaryGateway: PoolingGateway, BinaryConnectionDelegate {
     let tls: ClientTLS
     let isAuthenticatedByCertificate = true
     var openingInterval: Duration { binary.openingInterval }
-    var pool: ConnectionPool<BinaryConnection>
+    let pool: ConnectionPool<BinaryConnection>
     /// Shared by all connections, since errors of one say how good the tokens of the others are.
     private let windowSize: WindowSize
     /// Errors for identifiers that were never sent.

@@ -1,7 +1,9 @@
 import Transport
 
 /// What a gateway keeps of its connections; see ``PoolingGateway``.
-struct ConnectionPool<Connection: PooledConnection> {
+///
+/// A class, since it is asked about for each turn of each queue: as a struct behind a protocol it is copied each time.
+final class ConnectionPool<Connection: PooledConnection> {
     /// Those that may take pushes, the oldest first, and those that only wait for answers.
     var open: [Connection] = []
     var draining: [Connection] = []
@@ -41,13 +43,13 @@ struct ConnectionPool<Connection: PooledConnection> {
 
     /// Notes that an attempt failed, or that a connection did not last. Returns the outage that this begins or
     /// prolongs.
-    mutating func noteFailure(_ error: String, now: ContinuousClock.Instant) -> Outage? {
+    func noteFailure(_ error: String, now: ContinuousClock.Instant) -> Outage? {
         reachability.failed(error, now: now, using: &generator)
         return reachability.outage
     }
 
     /// The connection's handshake went well and it takes pushes.
-    mutating func noteOpened(_ connection: Connection) {
+    func noteOpened(_ connection: Connection) {
         isConnecting = false
         draining.removeAll { $0 === connection }
         open.append(connection)
@@ -55,14 +57,14 @@ struct ConnectionPool<Connection: PooledConnection> {
     }
 
     /// The connection takes no more pushes, or never did.
-    mutating func noteDraining(_ connection: Connection) {
+    func noteDraining(_ connection: Connection) {
         if !open.contains(where: { $0 === connection }) { isConnecting = false }
         open.removeAll { $0 === connection }
         if !draining.contains(where: { $0 === connection }) { draining.append(connection) }
     }
 
     /// Nothing may be sent at present. Earlier failures do not delay the next attempt after that.
-    mutating func rest() {
+    func rest() {
         isAtRest = true
         (isWanted, isShort, lastAsked) = (false, false, nil)
         reachability.reached()
@@ -70,9 +72,9 @@ struct ConnectionPool<Connection: PooledConnection> {
     }
 
     /// The connection has answered, and lasted.
-    mutating func noteProved() { reachability.proved() }
+    func noteProved() { reachability.proved() }
 
-    mutating func noteClosed(_ connection: Connection) {
+    func noteClosed(_ connection: Connection) {
         share.giveBack(connection)
         open.removeAll { $0 === connection }
         draining.removeAll { $0 === connection }

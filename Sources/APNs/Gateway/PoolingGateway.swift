@@ -14,7 +14,7 @@ protocol PoolingGateway: PushGateway, ConnectionSeeker, ConnectionDelegate {
     var isAuthenticatedByCertificate: Bool { get }
     /// The minimum time between opening two connections, for an interface whose connections often end.
     var openingInterval: Duration { get }
-    var pool: ConnectionPool<Connection> { get set }
+    var pool: ConnectionPool<Connection> { get }
 
     /// Takes over a stream whose handshake went well. A connection that takes no pushes yet calls ``opened(_:)`` when
     /// it does.

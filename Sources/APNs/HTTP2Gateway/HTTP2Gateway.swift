@@ -22,7 +22,7 @@ package final class HTTP2Gateway: PoolingGateway, GatewayConnectionDelegate {
     let settings: GatewaySettings
     let tls: ClientTLS
     let isAuthenticatedByCertificate: Bool
-    var pool: ConnectionPool<GatewayConnection>
+    let pool: ConnectionPool<GatewayConnection>
     private var authorization: Authorization
     /// The first stream of a new connection; a test starts near the end.
     private let firstStreamID: UInt32
