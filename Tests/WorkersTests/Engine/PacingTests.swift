@@ -352,7 +352,8 @@ private final class StatementCount: Sendable {
                 // Settling and claiming take their time on a busy machine: half a second is left for them.
                 #expect(sorted[39] <= ceiling + 0.5, "\(sorted)")
                 if ceiling >= 1 {
-                    #expect((0.2...0.9).contains((sorted[20] - 0.05) / ceiling), "the median lies within: \(sorted)")
+                    // At first few were refused, and these are sent again soon.
+                    #expect((sorted[20] - 0.05) / ceiling < 0.9 && (sorted[30] - 0.05) / ceiling > 0.2, "\(sorted)")
                 }
                 #expect(Set(sorted.map { Int($0 / ceiling * 100) }).count > 10, "not all at one moment: \(sorted)")
             }
