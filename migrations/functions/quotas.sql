@@ -7,6 +7,7 @@
 
 -- The queue that a producer's call is for. Every function that producers call begins with this: it checks the caller,
 -- counts the call where calls are limited, and refuses a call that makes something to send if the tenant is suspended.
+-- Only `pushq.register_device` looks before, by the same rules, whether there is anything to do.
 -- `has_quota`: whether `pushq.check_quota` is to be asked about what the call adds.
 create or replace function pushq.enter(queue text, sends boolean, out q int, out has_quota boolean)
 language plpgsql as $$

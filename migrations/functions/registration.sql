@@ -13,8 +13,8 @@ end $$;
 --
 -- An app calls this each time it starts, and nearly always with what it said the last time. So that is asked first, and
 -- with one statement: each expression and each function beside it costs more than the look-up of a row
--- (docs/performance.md). What is equal to what is stored was checked when it was stored; what only means the same, such
--- as tags in another order, goes the long way. The call is refused on that, too.
+-- (docs/performance.md). What is equal to what is stored was checked when it was stored. What only means the same, such
+-- as tags in another order, goes the long way; so does what is wrong or not allowed, and is refused there.
 create or replace function pushq.register_device(
   queue         text,
   token         text,
