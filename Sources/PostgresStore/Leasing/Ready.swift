@@ -95,9 +95,6 @@ package struct LaneHead: Sendable, Equatable {
         self.runAt = runAt
         self.jobID = jobID
     }
-
-    /// Whether it comes before `other` of the same lane.
-    package func precedes(_ other: LaneHead) -> Bool { (runAt, jobID) < (other.runAt, other.jobID) }
 }
 
 /// A place in the order of queues and their lanes.

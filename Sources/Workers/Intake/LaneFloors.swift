@@ -17,19 +17,15 @@ struct LaneFloors {
     /// Otherwise full polls take a tenth of the time, within bounds.
     private static let fullPolls = 10
     private static let interval = Duration.seconds(1)...Duration.seconds(5)
-    /// A floor is where the lane was empty this long ago. So jobs of transactions that take at most this long are found
-    /// at once.
+    /// A floor is the first job of its lane, or this long ago if that is earlier. So jobs of transactions that take at
+    /// most this long are found at once; and so is what is due soon, in a lane whose next job is due much later.
     private static let lag = Duration.milliseconds(250)
     /// The maximum number of floors in use: each costs a probe of the index.
     private static let most = 64
 
     /// The place up to which a lane is known to be empty.
     private struct Knowledge {
-        /// In use.
         var floor: LaneHead
-        /// What becomes the floor when it is old enough.
-        var next: LaneHead
-        var nextSince: ContinuousClock.Instant
         /// Jobs were there when it was last polled.
         var claimed = 0
     }
@@ -55,30 +51,27 @@ struct LaneFloors {
     }
 
     /// Notes a full poll. What it found below a floor lowers it.
-    mutating func noteFullPoll(_ heads: [LaneHead], took time: Duration, now: ContinuousClock.Instant) {
-        (fullPollTook, fullPollPairs, fullPollAt) = (time, heads.count, now)
+    mutating func noteFullPoll(_ found: [ReadyWork.Jobs], took time: Duration, now: ContinuousClock.Instant) {
+        (fullPollTook, fullPollPairs, fullPollAt) = (time, found.count, now)
         let before = lanes
         lanes = [:]
-        for head in heads {
-            lanes[head.place] = Knowledge(
-                floor: head, next: head, nextSince: now, claimed: (before[head.place]?.claimed ?? 0) / 2)
+        for jobs in found {
+            let place = jobs.head.place
+            lanes[place] = Knowledge(floor: Self.floor(below: jobs), claimed: (before[place]?.claimed ?? 0) / 2)
         }
     }
 
     /// Notes a poll that began at the floors.
-    mutating func notePoll(_ heads: [LaneHead], now: ContinuousClock.Instant) {
-        for head in heads {
-            guard var lane = lanes[head.place] else {
-                lanes[head.place] = Knowledge(floor: head, next: head, nextSince: now)
-                continue
-            }
-            if head.precedes(lane.floor) { lane.floor = head }
-            if now >= lane.nextSince + Self.lag {
-                lane.floor = lane.next
-                (lane.next, lane.nextSince) = (head, now)
-            }
-            lanes[head.place] = lane
+    mutating func notePoll(_ found: [ReadyWork.Jobs]) {
+        for jobs in found {
+            lanes[jobs.head.place, default: Knowledge(floor: jobs.head)].floor = Self.floor(below: jobs)
         }
+    }
+
+    private static func floor(below jobs: ReadyWork.Jobs) -> LaneHead {
+        // When the job is due, less the time until then, is when PostgreSQL was asked, by its own clock.
+        let latest = jobs.head.runAt - jobs.dueIn.wholeMicroseconds - lag.wholeMicroseconds
+        return jobs.head.runAt < latest ? jobs.head : LaneHead(jobs.head.place, runAt: latest, jobID: .min)
     }
 
     /// Notes that jobs of a lane were claimed: their index entries stay.

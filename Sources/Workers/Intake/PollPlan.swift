@@ -135,10 +135,10 @@ struct PollPlan {
         switch poll {
         // There may be as many lanes again behind these.
         case .within: if work.end != nil { ranges = [] }
-        case .floors: floors.notePoll(work.jobs.map(\.head), now: now)
+        case .floors: floors.notePoll(work.jobs)
         case .lanes:
             if work.end == nil {
-                floors.noteFullPoll(work.jobs.map(\.head), took: begun.duration(to: now), now: begun)
+                floors.noteFullPoll(work.jobs, took: begun.duration(to: now), now: begun)
             } else {
                 // It is bounded already, and its floors would be incomplete.
                 floors = LaneFloors()

@@ -40,10 +40,16 @@ struct IntakeWorld {
     }
 
     private struct Job {
+        /// In microseconds since the start, as PostgreSQL has it.
         let runAt: Int64
         let id: Int64
         let committedAt: ContinuousClock.Instant
         var isSeen = false
+
+        /// Whether its transaction was short.
+        func isTimely(_ start: ContinuousClock.Instant) -> Bool {
+            .microseconds(runAt) >= start.duration(to: committedAt) - .milliseconds(250)
+        }
     }
 
     private static let maximumLanes: Int32 = 5
@@ -157,10 +163,10 @@ struct IntakeWorld {
         let lane = LanePlace(
             Int32.random(in: 1...6, using: &chance), Lane.shared.randomElement(using: &chance)!)
         let delay = Int64([0, 0, -400, -400, 300].randomElement(using: &chance)!)
-        let runAt = (start.duration(to: now) / .milliseconds(1)).rounded()
+        let runAt = Int64((start.duration(to: now) / .microseconds(1)).rounded())
         for _ in 0..<Int.random(in: 1...8, using: &chance) {
             nextID += 1
-            waiting[lane, default: []].append(Job(runAt: Int64(runAt) + delay, id: nextID, committedAt: now))
+            waiting[lane, default: []].append(Job(runAt: runAt + delay * 1000, id: nextID, committedAt: now))
         }
         waiting[lane]?.sort { ($0.runAt, $0.id) < ($1.runAt, $1.id) }
         guard hasRow else { return }
@@ -221,7 +227,7 @@ struct IntakeWorld {
         hasFailed = false
     }
 
-    private func isDue(_ job: Job) -> Bool { Double(job.runAt) <= start.duration(to: now) / .milliseconds(1) }
+    private func isDue(_ job: Job) -> Bool { Double(job.runAt) <= start.duration(to: now) / .microseconds(1) }
 
     private mutating func poll(_ poll: PollPlan.Poll) {
         reached[poll.name, default: 0] += 1
@@ -285,12 +291,16 @@ struct IntakeWorld {
         for place in order {
             let floor = floors[place]
             let isFound = { (job: Job) in floor.map { (job.runAt, job.id) >= ($0.runAt, $0.jobID) } ?? true }
+            // What was committed soon after it was made, or is due later, lies above any floor.
+            if let job = waiting[place]!.first(where: { !$0.isSeen && $0.isTimely(start) && !isFound($0) }) {
+                fail(.everyJobIsSeen, "job \(job.id) of \(place) is due at \(job.runAt), and below the floor")
+            }
             guard let first = waiting[place]!.firstIndex(where: isFound) else { continue }
             let head = waiting[place]![first]
             for index in waiting[place]!.indices where isFound(waiting[place]![index]) {
                 waiting[place]![index].isSeen = true
             }
-            let dueIn = Duration.milliseconds(head.runAt) - start.duration(to: now)
+            let dueIn = Duration.microseconds(head.runAt) - start.duration(to: now)
             found.append(
                 .init(
                     queueID: place.queueID, lane: place.lane, dueIn: dueIn,

@@ -1,19 +1,28 @@
-import PostgresStore
 import QueueCore
 import Testing
 
+@testable import PostgresStore
 @testable import Workers
 
 @Suite struct `Where polls of lanes begin` {
     private let start = ContinuousClock.now
     private let place = LanePlace(1, .normal)
+    /// PostgreSQL's clock, in microseconds.
+    private let asked: Int64 = 5_000_000
 
-    private func head(_ runAt: Int64, id: Int64 = 1) -> LaneHead { LaneHead(place, runAt: runAt, jobID: id) }
+    private func jobs(dueIn: Duration, id: Int64 = 1, of place: LanePlace? = nil) -> ReadyWork.Jobs {
+        let place = place ?? self.place
+        return .init(
+            queueID: place.queueID, lane: place.lane, dueIn: dueIn,
+            head: LaneHead(place, runAt: asked + Int64(dueIn / .microseconds(1)), jobID: id))
+    }
 
-    /// After a full poll that took so long, with jobs claimed of the lane since.
-    private func floors(fullPollTook time: Duration) -> LaneFloors {
+    /// After a full poll that took so long and found this, with jobs claimed of the lane since.
+    private func floors(
+        fullPollTook time: Duration, finding found: Duration = .seconds(-1)
+    ) -> LaneFloors {
         var floors = LaneFloors()
-        floors.noteFullPoll([head(100)], took: time, now: start)
+        floors.noteFullPoll([jobs(dueIn: found)], took: time, now: start)
         floors.noteClaim(of: 200, from: place)
         return floors
     }
@@ -22,8 +31,8 @@ import Testing
         #expect(LaneFloors().isFullPollDue(at: start))
         #expect(floors(fullPollTook: .milliseconds(2)).isFullPollDue(at: start))
         var many = LaneFloors()
-        let heads = (1...500).map { LaneHead(LanePlace($0, .bulk), runAt: 1, jobID: 1) }
-        many.noteFullPoll(heads, took: .milliseconds(8), now: start)
+        let found = (1...500).map { jobs(dueIn: .zero, of: LanePlace($0, .bulk)) }
+        many.noteFullPoll(found, took: .milliseconds(8), now: start)
         #expect(many.isFullPollDue(at: start), "it is many lanes that take their time")
     }
 
@@ -37,30 +46,44 @@ import Testing
         #expect(floors(fullPollTook: .seconds(8)).isFullPollDue(at: start + .seconds(5)))
     }
 
-    @Test func `follows what is claimed a quarter of a second behind, for transactions that last as long`() {
-        var floors = floors(fullPollTook: .milliseconds(50))
-        #expect(floors.floors == [head(100)])
-        floors.notePoll([head(200)], now: start + .milliseconds(100))
-        #expect(floors.floors == [head(100)])
-        floors.notePoll([head(300)], now: start + .milliseconds(300))
-        #expect(floors.floors == [head(100)], "what was seen at the full poll")
-        floors.notePoll([head(400)], now: start + .milliseconds(560))
-        #expect(floors.floors == [head(300)])
+    @Test func `is at what has waited longest`() {
+        var floors = floors(fullPollTook: .milliseconds(50), finding: .seconds(-3))
+        #expect(floors.floors == [LaneHead(place, runAt: 2_000_000, jobID: 1)])
+        floors.notePoll([jobs(dueIn: .seconds(-2), id: 7)])
+        #expect(floors.floors == [LaneHead(place, runAt: 3_000_000, jobID: 7)])
+    }
+
+    /// The jobs of a transaction have its beginning, and are there after its end.
+    @Test func `is a quarter of a second ago at the latest, for transactions that last as long`() {
+        var floors = floors(fullPollTook: .milliseconds(50), finding: .milliseconds(-100))
+        let latest = LaneHead(place, runAt: 4_750_000, jobID: .min)
+        #expect(floors.floors == [latest])
+        floors.notePoll([jobs(dueIn: .milliseconds(-249))])
+        #expect(floors.floors == [latest])
+    }
+
+    /// The next job may be due tomorrow, or be a retry that is due in a while: one that is due before it would not be
+    /// found before the next full poll.
+    @Test func `is never in the time to come`() {
+        var floors = floors(fullPollTook: .milliseconds(50), finding: .seconds(3))
+        let latest = LaneHead(place, runAt: 4_750_000, jobID: .min)
+        #expect(floors.floors == [latest])
+        floors.notePoll([jobs(dueIn: .seconds(86_400))])
+        #expect(floors.floors == [latest])
     }
 
     @Test func `is lower again when something is found below`() {
         var floors = floors(fullPollTook: .milliseconds(50))
-        floors.notePoll([head(300)], now: start + .milliseconds(300))
-        floors.notePoll([head(400)], now: start + .milliseconds(600))
-        floors.noteFullPoll([head(250, id: 7)], took: .milliseconds(50), now: start + .seconds(1))
+        floors.notePoll([jobs(dueIn: .seconds(-1))])
+        floors.noteFullPoll([jobs(dueIn: .seconds(-4), id: 7)], took: .milliseconds(50), now: start + .seconds(1))
         floors.noteClaim(of: 1, from: place)
-        #expect(floors.floors == [head(250, id: 7)])
+        #expect(floors.floors == [LaneHead(place, runAt: 1_000_000, jobID: 7)])
     }
 
     @Test func `is told for the lanes alone from which most was claimed`() {
         var floors = LaneFloors()
-        let heads = (1...100).map { LaneHead(LanePlace($0, .normal), runAt: 1, jobID: 1) }
-        floors.noteFullPoll(heads, took: .seconds(1), now: start)
+        let found = (1...100).map { jobs(dueIn: .zero, of: LanePlace($0, .normal)) }
+        floors.noteFullPoll(found, took: .seconds(1), now: start)
         for number: Int32 in 1...100 { floors.noteClaim(of: Int(number), from: LanePlace(number, .normal)) }
         #expect(floors.floors.map(\.place.queueID) == Array(37...100))
     }

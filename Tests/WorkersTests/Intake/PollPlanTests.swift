@@ -12,7 +12,7 @@ import Testing
             jobs: queues.map { queue in
                 let place = LanePlace(queue, .bulk)
                 return .init(
-                    queueID: queue, lane: .bulk, dueIn: .zero, head: LaneHead(place, runAt: 1, jobID: 1))
+                    queueID: queue, lane: .bulk, dueIn: .seconds(-1), head: LaneHead(place, runAt: 1, jobID: 1))
             }, fanOuts: [], end: end.map { LanePlace($0, .bulk) })
     }
 
