@@ -12,6 +12,7 @@ enum Bench {
             ("urgent-push", { try await SinglePushes.measure(beside: .urgent(500_000)) }),
             ("pauses", { try await Pauses.measure(devices: count ?? 1_000_000) }),
             ("singles", { try await ManySingles.measure(sessions: 8, pushes: count ?? 40_000) }),
+            ("handshakes", { try await Handshakes.measure(count: count ?? 1000) }),
             ("binary-errors", { try await BinaryErrors.measure() }),
             ("statements", { try await StatementCosts.measure(scale: count ?? 1) }),
             ("personalised", { try await Personalised.measure(devices: count ?? 200_000) }),

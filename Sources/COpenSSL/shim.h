@@ -28,6 +28,11 @@ static inline long pushq_SSL_CTX_set_max_proto_version(SSL_CTX *context, int ver
 // themselves whether they are whole.
 static const uint64_t pushq_SSL_OPTIONS = SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_IGNORE_UNEXPECTED_EOF;
 
+// A client's sessions are told of, and are kept by their owner, not by the context.
+static inline void pushq_SSL_CTX_tell_of_sessions(SSL_CTX *context) {
+    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
+}
+
 static inline void pushq_SSL_CTX_set_read_ahead(SSL_CTX *context) { SSL_CTX_set_read_ahead(context, 1); }
 
 static inline long pushq_SSL_CTX_add1_chain_cert(SSL_CTX *context, X509 *certificate) {

@@ -46,8 +46,11 @@ package final class BinaryGateway: PoolingGateway, BinaryConnectionDelegate {
         self.binary = binary
         self.loop = loop
         self.firstIdentifier = firstIdentifier
-        tls = try ClientTLS(trusting: endpoint.authorities, identity: identity, applicationProtocol: nil)
-        pool = ConnectionPool(settings, share: share, loop: loop)
+        let pool = ConnectionPool<BinaryConnection>(settings, share: share, loop: loop)
+        self.pool = pool
+        tls = try ClientTLS(
+            to: endpoint.host, shelf: pool.share.budget.shelf, trusting: endpoint.authorities, identity: identity,
+            applicationProtocol: nil)
         windowSize = WindowSize(maximum: binary.windowSize)
     }
 

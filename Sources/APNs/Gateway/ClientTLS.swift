@@ -2,20 +2,26 @@ import Cryptography
 
 /// The TLS of a gateway's connections. The certificate is opened and the context made for the first connection, and
 /// both are freed with the last one. Together they take 33 KB, and a worker may know ten thousand certificates but hold
-/// connections for a few.
+/// connections for a few. What stays are the sessions that later connections may resume: they are of this gateway, and
+/// so of one tenant, credential, environment and host.
 final class ClientTLS {
     private let authorities: TrustStore
     private let applicationProtocol: String?
     private let identity: (() throws -> TLSIdentity)?
     /// The connections that use it keep it alive.
     private weak var current: TLSContext?
+    let sessions: ResumableSessions
 
     /// - Parameters:
+    ///   - host: the server's name or address.
+    ///   - shelf: of the sessions of all gateways of the loop.
     ///   - authorities: who may have issued the server's certificate; nil for those of the system, which are read here.
     ///   - identity: opens the client's certificate; called for each new context.
     init(
-        trusting authorities: TrustStore?, identity: (() throws -> TLSIdentity)?, applicationProtocol: String?
+        to host: String, shelf: SessionShelf, trusting authorities: TrustStore?, identity: (() throws -> TLSIdentity)?,
+        applicationProtocol: String?
     ) throws(CryptographyError) {
+        sessions = ResumableSessions(with: host, on: shelf)
         self.authorities = if let authorities { authorities } else { try TrustStore.system() }
         self.identity = identity
         self.applicationProtocol = applicationProtocol

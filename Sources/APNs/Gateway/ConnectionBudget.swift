@@ -1,3 +1,4 @@
+import Cryptography
 package import Transport
 
 /// A gateway that may have to wait for its next connection.
@@ -47,6 +48,8 @@ package final class ConnectionBudget {
     private(set) var count = 0
     /// What its connections have been through.
     var history = ConnectionFigures()
+    /// The TLS sessions that they may resume.
+    let shelf = SessionShelf()
 
     /// The shares of which gateways wait, in the order of their turns.
     private var line: [ConnectionShare] = []

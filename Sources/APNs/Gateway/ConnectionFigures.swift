@@ -17,6 +17,9 @@ package struct ConnectionFigures: Sendable {
     /// Connections that took pushes, and attempts that failed.
     package var opened = 0
     package var failedAttempts = 0
+    /// TLS handshakes that went well: with certificates, and without because they resumed an earlier session.
+    package var fullHandshakes = 0
+    package var resumedHandshakes = 0
     /// Connections that take no more pushes, by ``Cause``.
     package var ended = [Cause: Int]()
     /// GOAWAY frames, by the name of their error code.
@@ -42,6 +45,10 @@ package struct ConnectionFigures: Sendable {
         ended[cause, default: 0] += 1
     }
 
+    mutating func noteHandshake(isResumed: Bool) {
+        if isResumed { resumedHandshakes += 1 } else { fullHandshakes += 1 }
+    }
+
     /// A server may send any number as a code: those without a name are counted together.
     mutating func noteGoAway(_ code: ErrorCode) {
         goAways[code.isKnown ? "\(code)" : "other", default: 0] += 1
@@ -51,6 +58,8 @@ package struct ConnectionFigures: Sendable {
     package mutating func add(_ other: ConnectionFigures) {
         opened += other.opened
         failedAttempts += other.failedAttempts
+        fullHandshakes += other.fullHandshakes
+        resumedHandshakes += other.resumedHandshakes
         ended.merge(other.ended, uniquingKeysWith: +)
         goAways.merge(other.goAways, uniquingKeysWith: +)
         connections += other.connections

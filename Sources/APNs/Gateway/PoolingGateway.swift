@@ -122,7 +122,7 @@ extension PoolingGateway {
             do {
                 let stream = try await TLSConnection.connect(
                     host: endpoint.host, port: endpoint.port, context: tls.context(), loop: loop,
-                    deadline: loop.now + settings.connectTime)
+                    deadline: loop.now + settings.connectTime, resuming: tls.sessions)
                 connected(stream)
             } catch {
                 pool.isConnecting = false
@@ -135,6 +135,7 @@ extension PoolingGateway {
     }
 
     private func connected(_ stream: TLSConnection) {
+        pool.share.budget.history.noteHandshake(isResumed: stream.isResumed)
         guard !pool.isClosed else {
             pool.isConnecting = false
             pool.share.giveBack()
@@ -187,6 +188,8 @@ extension PoolingGateway {
             replace(connection)
         case .asked(let words), .failed(let words):
             guard !hasLasted else { return replace(connection) }
+            // Whatever the reason was, the next one does not depend on what this one was resumed with.
+            if !connection.hasAnswered { tls.sessions.dropAll() }
             failed(words)
             openIfNeeded()
         }

@@ -63,9 +63,12 @@ package final class HTTP2Gateway: PoolingGateway, GatewayConnectionDelegate {
         self.loop = loop
         self.firstStreamID = firstStreamID
         isAuthenticatedByCertificate = identity != nil
-        tls = try ClientTLS(trusting: endpoint.authorities, identity: identity, applicationProtocol: "h2")
+        let pool = ConnectionPool<GatewayConnection>(settings, share: share, loop: loop)
+        self.pool = pool
+        tls = try ClientTLS(
+            to: endpoint.host, shelf: pool.share.budget.shelf, trusting: endpoint.authorities, identity: identity,
+            applicationProtocol: "h2")
         authorization = Authorization(authority: endpoint.authority, token: token)
-        pool = ConnectionPool(settings, share: share, loop: loop)
     }
 
     // MARK: Sending

@@ -30,6 +30,9 @@ package struct Snapshot: Sendable, Equatable, Encodable {
     package var connections = 0
     package var openConnections = 0
     package var failedHandshakes = 0
+    /// Handshakes that went well, on all its ports: with certificates, and those that resumed an earlier session.
+    package var fullHandshakes = 0
+    package var resumedHandshakes = 0
     /// Different provider tokens that came, whether they were valid or not; 1,024 at most.
     package var providerTokens = 0
     /// Whether the record, if one is kept, holds all of it; false after a write to its file has failed.
@@ -48,6 +51,8 @@ package struct Snapshot: Sendable, Equatable, Encodable {
         case connections
         case openConnections = "open_connections"
         case failedHandshakes = "failed_handshakes"
+        case fullHandshakes = "full_handshakes"
+        case resumedHandshakes = "resumed_handshakes"
         case providerTokens = "provider_tokens"
         case isRecordComplete = "record_complete"
     }

@@ -15,6 +15,8 @@ struct Tally {
     var waiting = 0
     var connections = 0
     var failedHandshakes = 0
+    var fullHandshakes = 0
+    var resumedHandshakes = 0
 
     /// A day; later requests are counted with the last second.
     private static let maximumSeconds = 86_400
@@ -73,6 +75,8 @@ struct Tally {
         snapshot.connections = connections
         snapshot.openConnections = openConnections
         snapshot.failedHandshakes = failedHandshakes
+        snapshot.fullHandshakes = fullHandshakes
+        snapshot.resumedHandshakes = resumedHandshakes
         return snapshot
     }
 }

@@ -35,6 +35,11 @@ struct Reception {
         _ = FeedbackSession(stream: stream, list: simulation.feedback.take(topic: topic))
     }
 
+    /// The handshake of a connection went well, whatever becomes of it.
+    func shookHands(with stream: TLSConnection) {
+        if stream.isResumed { simulation.tally.resumedHandshakes += 1 } else { simulation.tally.fullHandshakes += 1 }
+    }
+
     /// The handshake of a connection failed.
     func refused() { simulation.tally.failedHandshakes += 1 }
 

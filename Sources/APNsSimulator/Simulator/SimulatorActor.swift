@@ -66,7 +66,11 @@ actor SimulatorActor {
         do {
             let listener = try Listener(
                 host: simulation.configuration.host, port: port, context: context, loop: simulation.loop,
-                refused: { [reception] _ in reception.refused() }, accepted: accepted)
+                refused: { [reception] _ in reception.refused() },
+                accepted: { [reception] stream in
+                    reception.shookHands(with: stream)
+                    accepted(stream)
+                })
             listeners.append(listener)
             return listener.port
         } catch {

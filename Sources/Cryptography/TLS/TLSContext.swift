@@ -45,6 +45,7 @@ package enum TLSVersion: Sendable {
         let context = try TLSContext(role: .client, applicationProtocol: applicationProtocol)
         let trusted = if let authorities { authorities } else { try TrustStore.system() }
         context.trust(trusted)
+        context.tellOfSessions()
         if let identity { try context.use(identity) }
         if let applicationProtocol { try context.offer(applicationProtocol) }
         return context
@@ -97,7 +98,12 @@ package enum TLSVersion: Sendable {
     private func trust(_ authorities: TrustStore) {
         // The context takes a hold on it of its own.
         unsafe SSL_CTX_set1_cert_store(pointer, authorities.pointer)
-        unsafe SSL_CTX_set_verify(pointer, SSL_VERIFY_PEER, VerificationNote.callback)
+        unsafe SSL_CTX_set_verify(pointer, SSL_VERIFY_PEER, SessionNote.verifiedCertificate)
+    }
+
+    private func tellOfSessions() {
+        unsafe pushq_SSL_CTX_tell_of_sessions(pointer)
+        unsafe SSL_CTX_sess_set_new_cb(pointer, SessionNote.madeSession)
     }
 
     private func use(_ identity: TLSIdentity) throws(CryptographyError) {
@@ -153,7 +159,7 @@ package enum TLSVersion: Sendable {
         let store = unsafe SSL_CTX_get_cert_store(pointer)
         try OpenSSLErrors.check(unsafe X509_STORE_add_cert(store, authority.pointer), "X509_STORE_add_cert")
         try OpenSSLErrors.check(unsafe SSL_CTX_add_client_CA(pointer, authority.pointer), "SSL_CTX_add_client_CA")
-        unsafe SSL_CTX_set_verify(pointer, mode, VerificationNote.callback)
+        unsafe SSL_CTX_set_verify(pointer, mode, SessionNote.verifiedCertificate)
         // Resumption together with client certificates needs a context of its own (SSL_CTX_set_session_id_context(3)).
         let name = Array("pushq".utf8)
         unsafe SSL_CTX_set_session_id_context(pointer, name, UInt32(name.count))

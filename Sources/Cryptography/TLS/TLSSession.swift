@@ -19,23 +19,30 @@ package enum TLSProgress: Equatable, Sendable {
 @safe package final class TLSSession {
     private let pointer: OpaquePointer
     private let role: TLSContext.Role
-    /// What OpenSSL found wrong with the peer's certificate; says more than the error that follows.
-    private let verification = VerificationNote()
+    private let note: SessionNote
     /// After a fatal error OpenSSL forbids to go on, even to say good-bye.
     private var hasFailed = false
 
-    /// - Parameter host: for a client: the name or IP address that the server's certificate has to be for. A name is
-    ///   also sent to the server (SNI); addresses are not allowed there (RFC 6066 §3).
-    package init(context: TLSContext, descriptor: CInt, host: String? = nil) throws(CryptographyError) {
+    /// - Parameters:
+    ///   - host: for a client: the name or IP address that the server's certificate has to be for. A name is also sent
+    ///     to the server (SNI); addresses are not allowed there (RFC 6066 §3).
+    ///   - sessions: for a client: those that it may resume, and to which its own are added. They are of this host,
+    ///     trust and identity.
+    package init(
+        context: TLSContext, descriptor: CInt, host: String? = nil, resuming sessions: ResumableSessions? = nil
+    ) throws(CryptographyError) {
+        precondition(sessions == nil || sessions?.host == host, "a session is good for the host it was verified for")
+        note = SessionNote(sessions)
         unsafe pointer = try OpenSSLErrors.unwrap(SSL_new(context.pointer), "SSL_new")
         role = context.role
         try OpenSSLErrors.check(unsafe SSL_set_fd(pointer, descriptor), "SSL_set_fd")
-        unsafe SSL_set_ex_data(pointer, 0, Unmanaged.passUnretained(verification).toOpaque())
+        unsafe SSL_set_ex_data(pointer, 0, Unmanaged.passUnretained(note).toOpaque())
         switch role {
         case .server: unsafe SSL_set_accept_state(pointer)
         case .client:
             unsafe SSL_set_connect_state(pointer)
             if let host { try expect(host) }
+            note.offered = unsafe sessions?.offerNewest(by: pointer)
         }
     }
 
@@ -45,9 +52,21 @@ package enum TLSProgress: Equatable, Sendable {
 
     /// Goes on with the handshake; `.done(0)` when it is complete.
     package func handshake() throws(CryptographyError) -> TLSProgress {
+        do throws(CryptographyError) {
+            return try continueHandshake()
+        } catch {
+            if note.offered != nil { note.sessions?.dropAll() }
+            throw error
+        }
+    }
+
+    private func continueHandshake() throws(CryptographyError) -> TLSProgress {
         ERR_clear_error()
         let result = unsafe SSL_do_handshake(pointer)
-        if result == 1 { return .done(0) }
+        if result == 1 {
+            unsafe note.tookPlace(pointer)
+            return .done(0)
+        }
         let progress = try progress(of: result)
         guard progress != .closed else { throw .tls("the peer closed the connection during the handshake") }
         return progress
@@ -93,7 +112,10 @@ package enum TLSProgress: Equatable, Sendable {
         return unsafe String(decoding: UnsafeBufferPointer(start: start, count: Int(count)), as: UTF8.self)
     }
 
-    /// The certificate the peer has shown, and which was verified.
+    /// Whether the handshake resumed an earlier session, without certificates.
+    package var isResumed: Bool { unsafe SSL_session_reused(pointer) == 1 }
+
+    /// The certificate the peer has shown, and which was verified; in an earlier handshake, if this one was resumed.
     package var peerCertificate: Certificate? {
         get throws(CryptographyError) {
             guard let certificate = unsafe SSL_get1_peer_certificate(pointer) else { return nil }
@@ -135,7 +157,7 @@ package enum TLSProgress: Equatable, Sendable {
     }
 
     private func error(for entries: [OpenSSLErrors.Entry]) -> CryptographyError {
-        if let failure = verification.failure { return .untrusted(failure) }
+        if let failure = note.failure { return .untrusted(failure) }
         if let alert = entries.lazy.compactMap(\.alert).first { return .alert(alert) }
         return .tls(entries.first?.reason ?? "no reason given")
     }

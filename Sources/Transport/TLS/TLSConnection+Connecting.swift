@@ -6,10 +6,12 @@ extension TLSConnection {
     /// `loop`.
     ///
     /// A dead address costs only a moment, since the next one is tried beside it.
-    /// - Parameter rules: which of its addresses may be connected to; nil for all.
+    /// - Parameters:
+    ///   - sessions: those that it may resume, and to which its own are added.
+    ///   - rules: which of its addresses may be connected to; nil for all.
     package static func connect(
         host: String, port: UInt16, context: TLSContext, loop: EventLoop, deadline: ContinuousClock.Instant,
-        rules: AddressRules? = nil
+        resuming sessions: ResumableSessions? = nil, rules: AddressRules? = nil
     ) async throws(TransportError) -> TLSConnection {
         let addresses = try await loop.addresses(of: host, port: port, admittedBy: rules, until: deadline)
         let peer = host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
@@ -20,7 +22,8 @@ extension TLSConnection {
             let share = loop.now.duration(to: deadline) / (race.hasMore ? 2 : 1)
             do throws(TransportError) {
                 return try await secure(
-                    socket, host: host, peer: peer, context: context, loop: loop, deadline: loop.now + share)
+                    socket, host: host, peer: peer, context: context, loop: loop, deadline: loop.now + share,
+                    resuming: sessions)
             } catch {
                 // Another address of the same name would show the same certificate.
                 guard error.isAboutOneAddress, race.hasMore, loop.now < deadline else { throw error }
@@ -30,11 +33,12 @@ extension TLSConnection {
 
     private static func secure(
         _ socket: Socket, host: String, peer: String, context: TLSContext, loop: EventLoop,
-        deadline: ContinuousClock.Instant
+        deadline: ContinuousClock.Instant, resuming sessions: ResumableSessions?
     ) async throws(TransportError) -> TLSConnection {
         let connection: TLSConnection
         do {
-            connection = try TLSConnection(socket: socket, context: context, host: host, peer: peer, loop: loop)
+            connection = try TLSConnection(
+                socket: socket, context: context, host: host, peer: peer, loop: loop, resuming: sessions)
         } catch {
             throw .tls(peer: peer, error)
         }

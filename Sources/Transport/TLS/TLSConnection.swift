@@ -39,13 +39,14 @@ package final class TLSConnection {
     private var isReadBlockedByWriting = false
 
     init(
-        socket: Socket, context: TLSContext, host: String?, peer: String, loop: EventLoop
+        socket: Socket, context: TLSContext, host: String?, peer: String, loop: EventLoop,
+        resuming sessions: ResumableSessions? = nil
     ) throws(CryptographyError) {
         self.socket = socket
         self.peer = peer
         self.loop = loop
         self.context = context
-        session = try TLSSession(context: context, descriptor: socket.descriptor, host: host)
+        session = try TLSSession(context: context, descriptor: socket.descriptor, host: host, resuming: sessions)
     }
 
     /// Whether bytes can be exchanged.
@@ -55,6 +56,9 @@ package final class TLSConnection {
 
     /// The protocol that ALPN chose.
     package var negotiatedProtocol: String? { session.negotiatedProtocol }
+
+    /// Whether the handshake resumed an earlier session.
+    package var isResumed: Bool { session.isResumed }
 
     /// The verified certificate of the peer; for a server, that of its client if it asked for one.
     package var peerCertificate: Certificate? {

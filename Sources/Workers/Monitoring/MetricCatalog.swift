@@ -84,6 +84,10 @@ package enum MetricCatalog {
         "Connections that take no more pushes: unneeded, used_up, asked by APNs, or failed.", labels: ["cause"])
     static let connectionsFailed = Metric(
         "pushq_apns_connection_failures", .counter, "Attempts to open a connection that failed.")
+    static let handshakes = Metric(
+        "pushq_apns_handshakes", .counter,
+        "TLS handshakes that went well: full, or resumed from an earlier connection of the same gateway.",
+        labels: ["kind"])
     static let goAways = Metric("pushq_apns_goaways", .counter, "GOAWAY frames by error code.", labels: ["code"])
     static let outages = Metric(
         "pushq_apns_outages", .counter, "Times that APNs began to refuse most pushes for transient reasons.")
@@ -131,8 +135,10 @@ package enum MetricCatalog {
             queuesUnreachable, pushes, answers, latency, age, outcomes, permitsLapsed, jobsClaimed, jobsEnded,
             jobsGivenBack, jobsRescued, jobsQuarantined, jobsSetAside, leasesLost, leasesFound, statements,
             storeRetries,
-            storeLosses, connections, streams, connectionsOpened, connectionsEnded, connectionsFailed, goAways, outages,
-            loopLag, fleetJobs, fleetRecipients, fleetOldest, fleetPartial, fleetPaused, fleetWorkers, fleetSetAside,
+            storeLosses, connections, streams, connectionsOpened, connectionsEnded, connectionsFailed, handshakes,
+            goAways,
+            outages, loopLag, fleetJobs, fleetRecipients, fleetOldest, fleetPartial, fleetPaused, fleetWorkers,
+            fleetSetAside,
             fleetCertificates, queueLimit, queuesOverLimit,
         ] + ProcessMetrics.all
 }

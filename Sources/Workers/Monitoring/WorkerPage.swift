@@ -148,12 +148,15 @@ struct WorkerPage {
         streams.add(figures.freeSlots, ["free"])
         var ended = MetricFamily(Catalog.connectionsEnded)
         for cause in ConnectionFigures.Cause.allCases { ended.add(figures.ended[cause] ?? 0, [cause.rawValue]) }
+        var handshakes = MetricFamily(Catalog.handshakes)
+        handshakes.add(figures.fullHandshakes, ["full"])
+        handshakes.add(figures.resumedHandshakes, ["resumed"])
         var goAways = MetricFamily(Catalog.goAways)
         for (code, count) in figures.goAways.sorted(by: { $0.key < $1.key }) { goAways.add(count, [code]) }
         return [
             MetricFamily(Catalog.connections, figures.connections), streams,
             MetricFamily(Catalog.connectionsOpened, figures.opened), ended,
-            MetricFamily(Catalog.connectionsFailed, figures.failedAttempts), goAways,
+            MetricFamily(Catalog.connectionsFailed, figures.failedAttempts), handshakes, goAways,
         ]
     }
 

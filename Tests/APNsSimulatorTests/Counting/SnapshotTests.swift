@@ -29,9 +29,10 @@ import Testing
         #expect(
             object.keys.sorted() == [
                 "abandoned", "accepted", "answered_finally", "arrived", "connections", "distinct", "failed_handshakes",
-                "first_arrival_us", "first_second", "last_arrival_us", "open_connections", "per_second",
+                "first_arrival_us", "first_second", "full_handshakes", "last_arrival_us", "open_connections",
+                "per_second",
                 "provider_tokens", "record_complete",
-                "refused", "repeated", "silenced", "topics", "waiting",
+                "refused", "repeated", "resumed_handshakes", "silenced", "topics", "waiting",
             ])
     }
 }

@@ -1,4 +1,5 @@
 import APNs
+import TestSupport
 import Testing
 
 /// nginx, which reads the body and hands the request on over HTTP/1.1, or answers before it has read the body.
@@ -32,6 +33,21 @@ struct `A gateway and nginx` {
         #expect(outcome.tally == ["accepted": 1000])
         expectEachOnce(server.lines(of: "back.log"), of: 1000)
         #expect(Set(server.lines(of: "connections.log")).count >= 1000 / (requests + 100))
+    }
+
+    /// nginx says of each connection whether its handshake was resumed.
+    @Test(arguments: ["TLSv1.2", "TLSv1.3"]) func `resume the session of the connection before`(version: String)
+        async throws
+    {
+        let limits = "keepalive_requests 10; ssl_protocols \(version);"
+        let server = try await start(limits, "proxy_pass http://unix:back.sock:; proxy_http_version 1.1;")
+        let outcome = try await Exchange(count: 200, payloadBytes: 1024).run(to: server.endpoint)
+        try await server.stop(after: 200, linesOf: "back.log")
+        #expect(outcome.tally == ["accepted": 200])
+        let connections = Set(server.lines(of: "resumed.log"))
+        // Those that were opened beside the first have nothing to resume yet.
+        #expect(connections.count { $0.hasSuffix(" .") } <= GatewaySettings.brisk.maximumConnections)
+        #expect(connections.count { $0.hasSuffix(" r") } >= 10)
     }
 
     /// `return` answers at once and throws the body away as it comes.
@@ -69,12 +85,14 @@ struct `A gateway and nginx` {
             log_format front '$request_uri';
             log_format back '$content_length $request_uri';
             log_format connections '$connection';
+            log_format resumed '$connection $ssl_session_reused';
             server {
                 listen 127.0.0.1:\(site.port) ssl http2;
                 ssl_certificate server.pem; ssl_certificate_key server.pem;
                 \(limits)
                 access_log front.log front;
                 access_log connections.log connections;
+                access_log resumed.log resumed;
                 location / { \(location.replacing("unix:back.sock", with: "unix:\(site.folder)/back.sock")) }
             }
             server {

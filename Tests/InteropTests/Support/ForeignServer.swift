@@ -30,35 +30,44 @@ final class ForeignServer: Sendable {
     let site: Site
     private let minder: Minder
     private let process: ChildProcess
+    /// Nothing is written to it; some servers end with their input.
+    private let input: Pipe
 
     /// Starts a server and waits until it takes connections.
     ///
-    /// - Parameter arguments: says with which arguments, and writes the configuration that they name.
+    /// - Parameters:
+    ///   - port: where it listens; nil for one that is free.
+    ///   - arguments: says with which arguments, and writes the configuration that they name.
     static func start(
-        _ program: ForeignProgram, _ arguments: (Site) throws -> [String]
+        _ program: ForeignProgram, on port: UInt16? = nil, _ arguments: (Site) throws -> [String]
     ) async throws -> ForeignServer {
         let folder = FileManager.default.temporaryDirectory.appending(path: "pushq-interop-\(UUID())")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         let minder = try Minder(patience: .seconds(2))
         minder.mind(folder: folder.path)
-        let site = Site(folder: folder.path, port: try Loopback.freePort())
+        let site = Site(folder: folder.path, port: try port ?? Loopback.freePort())
         let identity = try authority.get().issueServer(names: ["localhost", "127.0.0.1"])
         try site.write(try identity.pem(), to: "server.pem")
         try site.write(try identity.certificate.pem(), to: "certificate.pem")
+        try site.write(try authority.get().certificate.pem(), to: "authority.pem")
         try site.write(try identity.privateKey.pem(), to: "key.pem")
         var command = program.command(try arguments(site))
+        let input = Pipe()
         command.folder = site.folder
+        command.input = input.fileHandleForReading.fileDescriptor
         command.output = .file(site.path("output"))
         command.errors = .file(site.path("errors"))
-        let server = ForeignServer(site: site, minder: minder, process: try minder.start(command, endingWith: SIGTERM))
+        let server = ForeignServer(
+            site: site, minder: minder, process: try minder.start(command, endingWith: SIGTERM), input: input)
         try await server.untilListening()
         return server
     }
 
-    private init(site: Site, minder: Minder, process: ChildProcess) {
+    private init(site: Site, minder: Minder, process: ChildProcess, input: Pipe) {
         self.site = site
         self.minder = minder
         self.process = process
+        self.input = input
     }
 
     private func untilListening() async throws {
@@ -93,9 +102,9 @@ final class ForeignServer: Sendable {
         await stop()
     }
 
-    /// A file of its folder; empty without it.
+    /// A file of its folder; empty without it. Some servers print what comes, which need not be text.
     func read(_ name: String) -> String {
-        (try? String(contentsOfFile: site.path(name), encoding: .utf8)) ?? ""
+        String(decoding: (try? Data(contentsOf: URL(filePath: site.path(name)))) ?? Data(), as: UTF8.self)
     }
 
     /// The lines of a log.

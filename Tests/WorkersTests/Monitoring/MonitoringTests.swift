@@ -66,6 +66,9 @@ import Transport
                 #expect(page.sum("pushq_jobs_ended_total") == page.sum("pushq_jobs_claimed_total"))
                 #expect(page.sum("pushq_apns_connections") >= 1)
                 #expect(page.sum("pushq_apns_connections_opened_total") == Double(counted.connections))
+                #expect(page.sum("pushq_apns_handshakes_total", #"kind="full""#) == Double(counted.fullHandshakes))
+                #expect(
+                    page.sum("pushq_apns_handshakes_total", #"kind="resumed""#) == Double(counted.resumedHandshakes))
                 #expect(page.sum("pushq_statement_seconds_count", #"statement="claim""#) >= 1)
                 #expect(page.sum("pushq_statement_seconds_count", #"statement="end""#) >= 1)
                 #expect(page.sum("pushq_in_flight") == 0)
