@@ -35,6 +35,8 @@ final class GatewayConnection: PooledConnection {
         case closed
     }
 
+    /// The `:path` of a push to one device, before its token.
+    private static let devicePath = Array("/3/device/".utf8)
     /// With so much output (four full TLS records) it is sent before the end of the turn.
     private static let flushBytes = 64 * 1024
 
@@ -42,6 +44,7 @@ final class GatewayConnection: PooledConnection {
     let settings: GatewaySettings
     let gateway: any GatewayConnectionDelegate
     let stream: TLSConnection
+    let loop: EventLoop
     let openedAt: ContinuousClock.Instant
     var phase = Phase.awaitingSettings
 
@@ -71,8 +74,9 @@ final class GatewayConnection: PooledConnection {
     var clock: Transport.Timer?
     var drainTimer: Transport.Timer?
     var lastReceived: ContinuousClock.Instant
-    /// When a request was last sent.
-    var lastRequest: ContinuousClock.Instant
+    /// When a request was last sent, in nanoseconds of the loop: that is a number, where an instant is a value whose
+    /// size a program learns when it runs.
+    private var requestedAt: UInt64
     var pingSent: ContinuousClock.Instant?
     /// Requests that were left without an answer.
     var unansweredCount = 0
@@ -96,11 +100,12 @@ final class GatewayConnection: PooledConnection {
         http = HTTP2Connection(
             role: .client, settings: announced, names: APNsFields.names, firstStreamID: firstStreamID)
         self.stream = stream
+        loop = stream.loop
         self.gateway = gateway
         self.settings = settings
         openedAt = stream.loop.now
         lastReceived = openedAt
-        lastRequest = openedAt
+        requestedAt = stream.loop.nowNanoseconds
         lastRoom = openedAt
         lastCheck = openedAt
         stream.handler = self
@@ -108,7 +113,7 @@ final class GatewayConnection: PooledConnection {
         scheduleFlush()
     }
 
-    var loop: EventLoop { stream.loop }
+    var lastRequest: ContinuousClock.Instant { loop.now - .nanoseconds(loop.nowNanoseconds &- requestedAt) }
 
     /// How many requests it takes now.
     var freeSlots: Int {
@@ -130,28 +135,24 @@ final class GatewayConnection: PooledConnection {
         _ push: PreparedPush, _ headers: PreparedHeaders, to recipient: Span<UInt8>, apnsID: APNsID,
         ticket: UInt64
     ) {
-        var id = InlineArray<36, UInt8>(repeating: 0)
-        apnsID.write(into: &id)
+        let (id, now) = (apnsID.halves, loop.nowNanoseconds)
         if push.isBroadcast {
             let path = push.broadcastPath
-            http.openRequest(headers, path: path.span, tag: ticket, now: loop.nowNanoseconds)
+            http.openRequest(headers, path: path.span, tag: ticket, now: now)
             http.add(APNsFields.channelID, recipient)
-            http.add(APNsFields.requestID, id.span)
+            http.add(APNsFields.requestID, uuid: id)
         } else {
-            let path = RequestPath(deviceToken: recipient)
-            http.openRequest(
-                headers, path: path.text.span.extracting(..<path.byteCount), tag: ticket, now: loop.nowNanoseconds)
-            http.add(APNsFields.apnsID, id.span)
+            http.openRequest(headers, path: Self.devicePath.span, hexadecimal: recipient, tag: ticket, now: now)
+            http.add(APNsFields.apnsID, uuid: id)
         }
-        let (expiration, collapseID) = (push.expirationField, push.collapseID)
-        if !expiration.isEmpty { http.add(APNsFields.expiration, expiration.span) }
+        if !push.expirationField.isEmpty { http.add(APNsFields.expiration, push.expirationField) }
         if push.isCollapsedByAPNsID {
-            http.add(APNsFields.collapseID, id.span)
-        } else if !collapseID.isEmpty {
-            http.add(APNsFields.collapseID, collapseID.span)
+            http.add(APNsFields.collapseID, uuid: id)
+        } else if !push.collapseID.isEmpty {
+            http.add(APNsFields.collapseID, push.collapseID)
         }
         http.finish(body: push.payload)
-        lastRequest = loop.now
+        requestedAt = now
         if http.outputByteCount >= Self.flushBytes { flush() } else { scheduleFlush() }
         if http.remainingStreamIDCount == 0 { makeRoomForAnother() }
     }

@@ -59,6 +59,49 @@
         tail &+= count
     }
 
+    /// Appends two lower-case hexadecimal digits for each byte.
+    package mutating func append(hexadecimal bytes: Span<UInt8>) {
+        reserve(bytes.count &* 2)
+        var offset = 0
+        while offset &+ 4 <= bytes.count {
+            let word: UInt32 = bytes.bigEndian(at: offset)
+            write(bigEndian: UInt64(digitsOf: word))
+            offset &+= 4
+        }
+        while offset < bytes.count {
+            write(bigEndian: UInt16(truncatingIfNeeded: UInt64(digitsOf: UInt32(bytes[offset]))))
+            offset &+= 1
+        }
+    }
+
+    /// Appends the 36 characters of a UUID, given as its two halves (RFC 9562 §4).
+    package mutating func append(uuid: (high: UInt64, low: UInt64)) {
+        reserve(Self.uuidByteCount)
+        write(bigEndian: UInt64(digitsOf: UInt32(truncatingIfNeeded: uuid.high &>> 32)))
+        let middle = UInt64(digitsOf: UInt32(truncatingIfNeeded: uuid.high))
+        let (next, last) = (uuid.low &>> 32, UInt32(truncatingIfNeeded: uuid.low))
+        let second = UInt64(digitsOf: UInt32(truncatingIfNeeded: next))
+        write(group: UInt32(truncatingIfNeeded: middle &>> 32))
+        write(group: UInt32(truncatingIfNeeded: middle))
+        write(group: UInt32(truncatingIfNeeded: second &>> 32))
+        write(group: UInt32(truncatingIfNeeded: second))
+        write(bigEndian: UInt64(digitsOf: last))
+    }
+
+    package static let uuidByteCount = 36
+
+    /// A hyphen and four digits.
+    private mutating func write(group digits: UInt32) {
+        write(bigEndian: UInt8(ascii: "-"))
+        write(bigEndian: digits)
+    }
+
+    /// Into room that was reserved.
+    private mutating func write<Value: FixedWidthInteger>(bigEndian value: Value) {
+        unsafe UnsafeMutableRawPointer(base + tail).storeBytes(of: value.bigEndian, as: Value.self)
+        tail &+= Value.bitWidth / 8
+    }
+
     /// Appends what `fill` writes into room for `count` bytes; on an error, what it wrote so far is dropped.
     package mutating func append<Failure: Error>(
         upTo count: Int, _ fill: (inout OutputSpan<UInt8>) throws(Failure) -> Void
@@ -150,5 +193,20 @@
         capacity = newCapacity
         head = 0
         tail = held
+    }
+}
+
+extension UInt64 {
+    /// The eight lower-case hexadecimal digits of a number in ASCII, the first in the highest byte. All at once: a
+    /// worker writes a hundred digits for each push.
+    fileprivate init(digitsOf value: UInt32) {
+        // One byte for each digit.
+        var digits = UInt64(value)
+        digits = (digits | digits &<< 16) & 0x0000_FFFF_0000_FFFF
+        digits = (digits | digits &<< 8) & 0x00FF_00FF_00FF_00FF
+        digits = (digits | digits &<< 4) & 0x0F0F_0F0F_0F0F_0F0F
+        // 1 in each byte above nine, whose letter lies 39 further behind "0".
+        let letters = (digits &+ 0x0606_0606_0606_0606) &>> 4 & 0x0101_0101_0101_0101
+        self = digits &+ 0x3030_3030_3030_3030 &+ letters &* 39
     }
 }

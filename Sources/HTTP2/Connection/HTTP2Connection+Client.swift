@@ -23,10 +23,21 @@ extension HTTP2Connection {
     ///   - now: nanoseconds of the clock given to `receive`; comes back as `openedAt`.
     /// - Precondition: `availableStreamCount` is not 0.
     package func openRequest(_ headers: PreparedHeaders, path: Span<UInt8>, tag: UInt64, now: UInt64) {
+        outbox.beginBlock(on: openStream(tag, now: now), path: path, headers)
+    }
+
+    /// The same for a path of two parts, the second of which is written in hexadecimal digits.
+    package func openRequest(
+        _ headers: PreparedHeaders, path: Span<UInt8>, hexadecimal suffix: Span<UInt8>, tag: UInt64, now: UInt64
+    ) {
+        outbox.beginBlock(on: openStream(tag, now: now), path: path, hexadecimal: suffix, headers)
+    }
+
+    private func openStream(_ tag: UInt64, now: UInt64) -> UInt32 {
         precondition(role == .client && availableStreamCount > 0, "The server allows no stream to be opened now.")
         let streamID = nextStreamID
         nextStreamID += 2
         _ = streams.insert(Stream(id: streamID, flags: .headSent, tag: tag, openedAt: now))
-        outbox.beginBlock(on: streamID, path: path, headers)
+        return streamID
     }
 }

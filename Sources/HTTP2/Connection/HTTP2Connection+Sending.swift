@@ -8,6 +8,11 @@ extension HTTP2Connection {
         outbox.add(name, value)
     }
 
+    /// The same, for a UUID, given as its two halves.
+    package func add(_ name: FieldName, uuid: (high: UInt64, low: UInt64)) {
+        outbox.add(name, uuid: uuid)
+    }
+
     /// The same, for a value in an array.
     package func add(_ name: FieldName, _ value: [UInt8]) {
         outbox.add(name, value.span)

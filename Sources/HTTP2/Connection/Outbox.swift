@@ -17,20 +17,39 @@ struct Outbox: ~Copyable {
 
     /// Starts a HEADERS frame with the fields that repeat; before them, in a request, the one that never does.
     mutating func beginBlock(on streamID: UInt32, path: Span<UInt8>? = nil, _ headers: PreparedHeaders) {
+        beginBlock(on: streamID)
+        // Pseudo fields stand in front, and the prepared ones go on to regular fields (RFC 9113 §8.3).
+        if let path { encoder.append(.path, path, into: &bytes) }
+        encoder.append(headers, into: &bytes)
+    }
+
+    /// The same for a path of two parts, the second of which is written in hexadecimal digits.
+    mutating func beginBlock(
+        on streamID: UInt32, path: Span<UInt8>, hexadecimal suffix: Span<UInt8>, _ headers: PreparedHeaders
+    ) {
+        beginBlock(on: streamID)
+        encoder.append(path: path, hexadecimal: suffix, into: &bytes)
+        encoder.append(headers, into: &bytes)
+    }
+
+    private mutating func beginBlock(on streamID: UInt32) {
         precondition(blockStreamID == 0, "A message must be finished before the next one is begun.")
         blockStreamID = streamID
         blockStart = bytes.endPosition
         bytes.append(FrameHeader(payloadByteCount: 0, type: FrameType.headers, streamID: streamID))
         encoder.beginBlock(into: &bytes)
-        // Pseudo fields stand in front, and the prepared ones go on to regular fields (RFC 9113 §8.3).
-        if let path { encoder.append(.path, path, into: &bytes) }
-        encoder.append(headers, into: &bytes)
     }
 
     /// Adds a field whose value is not kept.
     mutating func add(_ name: FieldName, _ value: Span<UInt8>) {
         precondition(blockStreamID != 0 && name != .other, "Fields with a numbered name are added to a message begun.")
         encoder.append(name, value, into: &bytes)
+    }
+
+    /// The same for a UUID, given as its two halves.
+    mutating func add(_ name: FieldName, uuid: (high: UInt64, low: UInt64)) {
+        precondition(blockStreamID != 0 && name != .other, "Fields with a numbered name are added to a message begun.")
+        encoder.append(name, uuid: uuid, into: &bytes)
     }
 
     /// Completes the header block, in as many frames as the peer's maximum makes necessary.

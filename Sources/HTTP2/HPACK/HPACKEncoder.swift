@@ -87,15 +87,42 @@ package struct HPACKEncoder: ~Copyable {
     /// Appends one field whose value is not worth keeping. Its name is put into the table the first time, together with
     /// that first value; afterwards it costs an index (one or two octets).
     package mutating func append(_ name: FieldName, _ value: Span<UInt8>, into output: inout ByteQueue) {
+        guard appendKnownName(name, into: &output) else { return appendWithNewName(name, value, into: &output) }
+        output.appendString(value)
+    }
+
+    /// The same for a `:path` of two parts, the second of which is written in hexadecimal digits.
+    mutating func append(path: Span<UInt8>, hexadecimal bytes: Span<UInt8>, into output: inout ByteQueue) {
+        let isKnown = appendKnownName(.path, into: &output)
+        precondition(isKnown, "The static table has a path.")
+        output.appendInteger(path.count &+ bytes.count &* 2, prefixBits: 7, pattern: 0)
+        output.append(path)
+        output.append(hexadecimal: bytes)
+    }
+
+    /// The same for a UUID, given as its two halves.
+    mutating func append(_ name: FieldName, uuid: (high: UInt64, low: UInt64), into output: inout ByteQueue) {
+        guard appendKnownName(name, into: &output) else {
+            var text = ByteQueue(minimumCapacity: ByteQueue.uuidByteCount)
+            text.append(uuid: uuid)
+            let value = text.withBytes { Array($0) }
+            return appendWithNewName(name, value.span, into: &output)
+        }
+        output.appendInteger(ByteQueue.uuidByteCount, prefixBits: 7, pattern: 0)
+        output.append(uuid: uuid)
+    }
+
+    /// Appends the index of a name for a value that is not kept; false if neither table has it.
+    private func appendKnownName(_ name: FieldName, into output: inout ByteQueue) -> Bool {
         let staticIndex = names.staticIndex(of: name)
         if staticIndex > 0 {
             output.appendInteger(staticIndex, prefixBits: 4, pattern: 0)
         } else if let index = table.index(ofNumber: namesKept[Int(name.rawValue)]) {
             output.appendInteger(index &+ StaticTable.count &+ 1, prefixBits: 4, pattern: 0)
         } else {
-            return appendWithNewName(name, value, into: &output)
+            return false
         }
-        output.appendString(value)
+        return true
     }
 
     private mutating func appendWithNewName(_ name: FieldName, _ value: Span<UInt8>, into output: inout ByteQueue) {

@@ -32,13 +32,13 @@ package struct APNsID: Hashable, Sendable, CustomStringConvertible {
     }
 
     /// The two halves of the UUID, version and variant in their places.
-    private var halves: (high: UInt64, low: UInt64) {
+    package var halves: (high: UInt64, low: UInt64) {
         let root = UInt64(self.root)
         return ((root >> 12) << 16 | 0x8000 | root & 0xFFF, 1 << 63 | UInt64(key))
     }
 
     /// Writes the lower-case textual form over the 36 bytes of `text`.
-    package func write(into text: inout InlineArray<36, UInt8>) {
+    func write(into text: inout InlineArray<36, UInt8>) {
         let (high, low) = halves
         var shift: UInt64 = 64
         for position in 0..<Self.textBytes {

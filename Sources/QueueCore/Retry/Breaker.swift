@@ -63,16 +63,20 @@ package struct Breaker: Equatable, Sendable {
     static let servedOfRecovery = 100
     static let timeOfRecovery = Duration.seconds(60)
 
-    package private(set) var phase = Phase.closed
+    /// Whether a passing refusal is the push's own: it spends one of its attempts.
+    package private(set) var isClosed = true
+    /// The share of refusals among the last answers.
+    private var share = 0.0
+    /// Refusals since something was served; when the first of them came is `rowBegan`.
+    private var inRow = 0
+    private var row = 0
+    package private(set) var phase = Phase.closed {
+        didSet { isClosed = phase == .closed }
+    }
     /// Times in a row that it was opened and that the push that tried was refused: the next try comes the later.
     package private(set) var failures = 0
     /// When this phase began. What was sent before says nothing of it.
     private var since: ContinuousClock.Instant?
-    /// The share of refusals among the last answers.
-    private var share = 0.0
-    /// Refusals since something was served, and when the first of them came.
-    private var inRow = 0
-    private var row = 0
     private var rowBegan: ContinuousClock.Instant?
     private var served = 0
     private var refused = 0
@@ -90,9 +94,6 @@ package struct Breaker: Equatable, Sendable {
     package init(backoff: Backoff = .connection) {
         self.backoff = backoff
     }
-
-    /// Whether a passing refusal is the push's own: it spends one of its attempts.
-    package var isClosed: Bool { phase == .closed }
 
     /// Whether nearly all that was sent of late was taken, so that a refusal says little about APNs.
     package var takesNearlyAll: Bool { isClosed && share < Self.rareShare }
@@ -114,9 +115,7 @@ package struct Breaker: Equatable, Sendable {
     /// Notes an answer that shows that APNs serves: it took a push, or refused it for good.
     package mutating func noteServed(sentAt: ContinuousClock.Instant, now: ContinuousClock.Instant) {
         switch phase {
-        case .closed:
-            if inRow > 0 { beginRow() }
-            share -= share / Self.answersOfShare
+        case .closed: noteServedWhileClosed()
         case .open(let until):
             guard now >= until, isOfThisPhase(sentAt) else { return }
             enter(.recovering(limit: 2), now: now)
@@ -127,6 +126,12 @@ package struct Breaker: Equatable, Sendable {
             phase = .recovering(limit: limit + 1)
             if served >= Self.servedOfRecovery || isLongRecovered(now: now) { close(now: now) }
         }
+    }
+
+    /// The same while it is closed, when nobody asks for the time: nearly all answers, so it touches numbers alone.
+    package mutating func noteServedWhileClosed() {
+        if inRow > 0 { beginRow() }
+        share -= share / Self.answersOfShare
     }
 
     /// Notes a passing refusal.

@@ -196,17 +196,21 @@ final class Dispatcher {
         let (job, queue) = (holding.job, holding.queue)
         job.noteEnded()
         turns.noteEnded(queue, isSilent: gateway.confirmsBySilence)
-        let now = loop.now
+        // Times are made of it only where they are needed: that costs as much as all else here.
         let age = loop.nowNanoseconds &- answer.sentAt
-        let sentAt = now - .nanoseconds(age)
         queue.figures.counts.answers.note(answer.result, afterNanoseconds: age)
         queue.throughput.answers.note(answer.result, afterNanoseconds: age)
         let circuit = queue.circuit(of: gateway)
         switch answer.result {
         case .accepted:
-            AnswerRules.accepted(ticket.ordinal, of: job, in: queue, sentAt: sentAt)
-            if let circuit { follow(circuit.noteServed(sentAt: sentAt, now: now), of: circuit, gateway) }
+            AnswerRules.accepted(ticket.ordinal, of: job, in: queue, sentAt: loop.now - .nanoseconds(age))
+            if let circuit {
+                let change = circuit.noteServed(sentAt: loop.now - .nanoseconds(age), now: loop.now)
+                follow(change, of: circuit, gateway)
+            }
         case .refused(let refusal):
+            let now = loop.now
+            let sentAt = now - .nanoseconds(age)
             let recipient = job.claim.deviceIDs[ticket.ordinal]
             // A recipient that was refused before and is refused again says nothing new about the gateway. At the end
             // of a campaign only such recipients are left, and they would look like an outage.

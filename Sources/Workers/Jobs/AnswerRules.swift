@@ -33,9 +33,11 @@ struct AnswerRules {
     private static let updateDelay = Duration.milliseconds(100)
 
     /// Records that APNs took the push.
-    static func accepted(_ ordinal: Int, of job: HeldJob, in queue: QueueState, sentAt: ContinuousClock.Instant) {
+    static func accepted(
+        _ ordinal: Int, of job: HeldJob, in queue: QueueState, sentAt: @autoclosure () -> ContinuousClock.Instant
+    ) {
         job.record(.delivered, for: ordinal)
-        queue.unrelatedKey.noteTaken(sentAt: sentAt)
+        if queue.unrelatedKey.wasRefused { queue.unrelatedKey.noteTaken(sentAt: sentAt()) }
         _ = job.countMessageFault(false)
     }
 

@@ -17,24 +17,24 @@ final class Circuit {
         case closed
     }
 
+    /// Whether nothing is held back. Kept beside the breaker, because to ask that means to copy it.
+    private(set) var isClosed: Bool
     private var breaker: Breaker
     private var generator = SystemRandomNumberGenerator()
 
     init(_ breaker: Breaker = Breaker()) {
         self.breaker = breaker
+        isClosed = breaker.isClosed
     }
 
     /// Whether a transient refusal uses an attempt of its push.
-    var spendsAttempts: Bool { breaker.isClosed }
+    var spendsAttempts: Bool { isClosed }
 
     /// Whether refusals are rare, so that a retry may be soon.
     var takesNearlyAll: Bool { breaker.takesNearlyAll }
 
-    /// Whether nothing is held back.
-    var isClosed: Bool { breaker.isClosed }
-
     /// Whether nothing may be sent now.
-    func isOpen(now: ContinuousClock.Instant) -> Bool { breaker.isOpen(at: now) }
+    func isOpen(now: ContinuousClock.Instant) -> Bool { !isClosed && breaker.isOpen(at: now) }
 
     /// When the next push may try; nil while more than that may be sent.
     var nextTry: ContinuousClock.Instant? {
@@ -43,14 +43,20 @@ final class Circuit {
 
     /// How many more pushes may go out over the gateway now.
     func room(of gateway: any PushGateway, now: ContinuousClock.Instant) -> Int {
-        breaker.isClosed ? .max : breaker.room(inFlight: gateway.inFlightCount, now: now)
+        isClosed ? .max : breaker.room(inFlight: gateway.inFlightCount, now: now)
     }
 
-    /// Notes that a push was taken, or refused for good.
-    func noteServed(sentAt: ContinuousClock.Instant, now: ContinuousClock.Instant) -> Change {
-        let wasClosed = breaker.isClosed
-        breaker.noteServed(sentAt: sentAt, now: now)
-        return breaker.isClosed && !wasClosed ? .closed : .none
+    /// Notes that a push was taken, or refused for good. While nothing is held back it does not ask for the times.
+    func noteServed(
+        sentAt: @autoclosure () -> ContinuousClock.Instant, now: @autoclosure () -> ContinuousClock.Instant
+    ) -> Change {
+        if isClosed {
+            breaker.noteServedWhileClosed()
+            return .none
+        }
+        breaker.noteServed(sentAt: sentAt(), now: now())
+        isClosed = breaker.isClosed
+        return isClosed ? .closed : .none
     }
 
     /// Notes what a refusal says of APNs as a whole.
@@ -91,8 +97,9 @@ final class Circuit {
     }
 
     private func change(_ note: () -> Void, because reason: () -> String) -> Change {
-        let (wasClosed, failures) = (breaker.isClosed, breaker.failures)
+        let (wasClosed, failures) = (isClosed, breaker.failures)
         note()
+        isClosed = breaker.isClosed
         guard breaker.failures > failures else { return .none }
         return wasClosed ? .opened(reason: reason()) : .stayedOpen
     }

@@ -15,6 +15,8 @@ struct UnrelatedKey {
     /// Older refusals do not count.
     private static let memory = Duration.seconds(600)
 
+    /// Whether that has happened at all.
+    private(set) var wasRefused = false
     private var last: ContinuousClock.Instant?
     private var isTakenSince = false
 
@@ -25,6 +27,7 @@ struct UnrelatedKey {
 
     /// A push that was sent at `sentAt` was refused with this reason.
     mutating func noteRefused(sentAt: ContinuousClock.Instant, now: ContinuousClock.Instant) -> Verdict {
+        wasRefused = true
         defer { if last.map({ sentAt >= $0 }) ?? true { (last, isTakenSince) = (now, false) } }
         // A push that was in flight at the previous refusal used the same connection.
         guard let last, sentAt >= last, last.duration(to: now) < Self.memory else { return .sendAgain }

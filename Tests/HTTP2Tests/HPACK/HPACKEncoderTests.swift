@@ -55,6 +55,40 @@ import Testing
         #expect(try pair.write(Peer.ok, [(Peer.apnsID, id)]).byteCount == 1 + 2 + 37)
     }
 
+    @Test func `a path ends with the digits of a token of any length`() throws {
+        for count in 0...100 {
+            let token = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 37 &+ count) }
+            let digits = token.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+            var encoder = HPACKEncoder(names: Peer.names)
+            var decoder = HPACKDecoder(names: Peer.names)
+            var output = ByteQueue()
+            var section = FieldSection()
+            encoder.append(path: Array("/3/device/".utf8).span, hexadecimal: token.span, into: &output)
+            try output.withBytes { try decoder.decode($0, into: &section) }
+            #expect(section.lines == [":path: /3/device/" + digits])
+        }
+    }
+
+    @Test func `every byte has its two digits`() throws {
+        var output = ByteQueue()
+        let bytes = (0...255).map { UInt8($0) }
+        output.append(hexadecimal: bytes.span)
+        let text = output.withBytes { String(decoding: Array($0), as: UTF8.self) }
+        #expect(text == bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined())
+    }
+
+    @Test func `a UUID is written as text, the first time and later`() throws {
+        var encoder = HPACKEncoder(names: Peer.names)
+        var decoder = HPACKDecoder(names: Peer.names)
+        for _ in 0..<3 {
+            var output = ByteQueue()
+            var section = FieldSection()
+            encoder.append(Peer.apnsID, uuid: (0x123e_4567_e89b_12d3, 0xa456_4266_1417_4000), into: &output)
+            try output.withBytes { try decoder.decode($0, into: &section) }
+            #expect(section.lines == ["apns-id: " + id])
+        }
+    }
+
     @Test func `indices follow the table as others are put into it`() throws {
         var pair = Pair()
         let topics = (0..<40).map { number in
