@@ -186,6 +186,23 @@ extension `Real processes with databases of their own` {
                 try #require(try await stage.refresh().code == 0)
                 #expect(try #require(Int64(try await router.psql(send(queues.acme, "a8"), as: "shop"))) >> 50 == 5)
                 try await waitForArrival(of: 0xA8, rig)
+
+                // Back, and the router is told by the command itself: calls go there at once.
+                func moveBack(_ router: Place) async throws -> Executable.Ended {
+                    try await Executable.admin.run(
+                        ["tenant", "move", "acme", "--to", stage.first.url, "--router", router.url],
+                        environment: [
+                            "PUSHQ_DATABASE_URL": stage.second.url,
+                            "PUSHQ_MASTER_KEY": rig.masterKeys.first.hexadecimal,
+                        ])
+                }
+                let refused = try await moveBack(stage.first)
+                #expect(refused.code == 1 && refused.errors.contains("is no router"), "\(refused)")
+                let back = try await moveBack(router)
+                #expect(back.code == 0 && !back.errors.contains("was not told"), "\(back)")
+                #expect(try #require(Int64(try await router.psql(send(queues.acme, "a9"), as: "shop"))) >> 50 == 0)
+                try await waitForArrival(of: 0xA9, rig)
+                #expect(try #require(Int64(try await router.psql(send(queues.beta, "b9"), as: "toys"))) >> 50 == 5)
             }
         }
 

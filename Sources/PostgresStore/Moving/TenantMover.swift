@@ -54,19 +54,24 @@ package struct TenantMover {
     private let tenant: String
     private let patience: Duration
     private let progress: (Step) -> Void
+    private let whenArrived: () async throws -> Void
     private var changes: NotedChanges { NotedChanges(tenant: tenant, source: source.store, target: target.store) }
 
-    /// - Parameter patience: how long to wait for transactions of others; and, at another time, how long the tenant may
-    ///   be stopped until what is under way has ended. After that it goes on at its old place.
+    /// - Parameters:
+    ///   - patience: how long to wait for transactions of others; and, at another time, how long the tenant may be
+    ///     stopped until what is under way has ended. After that it goes on at its old place.
+    ///   - whenArrived: is called when the tenant is at the new place, before what is left at the old one is deleted;
+    ///     again by each call that goes on after that.
     package init(
         _ tenant: String, from source: Place, to target: Place, patience: Duration = .seconds(60),
-        progress: @escaping (Step) -> Void = { _ in }
+        progress: @escaping (Step) -> Void = { _ in }, whenArrived: @escaping () async throws -> Void = {}
     ) {
         self.tenant = tenant
         self.source = source
         self.target = target
         self.patience = patience
         self.progress = progress
+        self.whenArrived = whenArrived
     }
 
     // MARK: Moving
@@ -128,10 +133,11 @@ package struct TenantMover {
 
     private func leave() async throws {
         let (here, there) = try await states()
-        guard there?.stage != .arrived, here?.stage != .moved else {
-            throw TenantMoveError.hasArrived(tenant, target.name)
-        }
+        if let here, here.stage == .moved { throw TenantMoveError.isElsewhere(tenant, here.peer) }
+        guard there?.stage != .arrived else { throw TenantMoveError.hasArrived(tenant, target.name) }
         guard here != nil || there != nil else { throw TenantMoveError.notUnderWay(tenant) }
+        // What was copied would stay where it is.
+        if let here, there == nil, here.peer != target.name { throw TenantMoveError.otherMove(tenant, here.peer) }
         if let here {
             // It is sent for again at once. From now on, another call that goes on has to copy first.
             if here.stage == .detached { try await source.store.reattachTenant(tenant) }
@@ -386,6 +392,7 @@ package struct TenantMover {
 
     private func finish(_ report: inout Report) async throws -> Report {
         if try await state(orMoved: true).stage != .moved { try await source.store.finishLeaving(tenant) }
+        try await whenArrived()
         try await target.store.finishArriving(tenant)
         // What is deleted now need not be noted; if it is not to be had, that takes longer.
         try? await changes.stop(patience: .seconds(5))

@@ -20,6 +20,7 @@ struct TenantMoveCommand: Command {
         """
     static let examples = [
         "tenant move acme --to postgres://pushq@db2/pushq",
+        "tenant move acme --to postgres://pushq@db2/pushq --router postgres://postgres@router/router",
         "tenant move acme --to postgres://pushq@db2/pushq --abandon",
     ]
 
@@ -28,11 +29,16 @@ struct TenantMoveCommand: Command {
     @Flag("Leave the tenant where it is, and delete what was copied.") var abandon
     @Option("How long to wait for open transactions of producers; and, with the tenant stopped, for what is in flight.")
     var patience: Duration = .seconds(60)
+    @Option(
+        "A router's database, as a superuser there: it is told at once where the tenant is. Without it, see pushq-admin router.",
+        "URL")
+    var router: ConnectionString?
     var database = DatabaseOptions()
 
     func run(_ console: Console) async throws {
         let (name, abandon, patience) = (tenant.text, abandon, patience)
         let (here, there) = (try database.address, try to.address)
+        let router = try router?.address
         let masterKeys = abandon ? nil : try MasterKeySetting().keys(console)
         let result = try await database.session { source in
             // Who may not move tenants hears it before another database is asked.
@@ -40,17 +46,23 @@ struct TenantMoveCommand: Command {
             let target = try await PostgresConnection.connect(
                 to: there, as: "pushq-admin", on: source.loop, needsWrites: true)
             defer { target.close() }
+            // To say so only when the tenant has moved would be late.
+            if let router { try await Self.withRouter(at: router, on: source.loop) { _ in } }
             let bar = ProgressBar("rows", total: nil, on: console)
             defer { bar.finish() }
+            var missing: [String] = []
             let mover = TenantMover(
-                name, from: .init(source, name: here.place), to: .init(target, name: there.place), patience: patience
-            ) { bar.show($0) }
+                name, from: .init(source, name: here.place), to: .init(target, name: there.place), patience: patience,
+                progress: { bar.show($0) },
+                whenArrived: {
+                    missing = try await target.grantMoved(name)
+                    if let router { await Self.tell(router, that: name, isIn: target, console) }
+                })
             guard let masterKeys else {
                 try await mover.abandon()
                 return nil as (TenantMover.Report, [String])?
             }
-            let report = try await mover.run(under: masterKeys)
-            return (report, try await target.grantMoved(name))
+            return (try await mover.run(under: masterKeys), missing)
         }
         guard let (report, missing) = result else {
             return console.show(
@@ -67,6 +79,38 @@ struct TenantMoveCommand: Command {
                 "the other database has no role \(login): create it there, then run: pushq-admin tenant grant \(name) \(login)"
             )
         }
+    }
+}
+
+extension TenantMoveCommand {
+    private static func withRouter<Success>(
+        at address: DatabaseAddress, on loop: EventLoop, _ body: (PostgresConnection) async throws -> Success
+    ) async throws -> Success {
+        let connection = try await PostgresConnection.connect(
+            to: address, as: "pushq-admin", on: loop, needsWrites: true)
+        defer { connection.close() }
+        guard try await connection.isRouter() else {
+            throw Failure("\(address.place) is no router; pushq-admin router --help says how to make one")
+        }
+        return try await body(connection)
+    }
+
+    /// The tenant has moved, whatever becomes of this.
+    private static func tell(
+        _ router: DatabaseAddress, that tenant: String, isIn target: PostgresConnection, _ console: Console
+    ) async {
+        let problem: String
+        do {
+            guard let number = try await target.tenantPlaces(named: tenant).first?.number else { return }
+            let isKnown = try await withRouter(at: router, on: target.loop) {
+                try await $0.tellRouter(that: tenant, isIn: number)
+            }
+            guard !isKnown else { return }
+            problem = "it does not know the other database"
+        } catch {
+            problem = "\(error)"
+        }
+        console.note("the router was not told that \(tenant) has moved: \(problem); tell it with: pushq-admin router")
     }
 }
 

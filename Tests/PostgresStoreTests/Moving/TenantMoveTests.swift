@@ -198,6 +198,15 @@ import Transport
             #expect(try await world.rows(of: "acme", in: world.first.connection) == before)
             try await late.runScript("commit")
 
+            let elsewhere = TenantMover(
+                "acme", from: .init(try await world.here.connect(), name: "database one at a"),
+                to: .init(try await world.there.connect(), name: "database three"))
+            try await world.second.runScript("update pushq.tenant_move set leaves = true, stage = 'moved'")
+            await #expect(throws: TenantMoveError.otherMove("acme", "database two at b")) {
+                try await elsewhere.abandon()
+            }
+            try await world.second.runScript("update pushq.tenant_move set leaves = false, stage = 'copying'")
+
             // Nobody's mind is changed by that: either of the two is possible.
             try await world.mover().abandon()
             #expect(try await world.first.number("select count(*) from pushq.tenant_move") == 0)
@@ -208,8 +217,11 @@ import Transport
             }
             #expect(try await world.rows(of: "acme", in: world.first.connection) == before)
             _ = try await world.mover().run(under: world.keys)
-            await #expect(throws: TenantMoveError.hasArrived("acme", "database two at b")) {
-                try await world.mover().abandon()
+            // Also to whoever takes it for a move to somewhere else.
+            for mover in [try await world.mover(), elsewhere] {
+                await #expect(throws: TenantMoveError.isElsewhere("acme", "database two at b")) {
+                    try await mover.abandon()
+                }
             }
         }
     }
