@@ -57,9 +57,11 @@ struct MoveWorld {
         }
         try await eventually("it copies the last table") {
             try await number(
-                "select count(*) from pg_locks where not granted and relation = 'pushq.stuck_job'::regclass", in: second
-            )
-                > 0
+                """
+                select count(*) from pg_locks
+                where not granted and relation = 'pushq.stuck_job'::regclass
+                  and database = (select oid from pg_database where datname = current_database())
+                """, in: second) > 0
         }
         try await work()
         try await gate.runScript("commit")
