@@ -117,7 +117,7 @@ import Transport
     private func isRegistered(before latency: Duration) async throws -> Bool {
         let isInTime = Locked(false)
         try await EngineFixture.run { configuration in
-            configuration.rules.latency = latency ... latency
+            configuration.rules.latency = latency...latency
             configuration.rules.outcomes = [OutcomeRule(.refuse(Self.undated))]
         } _: { _, fixture in
             let queue = try await fixture.makeQueue(devices: 2)
