@@ -260,8 +260,8 @@ MUTANTS = [
     ),
     Mutant(
         "the collapse ID of all alerts alike",
-        "http.add(APNsFields.collapseID, id.span)",
-        "id[35] = 0x30; http.add(APNsFields.collapseID, id.span)",
+        "http.add(APNsFields.collapseID, uuid: id)",
+        "http.add(APNsFields.collapseID, uuid: (id.high, id.low >> 4 << 4))",
     ),
     Mutant(
         "an identifier for two recipients",
@@ -270,8 +270,8 @@ MUTANTS = [
     ),
     Mutant(
         "no expiration where it is 0",
-        "if !expiration.isEmpty {",
-        "if expiration.count > 1 {",
+        "if !push.expirationField.isEmpty {",
+        "if push.expirationField.count > 1 {",
     ),
     Mutant(
         "what stood behind an error taken for delivered",
