@@ -105,6 +105,11 @@ extension GatewayConnection: HTTP2Handler {
         if [.pause, .renewToken, .keepToken, .reconnectOnce].contains(reason.row.action) {
             news.refusedCredential = (reason, ending)
         }
+        // An ordinary end after requests that it has taken, such as nginx's after so many, which comes before their
+        // answers: it serves those.
+        if code == .noError, text == nil, (1..<FrameHeader.maximumStreamID).contains(lastStreamID) {
+            hasAnswered = true
+        }
         news.ending = .asked(ending)
         gateway.noteGoAway(code)
     }

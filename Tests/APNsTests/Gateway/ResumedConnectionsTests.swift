@@ -79,6 +79,24 @@ import Transport
         #expect(seen == [false, true, false])
     }
 
+    /// As nginx does after so many requests of a connection.
+    @Test func `resume the session of one that was asked to end before its requests were answered`() async throws {
+        let seen = try await Stage { request in
+            if request.connection.number == 0 { request.connection.goAway() } else { request.answer() }
+        }.run { _, scene in
+            scene.sender.send(count: 1)
+            try await eventually("the end of the first connection") {
+                !scene.server.requests.isEmpty && scene.gateway.pool.open.isEmpty
+            }
+            scene.sender.send(count: 1, from: 1)
+            await scene.sender.untilAnswered(1)
+            scene.server.requests[0].answer()
+            await scene.sender.untilAnswered(2)
+            return scene.server.connections.map(\.stream.isResumed)
+        }
+        #expect(seen == [false, true])
+    }
+
     @Test func `of the binary interface resume them as well`() async throws {
         let outcome = try await BinaryStage { arrival in
             arrival.connection < 2 ? .error(status: 8, identifier: arrival.notification.identifier ?? 0) : .silence
