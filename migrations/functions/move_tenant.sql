@@ -211,8 +211,11 @@ begin
 end $$;
 
 -- Takes a stopped tenant out of use.
+--
+-- Settings that somebody is just changing are waited for, but not for long: who has found the tenant before waits
+-- behind this. The call is repeated.
 create or replace function pushq.detach_tenant(tenant text) returns void
-language plpgsql as $$
+language plpgsql set lock_timeout = '1s' as $$
 declare
   move    pushq.tenant_move;
   held    bigint;

@@ -335,8 +335,10 @@ package struct TenantMover {
                         try await source.store.detachTenant(tenant)
                         return start
                     } catch {
-                        // A claim that had begun before the tenant was stopped was committed after we looked.
-                        guard Self.isRefused(error), ContinuousClock.now < deadline else { throw error }
+                        // A claim that had begun before the tenant was stopped was committed after we looked, or
+                        // somebody is changing its settings.
+                        guard Self.isPassing(error) else { throw error }
+                        guard ContinuousClock.now < deadline else { throw try await reason(for: error) }
                     }
                 }
                 guard ContinuousClock.now < deadline else { throw TenantMoveError.held(tenant, held, patience) }
@@ -348,8 +350,19 @@ package struct TenantMover {
         }
     }
 
-    private static func isRefused(_ error: PostgresError) -> Bool {
-        if case .raised = error { true } else { false }
+    private static func isPassing(_ error: PostgresError) -> Bool {
+        switch error {
+        case .raised, .contended: true
+        default: false
+        }
+    }
+
+    /// Names who kept the tenant from being taken out of use for so long.
+    private func reason(for error: PostgresError) async throws -> any Error {
+        guard case .contended = error else { return error }
+        let open = try await source.store.openTransactions()
+        let processes = try await source.store.processes(ofTransactions: open)
+        return processes.isEmpty ? error : TenantMoveError.openTransaction(tenant, processes.map(Int.init), patience)
     }
 
     /// Waits for transactions that have found a queue before it was taken out of use: what they add is committed late.

@@ -78,6 +78,25 @@ import Transport
         }
     }
 
+    @Test func `a change of its settings that is not committed is waited for, and then it goes on where it is`()
+        async throws
+    {
+        try await withMoveWorld { _, world in
+            let late = try await world.here.connect()
+            try await late.runScript("begin; update pushq.app set bundle_id = 'com.example.changed'")
+            let process = try await world.number("select pg_backend_pid()", in: late)
+            await #expect(throws: TenantMoveError.openTransaction("acme", [process], .seconds(2))) {
+                try await world.mover(patience: .seconds(2)).run(under: world.keys)
+            }
+            #expect(try await world.first.number("select count(*) from pushq.tenant where suspended_at is null") == 1)
+            try await late.runScript("commit")
+            _ = try await world.mover().run(under: world.keys)
+            #expect(
+                try await world.number(
+                    "select count(*) from pushq.app where bundle_id = 'com.example.changed'", in: world.second) == 1)
+        }
+    }
+
     @Test func `a schedule that runs at this moment does not run again`() async throws {
         try await withMoveWorld { actor, world in
             try await world.first.run(
