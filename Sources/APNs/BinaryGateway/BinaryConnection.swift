@@ -58,6 +58,7 @@ final class BinaryConnection: PooledConnection {
     let openedAt: ContinuousClock.Instant
     private(set) var lastRequest: ContinuousClock.Instant
     private(set) var hasAnswered = false
+    let hasTakenRequests = false
     let isSetAside = false
     /// A push that was lost this often waits for this connection to have few others in flight, and since when.
     private var awaited: (losses: Int, since: ContinuousClock.Instant)?

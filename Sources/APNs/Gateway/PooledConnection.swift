@@ -6,6 +6,8 @@ protocol PooledConnection: AnyObject {
     var inFlightCount: Int { get }
     /// Whether the server has shown that it serves this connection.
     var hasAnswered: Bool { get }
+    /// Whether the server has ended the connection in order and named requests that it will answer.
+    var hasTakenRequests: Bool { get }
     /// Whether it gets no more pushes because those that it has are not answered.
     var isSetAside: Bool { get }
     var openedAt: ContinuousClock.Instant { get }

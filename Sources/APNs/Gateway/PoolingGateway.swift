@@ -189,7 +189,7 @@ extension PoolingGateway {
         case .asked(let words), .failed(let words):
             guard !hasLasted else { return replace(connection) }
             // Whatever the reason was, the next one does not depend on what this one was resumed with.
-            if !connection.hasAnswered { tls.sessions.dropAll() }
+            if !connection.hasAnswered && !connection.hasTakenRequests { tls.sessions.dropAll() }
             failed(words)
             openIfNeeded()
         }

@@ -105,10 +105,9 @@ extension GatewayConnection: HTTP2Handler {
         if [.pause, .renewToken, .keepToken, .reconnectOnce].contains(reason.row.action) {
             news.refusedCredential = (reason, ending)
         }
-        // An ordinary end after requests that it has taken, such as nginx's after so many, which comes before their
-        // answers: it serves those.
+        // nginx says this after so many requests, before it has answered them. They will be answered.
         if code == .noError, text == nil, (1..<FrameHeader.maximumStreamID).contains(lastStreamID) {
-            hasAnswered = true
+            hasTakenRequests = true
         }
         news.ending = .asked(ending)
         gateway.noteGoAway(code)

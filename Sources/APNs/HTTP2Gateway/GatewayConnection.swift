@@ -63,6 +63,7 @@ final class GatewayConnection: PooledConnection {
     var acceptedEarly: Set<UInt32> = []
     var lastRefusal: (status: Int, body: [UInt8], refusal: Refusal)?
     var hasAnswered = false
+    var hasTakenRequests = false
     /// When the last answer came, by the clock of the streams, and the highest stream that was answered.
     var lastAnswer: UInt64 = 0
     var highestAnswered: UInt32 = 0

@@ -85,9 +85,7 @@ import Transport
             if request.connection.number == 0 { request.connection.goAway() } else { request.answer() }
         }.run { _, scene in
             scene.sender.send(count: 1)
-            try await eventually("the end of the first connection") {
-                !scene.server.requests.isEmpty && scene.gateway.pool.open.isEmpty
-            }
+            try await eventually("another connection") { scene.server.connections.count == 2 }
             scene.sender.send(count: 1, from: 1)
             await scene.sender.untilAnswered(1)
             scene.server.requests[0].answer()
