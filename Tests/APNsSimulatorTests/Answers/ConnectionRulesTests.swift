@@ -37,7 +37,7 @@ import Transport
     }
 
     @Test func `a reset leaves what is in flight unanswered, and a second arrival is a repeat`() async throws {
-        let rules = Rules(latency: .milliseconds(50) ... .milliseconds(50), connections: .init(resetAfter: 4))
+        let rules = Rules(latency: .seconds(60) ... .seconds(60), connections: .init(resetAfter: 4))
         let snapshot = try await withSimulator(configured { $0.rules = rules }) { simulator in
             let ids = (0..<4).map { "00000000-0000-8000-8000-00000000000\($0)" }
             try await PushClient.with(simulator, identity: simulator.identity()) { client in
