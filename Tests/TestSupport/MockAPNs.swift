@@ -114,6 +114,16 @@ extension MockAPNs {
             bytes.withBytes { _ = stream.write($0) }
         }
 
+        /// Breaks a rule on a stream: WINDOW_UPDATE by 0 (RFC 9113 §6.9).
+        package func updateWindowByNothing(of streamID: UInt32) {
+            var bytes = ByteQueue()
+            bytes.append(bigEndian: UInt32(4) << 8 | 8)  // length 4, WINDOW_UPDATE
+            bytes.append(0)
+            bytes.append(bigEndian: streamID)
+            bytes.append(bigEndian: UInt32(0))
+            bytes.withBytes { _ = stream.write($0) }
+        }
+
         /// A part of a body whose end does not come.
         package func answerPart(_ streamID: UInt32, _ part: [UInt8]) {
             var bytes = ByteQueue()

@@ -58,7 +58,10 @@ extension GatewayConnection: HTTP2Handler {
 
     /// An answer that breaks a rule of HTTP/2 still tells what became of its push, where its status could be read.
     private func settleMalformed(_ stream: StreamReference) {
-        guard stream.status >= 200 else { return settle(stream, as: .unanswered) }
+        // A 200 was told when its head came, and a refusal is known by as much of its body as there is.
+        guard stream.status >= 200, !acceptedEarly.contains(stream.id), partials[stream.id] == nil else {
+            return settle(stream, as: .unanswered)
+        }
         noteAnswer(on: stream)
         if stream.status == 200 {
             tell(stream, .accepted)

@@ -147,6 +147,16 @@ import Transport
         #expect(results == [0: "accepted", 1: "accepted"])
     }
 
+    @Test(arguments: [200, 410])
+    func `once, though their stream breaks a rule after the status`(status: Int) async throws {
+        let results = try await results(count: 20) { request in
+            request.connection.answerHead(request.streamID, status)
+            request.connection.updateWindowByNothing(of: request.streamID)
+        }
+        let expected = status == 200 ? "accepted" : "410 Unregistered"
+        #expect(results == Dictionary(uniqueKeysWithValues: (0..<20).map { ($0, expected) }))
+    }
+
     @Test func `whose body is cut off, by their status`() async throws {
         let results = try await results { request in
             request.connection.answerHead(request.streamID, 410)
