@@ -35,8 +35,8 @@ MUTANTS = [
     Mutant("a badge that no app resets", "    perform pushq.forget_badges(q, ids);", "    perform 1;"),
     Mutant(
         "the badge of another device",
-        "job.deviceIDs.map { taken[$0] ?? 0 }",
-        "job.deviceIDs.reversed().map { taken[$0] ?? 0 }",
+        "job.deviceIDs.map { (taken[$0] ?? nil) ?? 0 }",
+        "job.deviceIDs.reversed().map { (taken[$0] ?? nil) ?? 0 }",
     ),
     # Starts of Live Activities.
     Mutant("starts counted for another type", "and coalesce(sp.activity_type, $3) = $3)", "and $3 is not null)"),

@@ -3,7 +3,7 @@
 --
 -- Before a worker sends, it takes a figure for each recipient (`pushq.take_badges`), and the figure stays with the
 -- message: whoever sends it to that device again sends the same one. When a job ends whose recipient got nothing, the
--- figure is given back (PostgresStore/Settling/GivenBackBadges.swift). So a count is that of the messages since the
+-- figure is given back (`pushq.give_back_badges`). So a count is that of the messages since the
 -- app's last reset that arrived, may have arrived, or are on their way.
 
 -- By how much a message raises badges; null if it does not. Nearly no message does, and few are looked into for it.
@@ -35,11 +35,56 @@ $$;
 -- Takes figures for the recipients of jobs that `worker` holds, of which each raises badges by its `increments`. The
 -- recipients of a job are those of `device_ids` from its `firsts` to its `lasts`.
 --
--- Returns a row for each. A message that a device has a figure of keeps it, for as long as it may be sent and is one of
--- the last hundred to this device.
+-- Returns a row for each. The figure is null where another transaction keeps the badge locked: whoever changes badges
+-- in a transaction of an hour delays the pushes to these devices, and no others.
 create or replace function pushq.take_badges(
   worker bigint, queue_ids int[], job_ids bigint[], epochs int[], increments int[], firsts int[], lasts int[],
   device_ids bigint[]
+) returns table (queue_id int, job_id bigint, device_id bigint, figure int)
+language plpgsql set lock_timeout = '250ms' as $$
+#variable_conflict use_column
+declare
+  locked bigint[];
+begin
+  return query
+  select t.queue_id, t.job_id, t.device_id, t.figure
+  from pushq.take_free_badges(worker, queue_ids, job_ids, epochs, increments, firsts, lasts, device_ids, '{}') t;
+exception when lock_not_available then
+  locked := pushq.locked_badges(queue_ids, device_ids);
+  begin
+    return query
+    select t.queue_id, t.job_id, t.device_id, t.figure
+    from pushq.take_free_badges(worker, queue_ids, job_ids, epochs, increments, firsts, lasts, device_ids, locked) t;
+  exception when lock_not_available then
+    -- A row that is being made cannot be seen. All wait, and are told apart when they come again.
+    locked := device_ids;
+  end;
+  return query
+  select g.queue_id, g.job_id, d.id, null::int
+  from unnest(queue_ids, job_ids, firsts, lasts) g(queue_id, job_id, first, last)
+  cross join lateral unnest(device_ids[g.first : g.last]) d(id)
+  where d.id = any (locked);
+end $$;
+
+-- Which of these devices have a badge that another transaction keeps locked. The others are locked by this one.
+create or replace function pushq.locked_badges(queue_ids int[], device_ids bigint[]) returns bigint[]
+language sql set enable_seqscan = off as $$
+  with free as materialized (
+    select b.device_id
+    from pushq.badge b
+    where b.queue_id = any ($1) and b.device_id = any ($2)
+    for no key update skip locked)
+  select coalesce(array_agg(b.device_id), '{}')
+  from pushq.badge b
+  where b.queue_id = any ($1) and b.device_id = any ($2)
+    and not exists (select from free f where f.device_id = b.device_id)
+$$;
+
+-- Takes figures, and passes over the devices of `except_devices`. A message that a device has a figure of keeps it, for
+-- as long as it may be sent and is one of the last hundred to this device.
+create or replace function pushq.take_free_badges(
+  worker bigint, queue_ids int[], job_ids bigint[], epochs int[], increments int[], firsts int[], lasts int[],
+  device_ids bigint[], except_devices bigint[]
 ) returns table (queue_id int, job_id bigint, device_id bigint, figure int)
 language plpgsql set enable_seqscan = off set enable_mergejoin = off set jit = off as $$
 #variable_conflict use_column
@@ -56,7 +101,8 @@ begin
     select h.queue_id, h.job_id, h.root_id, h.send_by, d.id as device_id,
            (sum(h.increment) over (partition by h.queue_id, d.id order by h.place))::int as figure
     from held h
-    cross join lateral unnest(device_ids[h.first : h.last]) d(id)),
+    cross join lateral unnest(device_ids[h.first : h.last]) d(id)
+    where d.id <> all (except_devices)),
   -- A row for each device, in the order in which all take them, so that no two wait for each other.
   taken as (
     insert into pushq.badge as b (queue_id, device_id, count, root_ids, figures, kept_until)
@@ -88,6 +134,56 @@ begin
   cross join lateral unnest(t.root_ids, t.figures) f(root, figure)
   join asked a on a.queue_id = t.queue_id and a.device_id = t.device_id and a.root_id = f.root;
 end $$;
+
+-- Gives back what badges of recipients were raised by that got nothing: those of `device_ids` from a job's `firsts` to
+-- its `lasts`. Fenced by the lease, of which the row is only read: a worker does this right before it ends the job. If
+-- that fails, the next holder takes figures anew for those that it sends to. Done twice, it is as if done once.
+--
+-- A badge that another transaction keeps locked stays as it is, one too high perhaps: a worker that waited for it would
+-- renew no lease meanwhile, and other tenants' pushes would be sent twice.
+create or replace function pushq.give_back_badges(
+  worker bigint, queue_ids int[], job_ids bigint[], epochs int[], increments int[], firsts int[], lasts int[],
+  device_ids bigint[]
+) returns void
+language plpgsql set lock_timeout = '250ms' as $$
+begin
+  perform pushq.give_back_free_badges(worker, queue_ids, job_ids, epochs, increments, firsts, lasts, device_ids, '{}');
+exception when lock_not_available then
+  perform pushq.give_back_free_badges(
+    worker, queue_ids, job_ids, epochs, increments, firsts, lasts, device_ids,
+    pushq.locked_badges(queue_ids, device_ids));
+end $$;
+
+-- Gives back as above, and passes over the devices of `except_devices`. In the order of devices, in which figures are
+-- taken, too.
+create or replace function pushq.give_back_free_badges(
+  worker bigint, queue_ids int[], job_ids bigint[], epochs int[], increments int[], firsts int[], lasts int[],
+  device_ids bigint[], except_devices bigint[]
+) returns void
+language sql set enable_seqscan = off set enable_mergejoin = off set jit = off as $$
+  with given as materialized (
+    -- A row for each device: an update changes it once, however many jobs there are that have something to say.
+    select l.queue_id, d.device_id, array_agg(l.root_id) as root_ids, array_agg(g.increment) as increments
+    from unnest($2, $3, $4, $5, $6, $7) as g(queue_id, job_id, epoch, increment, first, last)
+    join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.worker_id = $1
+    cross join lateral unnest($8[g.first : g.last]) d(device_id)
+    where d.device_id <> all ($9)
+    group by l.queue_id, d.device_id
+    order by l.queue_id, d.device_id)
+  update pushq.badge b
+  set count = greatest(0, b.count - (
+        select coalesce(sum(u.increment), 0)
+        from unnest(g.root_ids, g.increments) u(root, increment)
+        where u.root = any (b.root_ids))),
+      (root_ids, figures, kept_until) = (
+        select coalesce(array_agg(e.root order by e.place), '{}'),
+               coalesce(array_agg(e.figure order by e.place), '{}'),
+               coalesce(array_agg(e.until order by e.place), '{}')
+        from unnest(b.root_ids, b.figures, b.kept_until) with ordinality e(root, figure, until, place)
+        where e.root <> all (g.root_ids))
+  from given g
+  where b.queue_id = g.queue_id and b.device_id = g.device_id and b.root_ids && g.root_ids
+$$;
 
 -- Says what number an app shows on its icon: 0 unless told otherwise, when its user has seen everything. The next
 -- message that raises the badge of the device raises it from there. With `user_key` for all devices of the user.

@@ -1,7 +1,7 @@
 -- Frequency caps: at most so many pushes to a device in a period. docs/frequency-caps.md explains them.
 --
 -- Before a worker sends, it takes a place for each recipient (`pushq.hold_to_caps`). When the job ends or is given
--- back, it gives up the places of those that got nothing (PostgresStore/Settling/CapNews.swift). Nothing has to be
+-- back, it gives up the places of those that got nothing (`pushq.note_capped`). Nothing has to be
 -- written when a push has arrived: a place counts for good once its job is gone, and while the job is there, nobody
 -- knows yet. So a crash at any moment loses no place, and none stays that nothing came of.
 
@@ -41,10 +41,55 @@ $$;
 -- its `firsts` to its `lasts`.
 --
 -- Returns those that get no place: with `wait` null if as many pushes have reached the device as the cap allows, and
--- otherwise with the microseconds after which to ask again, because nobody knows yet what becomes of some of them. A
--- recipient that has a place keeps it: to send to it again is a repeat.
+-- otherwise with the microseconds after which to ask again, because nobody knows yet what becomes of some of them, or
+-- because another transaction keeps the places of the device locked. A recipient that has a place keeps it: to send to
+-- it again is a repeat.
 create or replace function pushq.hold_to_caps(
   worker bigint, queue_ids int[], job_ids bigint[], epochs int[], firsts int[], lasts int[], device_ids bigint[]
+) returns table (queue_id int, job_id bigint, device_id bigint, wait bigint)
+language plpgsql set lock_timeout = '250ms' as $$
+#variable_conflict use_column
+declare
+  locked bigint[];
+begin
+  return query
+  select t.queue_id, t.job_id, t.device_id, t.wait
+  from pushq.take_free_places(worker, queue_ids, job_ids, epochs, firsts, lasts, device_ids, '{}') t;
+exception when lock_not_available then
+  locked := pushq.locked_places(queue_ids, device_ids);
+  begin
+    return query
+    select t.queue_id, t.job_id, t.device_id, t.wait
+    from pushq.take_free_places(worker, queue_ids, job_ids, epochs, firsts, lasts, device_ids, locked) t;
+  exception when lock_not_available then
+    -- A row that is being made cannot be seen. All wait, and are told apart when they come again.
+    locked := device_ids;
+  end;
+  return query
+  select g.queue_id, g.job_id, d.id, 1000000::bigint
+  from unnest(queue_ids, job_ids, firsts, lasts) g(queue_id, job_id, first, last)
+  cross join lateral unnest(device_ids[g.first : g.last]) d(id)
+  where d.id = any (locked);
+end $$;
+
+-- Which of these devices have places that another transaction keeps locked. Those of the others are locked by this one.
+create or replace function pushq.locked_places(queue_ids int[], device_ids bigint[]) returns bigint[]
+language sql set enable_seqscan = off as $$
+  with free as materialized (
+    select r.device_id
+    from pushq.recent_push r
+    where r.queue_id = any ($1) and r.device_id = any ($2)
+    for no key update skip locked)
+  select coalesce(array_agg(r.device_id), '{}')
+  from pushq.recent_push r
+  where r.queue_id = any ($1) and r.device_id = any ($2)
+    and not exists (select from free f where f.device_id = r.device_id)
+$$;
+
+-- Takes places, and passes over the devices of `except_devices`.
+create or replace function pushq.take_free_places(
+  worker bigint, queue_ids int[], job_ids bigint[], epochs int[], firsts int[], lasts int[], device_ids bigint[],
+  except_devices bigint[]
 ) returns table (queue_id int, job_id bigint, device_id bigint, wait bigint)
 language plpgsql set enable_seqscan = off set enable_mergejoin = off set jit = off as $$
 #variable_conflict use_column
@@ -78,7 +123,8 @@ begin
         select p.time_zone
         from pushq.profile p
         where h.period is null and p.queue_id = h.queue_id and p.device_id = d.id
-        limit 1) p on true),
+        limit 1) p on true
+      where d.id <> all (except_devices)),
     -- Each zone's day is computed once.
     dated as materialized (
       select z.*,
@@ -175,6 +221,54 @@ begin
         where x.at >= g.since) e) c;
   end loop;
 end $$;
+
+-- What has become of places under frequency caps: those of recipients that got nothing are given up, and those of
+-- recipients that got it are marked as final. The recipients of a job are those of `device_ids` from its `firsts` to
+-- its `lasts`. Fenced by the lease, of which the row is only read: a worker does this right before it ends the job or
+-- gives it back. If that fails, the next holder takes places anew.
+--
+-- Places that another transaction keeps locked stay as they are, so that the device gets one push less in this period
+-- perhaps: a worker that waited for them would renew no lease meanwhile, and other tenants' pushes would be sent twice.
+create or replace function pushq.note_capped(
+  worker bigint, queue_ids int[], job_ids bigint[], epochs int[], firsts int[], lasts int[], device_ids bigint[],
+  arrived boolean[]
+) returns void
+language plpgsql set lock_timeout = '250ms' as $$
+begin
+  perform pushq.note_free_capped(worker, queue_ids, job_ids, epochs, firsts, lasts, device_ids, arrived, '{}');
+exception when lock_not_available then
+  perform pushq.note_free_capped(
+    worker, queue_ids, job_ids, epochs, firsts, lasts, device_ids, arrived,
+    pushq.locked_places(queue_ids, device_ids));
+end $$;
+
+-- Notes as above, and passes over the devices of `except_devices`. In the order of devices, in which places are taken,
+-- too.
+create or replace function pushq.note_free_capped(
+  worker bigint, queue_ids int[], job_ids bigint[], epochs int[], firsts int[], lasts int[], device_ids bigint[],
+  arrived boolean[], except_devices bigint[]
+) returns void
+language sql set enable_seqscan = off set enable_mergejoin = off set jit = off as $$
+  with given as materialized (
+    -- A row for each device: an update changes it once, however many jobs there are that have something to say.
+    select l.queue_id, d.device_id, array_agg(l.root_id) as root_ids,
+           coalesce(array_agg(l.root_id) filter (where d.arrived), '{}') as arrived
+    from unnest($2, $3, $4, $5, $6) as g(queue_id, job_id, epoch, first, last)
+    join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.worker_id = $1
+    cross join lateral unnest($7[g.first : g.last], $8[g.first : g.last]) as d(device_id, arrived)
+    where d.device_id <> all ($9)
+    group by l.queue_id, d.device_id
+    order by l.queue_id, d.device_id)
+  update pushq.recent_push r
+  set (root_ids, job_ids, sent_at) = (
+    select coalesce(array_agg(e.root order by e.at), '{}'),
+           coalesce(array_agg(case when e.root = any (g.arrived) then 0 else e.job end order by e.at), '{}'),
+           coalesce(array_agg(e.at order by e.at), '{}')
+    from unnest(r.root_ids, r.job_ids, r.sent_at) e(root, job, at)
+    where e.root <> all (g.root_ids) or e.root = any (g.arrived))
+  from given g
+  where r.queue_id = g.queue_id and r.device_id = g.device_id and r.root_ids && g.root_ids
+$$;
 
 -- Deletes what no cap asks for any more, of `step` rows behind a key. Returns the key of the last of them; null when
 -- there was none.

@@ -15,11 +15,12 @@ extension Statement {
                       $job_ids::bigint[])
             as w(queue_id, lane, quota, run_at, id)
           -- Paused a moment ago, perhaps, and not known to be yet.
-          where not exists (
+          -- A queue that is not there was removed, or its tenant has moved to another database and is sent for there.
+          where exists (
             select
             from pushq.queue q
             join pushq.tenant t on t.id = q.tenant_id
-            where q.id = w.queue_id and (q.paused_at is not null or t.suspended_at is not null))),
+            where q.id = w.queue_id and q.paused_at is null and t.suspended_at is null)),
         pick as materialized (
           select j.spot
           from want w
@@ -205,6 +206,8 @@ package struct ClaimedJob: Sendable {
     package var personal: PersonalPayloads?
     /// By how much it raises the number on the app's icon; nil if it does not.
     package var badgeIncrement: Int?
+    /// Recipients that have no number yet, because another transaction keeps their badge locked.
+    package var lockedBadges: Set<Int64> = []
     /// What its queue's frequency cap says to its recipients; nil if it has none that is about them.
     package var capAnswer: CapAnswer?
 
@@ -227,6 +230,9 @@ extension ClaimedJob {
         if let statedCount { return "the job is for \(statedCount) recipients, and its body has \(deviceIDs.count)" }
         if !outcomes.isEmpty, outcomes.count != deviceIDs.count {
             return "the job has \(deviceIDs.count) recipients, and outcomes of \(outcomes.count)"
+        }
+        if let unknown = outcomes.first(where: { Outcome(rawValue: $0).kind == nil }) {
+            return "the job has an outcome \(unknown), which this version does not know"
         }
         if previousWatermark > deviceIDs.count {
             return "the job has \(deviceIDs.count) recipients, and \(previousWatermark) are said to have been sent to"

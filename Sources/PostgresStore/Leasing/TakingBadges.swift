@@ -14,7 +14,8 @@ extension PostgresConnection {
     /// Jobs with the numbers for the badges of their recipients, where ``ClaimedJob/badgeIncrement``. Without such a
     /// job, nothing is asked.
     ///
-    /// A job that lacks a number is left out, because nothing of it may be sent: this worker has lost it.
+    /// A job without an answer is left out, because nothing of it may be sent: this worker has lost it. Recipients
+    /// whose badge another transaction keeps locked are in ``ClaimedJob/lockedBadges``.
     package func takingBadges(_ jobs: [ClaimedJob], workerID: Int64) async throws(PostgresError) -> [ClaimedJob] {
         let asked = AskedJobs(jobs.filter { $0.badgeIncrement != nil }) { job, ordinal in
             // Who is held back, or lacks something, gets nothing now.
@@ -22,17 +23,18 @@ extension PostgresConnection {
         }
         guard !asked.jobs.isEmpty else { return jobs }
         let increments = Parameter.int4Array(asked.jobs.map { Int32($0.badgeIncrement ?? 0) })
-        var figures: [JobKey: [Int64: Int32]] = [:]
+        var figures: [JobKey: [Int64: Int32?]] = [:]
         for row in try await execute(.takeBadges, asked.parameters(of: workerID) + ["increments": increments]) {
             let job = JobKey(queueID: row.int4("queue_id"), jobID: row.int8("job_id"))
-            figures[job, default: [:]][row.int8("device_id")] = row.int4("figure")
+            figures[job, default: [:]].updateValue(row.optionalInt4("figure"), forKey: row.int8("device_id"))
         }
         let devices = Dictionary(uniqueKeysWithValues: zip(asked.jobs.map { JobKey($0.key) }, asked.devices))
         return jobs.compactMap { job in
             guard let devices = devices[JobKey(job.key)] else { return job }
             guard let taken = figures[JobKey(job.key)], taken.count == devices.count else { return nil }
             var job = job
-            job.personal?.take(figures: job.deviceIDs.map { taken[$0] ?? 0 })
+            job.personal?.take(figures: job.deviceIDs.map { (taken[$0] ?? nil) ?? 0 })
+            job.lockedBadges = Set(taken.filter { $0.value == nil }.keys)
             return job
         }
     }

@@ -123,6 +123,7 @@ final class HeldJob {
         if let personal = claim.personal { suppressUnfit(for: personal, maximumPayloadBytes) }
         if !claim.quietHolds.isEmpty { holdInQuietHours() }
         if let answer = claim.capAnswer, !answer.held.isEmpty { holdBack(by: answer) }
+        if !claim.lockedBadges.isEmpty { awaitBadges() }
         recallReports()
     }
 
@@ -180,6 +181,8 @@ final class HeldJob {
     /// Holds back those whom the queue's frequency cap does not let through: for good, or until it is asked again.
     private func holdBack(by answer: CapAnswer) {
         for ordinal in outcomes.indices where outcomes[ordinal] == 0 {
+            // Another job would not know that it may have been sent.
+            if claim.isAtMostOnce, !answer.isWhole, isUncertain(ordinal) { continue }
             switch answer.held[claim.deviceIDs[ordinal]] {
             case .forGood: record(isUncertain(ordinal) && !answer.isWhole ? .unknown : .capped, for: ordinal)
             case .until(let delay):
@@ -190,6 +193,17 @@ final class HeldJob {
                     because: .givenBack, for: ordinal)
             case nil: break
             }
+        }
+    }
+
+    /// Lets those whose badge another transaction keeps locked go on in a job that asks again.
+    private func awaitBadges() {
+        for ordinal in outcomes.indices where outcomes[ordinal] == 0 {
+            guard claim.lockedBadges.contains(claim.deviceIDs[ordinal]) else { continue }
+            if claim.isAtMostOnce, isUncertain(ordinal) { continue }
+            let retry = Retry(
+                deviceID: claim.deviceIDs[ordinal], backoff: nil, step: 0, atLeast: .seconds(1), attempts: 0, losses: 0)
+            recordRetry(retry, because: .givenBack, for: ordinal)
         }
     }
 

@@ -64,6 +64,43 @@ import Transport
         }
     }
 
+    /// A producer's transaction that stays open delays the pushes to the devices of which it has changed the badge, and
+    /// no others; and a worker that ends jobs meanwhile does not wait for it.
+    @Test(arguments: [0, 7])
+    func `is waited for only where another transaction keeps it`(badge: Int) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 3)
+            let tokens = try await queue.texts("select encode(token, 'hex') from pushq.device order by id")
+            for token in tokens { _ = try await send(to: token, queue) }
+            let all = "array['\(tokens.joined(separator: "','"))']"
+            try await queue.run("select pushq.send('\(Self.name)', '\(Self.one)', \(all))")
+            try await queue.run("select pushq.send('\(Self.name)', '\(Self.one)', \(all))")
+            let first = try await queue.worker.takingBadges(try await queue.claim(1, lane: .normal), workerID: 1)
+
+            let producer = try await database.connect()
+            try await producer.runScript(
+                "begin; select pushq.set_badge('\(Self.name)', '\(tokens[1])', badge => \(badge))")
+            let second = try await queue.worker.takingBadges(try await queue.claim(1, lane: .normal), workerID: 1)
+            let job = try #require(second.first)
+            #expect(job.lockedBadges == [job.deviceIDs[1]])
+            #expect(Self.payload(of: 0, in: job) == Self.one.replacing(#"{"increment":1}"#, with: "3"))
+            #expect(Self.payload(of: 2, in: job) == Self.one.replacing(#"{"increment":1}"#, with: "3"))
+
+            let ended = try #require(first.first)
+            let end = SettledJob(
+                key: ended.key, outcomes: [UInt8](repeating: Outcome.rejected(.unregistered).rawValue, count: 3),
+                again: [], reports: [], notes: nil,
+                givenBackBadges: GivenBackBadges(increment: 1, deviceIDs: ended.deviceIDs))
+            #expect(try await queue.worker.endJobs([end], workerID: 1).keys == [ended.key])
+            try await producer.runScript("commit")
+            // One that arrived and one that is on its way; what nobody got was given back.
+            let counts = try await queue.texts(
+                "select coalesce(b.count, 0)::text from pushq.device d left join pushq.badge b on b.device_id = d.id order by d.id"
+            )
+            #expect(counts == ["2", "\(badge)", "2"])
+        }
+    }
+
     private static func payload(of ordinal: Int, in job: ClaimedJob) -> String {
         var payload: [UInt8] = []
         job.personal?.join(for: ordinal, into: &payload)

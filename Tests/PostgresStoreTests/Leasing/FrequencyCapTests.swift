@@ -65,6 +65,42 @@ import Transport
         }
     }
 
+    /// As an import does that gives a device to another user, for as long as it lasts.
+    @Test func `waits only for the devices whose places another transaction keeps`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 3)
+            try await queue.run("insert into pushq.frequency_cap values (\(queue.id), 5, '1 day')")
+            func claim() async throws -> ClaimedJob {
+                var job = try #require(try await queue.claim(1, workerID: 1).first)
+                job.capAnswer = CapAnswer()
+                return try #require(try await queue.worker.heldToCaps([job], workerID: 1).first)
+            }
+            for number in 1...2 { try await queue.fanOut(try await queue.startCampaign(key: "k\(number)")) }
+            let first = try await claim()
+            #expect(first.capAnswer?.held == [:])
+
+            let other = try await database.connect()
+            let device = first.deviceIDs[1]
+            try await other.runScript(
+                "begin; select from pushq.recent_push where device_id = \(device) for update")
+            let second = try await claim()
+            #expect(second.capAnswer?.held == [device: .until(.seconds(1))])
+            let end = SettledJob(
+                key: first.key, outcomes: [UInt8](repeating: Outcome.rejected(.unregistered).rawValue, count: 3),
+                again: [], reports: [], notes: nil,
+                capNews: first.deviceIDs.map { CapNews(deviceID: $0, hasArrived: false) })
+            #expect(try await queue.worker.endJobs([end], workerID: 1).keys == [first.key])
+            try await other.runScript("commit")
+            // Two places of the others were given up; the one that was locked stays.
+            #expect(
+                try await queue.texts(
+                    "select cardinality(root_ids)::text from pushq.recent_push order by device_id") == ["1", "1", "1"])
+            #expect(
+                try await queue.number(
+                    "select count(*) from pushq.recent_push where root_ids = array[\(second.rootID)::bigint]") == 2)
+        }
+    }
+
     @Test func `begins a calendar day when clocks in the device's zone first show it`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)

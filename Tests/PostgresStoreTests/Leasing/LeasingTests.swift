@@ -66,6 +66,19 @@ import Transport
         }
     }
 
+    /// Its tenant has moved to another database, and a worker has not heard of it yet.
+    @Test func `is not for a queue that is not there any more`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 2)
+            try await queue.fanOut(try await queue.startCampaign(key: "k"))
+            try await queue.run(
+                "set session_replication_role = replica; delete from pushq.queue; set session_replication_role = default"
+            )
+            #expect(try await queue.claim().isEmpty)
+            #expect(try await queue.number("select count(*) from pushq.job") == 1)
+        }
+    }
+
     @Test func `is done by one worker only, though others claim at the same time`() async throws {
         try await withDatabase { actor, database in
             let queue = try await QueueFixture(database, devices: 50)

@@ -54,6 +54,17 @@ import Transport
 }
 
 @Suite(.timeLimit(.minutes(10))) struct `A job that lacks a row` {
+    /// A newer version wrote it, or storage is damaged.
+    @Test func `or has an outcome that is none is claimed as damaged`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 2)
+            try await queue.fanOut(try await queue.startCampaign(key: "k"))
+            try await queue.run(#"update pushq.job set outcomes = '\x000a'"#)
+            let job = try #require(try await queue.claim().first)
+            #expect(job.damage == "the job has an outcome 10, which this version does not know")
+        }
+    }
+
     @Test(arguments: ["message", "body"])
     func `is claimed as damaged, so that its holder can end it`(table: String) async throws {
         try await withDatabase { _, database in

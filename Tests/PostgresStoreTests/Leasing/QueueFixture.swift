@@ -36,6 +36,14 @@ struct QueueFixture {
         return Int(try rows.one().optionalInt8("number") ?? -1)
     }
 
+    /// The only column of all rows.
+    func texts(_ sql: String) async throws -> [String] {
+        try await connection.execute(
+            Statement("texts \(sql.hashValue)", "select v.t::text as value from (\(sql)) v(t)")
+        )
+        .map { $0.text("value") }
+    }
+
     /// Runs statements.
     func run(_ sql: String) async throws { try await connection.runScript(sql) }
 

@@ -60,6 +60,16 @@ import Testing
         #expect(news(job.yielded(after: .zero).capNews) == [:])
     }
 
+    /// The job in which it would go on does not know that an earlier holder may have sent it.
+    @Test func `is not for what is sent at most once and may have been sent`() {
+        let job = JobFixture.job(
+            recipients: 2, isAtMostOnce: true, previousWatermark: 1, rescues: 1,
+            capAnswer: asked([10: .until(.seconds(2)), 20: .until(.seconds(2))], isWhole: false))
+        #expect(job.retries.map(\.deviceID) == [20])
+        RescuedJobRules.apply(to: job)
+        #expect(job.outcomes[0] == Outcome.unknown.rawValue)
+    }
+
     @Test func `is not sent to, and recorded, where the cap holds it back`() {
         let job = JobFixture.job(recipients: 3, capAnswer: asked([10: .forGood, 20: .until(.seconds(2))]))
         #expect(job.takeTokens().keys.sorted() == [2])
