@@ -30,13 +30,15 @@ enum Main {
         guard !chosen.isEmpty else { throw UsageError("no scenario is called so; see: scripts/chaos --list") }
         say("seed \(options.seed), leases of \(options.isShort ? 3 : 15) s")
         let minder = try Minder()
-        let failed = try await withThrowingTaskGroup(of: [String].self) { group in
+        let numbered = chosen.enumerated().map { (scenario: $1, seed: options.seed &+ UInt64($0)) }
+        let (measured, others) = (numbered.filter(\.scenario.isMeasured), numbered.filter { !$0.scenario.isMeasured })
+        var failed = try await withThrowingTaskGroup(of: [String].self) { group in
             for job in 0..<options.jobs {
                 let postgres = try await PrivatePostgres.start(minder: minder)
                 group.addTask {
                     var failed: [String] = []
-                    for number in stride(from: job, to: chosen.count, by: options.jobs) {
-                        let (scenario, seed) = (chosen[number], options.seed &+ UInt64(number))
+                    for number in stride(from: job, to: others.count, by: options.jobs) {
+                        let (scenario, seed) = others[number]
                         if await !run(scenario, on: postgres, seed: seed, isShort: options.isShort) {
                             failed.append(scenario.name)
                         }
@@ -45,6 +47,11 @@ enum Main {
                 }
             }
             return try await group.reduce(into: []) { $0 += $1 }
+        }
+        let postgres = try await PrivatePostgres.start(minder: minder)
+        for (scenario, seed) in measured
+        where await !run(scenario, on: postgres, seed: seed, isShort: options.isShort) {
+            failed.append(scenario.name)
         }
         await minder.end()
         if !failed.isEmpty { complain("failed: \(failed.joined(separator: ", "))") }

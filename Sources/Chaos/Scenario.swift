@@ -10,6 +10,8 @@ struct Scenario: Sendable {
     var needs = "nothing"
     /// It waits for what takes its time: left out of the short form, unless it is asked for by name.
     var isLong = false
+    /// It measures what happens in a second: it runs by itself, after those that run beside each other.
+    var isMeasured = false
     /// How the rig is set up.
     var adjust: @Sendable (inout Rig.Settings, _ isShort: Bool) -> Void = { _, _ in }
     /// What may be repeated.

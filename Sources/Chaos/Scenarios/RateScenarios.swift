@@ -10,6 +10,7 @@ extension Scenario {
         [
             Scenario(
                 name: "rates",
+                isMeasured: true,
                 adjust: { settings, isShort in
                     settings.hasNeighbour = true
                     settings.devices = PacedQueue.all[0].devices(for: seconds(isShort))
