@@ -7,7 +7,7 @@ enum Messages {
     static let commandsTitle = "Commands:"
     static let argumentsTitle = "Arguments:"
     static let optionsTitle = "Options:"
-    static let everywhereTitle = "Everywhere:"
+    static let everywhereTitle = "Global options:"
     static let examplesTitle = "Examples:"
     static let everywhere = [
         ("--json", "Print JSON instead of text."),

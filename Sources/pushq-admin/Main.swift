@@ -41,7 +41,7 @@ enum Main {
                     RestoreCommands.all),
                 .group(name: "feedback", summary: "What APNs reported about devices.", FeedbackCommands.all),
                 .group(
-                    name: "webhook", summary: "Where a tenant has reports about its devices sent to.",
+                    name: "webhook", summary: "The URL to which reports about a tenant's devices are sent.",
                     WebhookCommands.all),
                 .group(name: "worker", summary: "The processes that send.", WorkerCommands.all),
             ]

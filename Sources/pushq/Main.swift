@@ -7,7 +7,7 @@ enum Main {
         await Program(
             name: "pushq", version: Version.current,
             summary:
-                "A push-notification queue for APNs on PostgreSQL: sends, and lets campaigns and workers be tried.",
+                "A push-notification queue for APNs on PostgreSQL: sends pushes, runs workers, simulates APNs.",
             commands: [
                 .command(DemoCommand.self),
                 .command(DevCommand.self),
@@ -15,7 +15,7 @@ enum Main {
                 .command(SendCommand.self),
                 .command(CampaignCommand.self),
                 .group(
-                    name: "schedule", summary: "Campaigns that workers start again and again, as cron expressions say.",
+                    name: "schedule", summary: "Campaigns that workers start repeatedly, by cron expressions.",
                     ScheduleCommands.all),
                 .command(BroadcastCommand.self),
                 .command(LintCommand.self),

@@ -15,9 +15,9 @@ package enum CommandUsers: Sendable, Equatable {
     var help: String {
         switch self {
         case .anybody: ""
-        case .readers: "A tenant's login may use it for what is its own, also one that may only read."
-        case .tenants: "A tenant's login may use it for what is its own."
-        case .workers: "It needs a login that may run workers: pushq-admin worker grant."
+        case .readers: "A tenant's login may use it for the tenant's own data, even if the login is read-only."
+        case .tenants: "A tenant's login may use it for the tenant's own data."
+        case .workers: "It needs a login that may run workers; grant this with: pushq-admin worker grant."
         case .operators(let reason): "It is for operators only: \(reason)."
         }
     }

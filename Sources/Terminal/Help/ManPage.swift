@@ -11,7 +11,7 @@ struct ManPage {
             ".I COMMAND", "\\&...", ".SH COMMANDS",
         ]
         lines += chapters(program.root, [name])
-        lines += [".SH EVERYWHERE"]
+        lines += [".SH GLOBAL OPTIONS"]
         for (option, help) in Messages.everywhere + [Messages.version] { lines += entry(option, help) }
         lines += [".SH ENVIRONMENT"]
         for (variable, help) in Self.environment { lines += entry(variable, help) }
@@ -23,15 +23,15 @@ struct ManPage {
     private static let environment = [
         (
             "PUSHQ_DATABASE_URL",
-            "The database, as postgres://user@host/name. Else libpq's PGHOST, PGDATABASE and others count."
+            "The database, as postgres://user@host/name. By default libpq's PGHOST, PGDATABASE and others are used."
         ),
         ("PUSHQ_MASTER_KEY_FILE", "The file with the master keys: each of 64 hexadecimal digits."),
-        ("PUSHQ_MASTER_KEY", "The keys themselves."),
+        ("PUSHQ_MASTER_KEY", "The master keys themselves, instead of the file."),
     ]
 
     private static let exitCodes: [(ExitCode, String)] = [
-        (.done, "It was done."), (.failed, "It failed."), (.usage, "The command line is wrong."),
-        (.unfinished, "It was done, but waiting for its end was given up."),
+        (.done, "Success."), (.failed, "Failure."), (.usage, "The command line is wrong."),
+        (.unfinished, "It was started, but the command stopped waiting for its end (--timeout or Ctrl-C)."),
     ]
 
     private func chapters(_ tree: CommandTree, _ path: [String]) -> [String] {

@@ -3,7 +3,7 @@
 /// On a terminal it asks once, in one line that says what is lost. Nobody can be asked in a script, in a pipe or where
 /// results are JSON: there `--yes` has to be given.
 package struct Confirmation: ParameterGroup {
-    @Flag("Do it without asking; needed in scripts, pipes and with --json, where nobody can be asked.") var yes
+    @Flag("Do not ask for confirmation; required in scripts, in pipes and with --json.") var yes
 
     package init() {}
 

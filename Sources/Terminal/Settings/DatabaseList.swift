@@ -5,11 +5,11 @@ import Transport
 /// Which databases of an installation are meant: one, or several that share nothing.
 package struct DatabaseList: ParameterGroup {
     @Option(
-        "The database, as postgres://user@host/name; given several times: all of them. Else PUSHQ_DATABASE_URL, else libpq's PGHOST, PGDATABASE, …",
+        "The database, as postgres://user@host/name; repeat it for several databases. By default PUSHQ_DATABASE_URL, else libpq's PGHOST, PGDATABASE, …",
         "URL")
     var databaseUrl: [ConnectionString]
     @Option(
-        "A file with a database's URL on each line, for several databases. Lines that begin with # are comments.",
+        "A file with one database URL per line, for several databases. Lines that begin with # are comments.",
         "FILE")
     var databases: InputFile?
 

@@ -4,7 +4,7 @@ package import Transport
 /// Which database a command speaks to.
 package struct DatabaseOptions: ParameterGroup {
     @Option(
-        "The database, as postgres://user@host/name. Else PUSHQ_DATABASE_URL, else libpq's PGHOST, PGDATABASE, …",
+        "The database, as postgres://user@host/name. By default PUSHQ_DATABASE_URL, else libpq's PGHOST, PGDATABASE, …",
         "URL")
     var databaseUrl: ConnectionString?
 

@@ -12,8 +12,8 @@ enum AudienceCommands {
         static let users = CommandUsers.tenants
         static let summary = "Saves a filter under a name, and shows how many devices it would reach now."
         static let discussion = """
-            docs/audiences.md says what a filter can ask for. Use the name with 'pushq campaign --audience NAME', or in a \
-            filter: "audience NAME and seen within 7 days". A campaign has the filter as it was when the campaign started.
+            docs/audiences.md describes filters. Use the name with 'pushq campaign --audience NAME', or in a filter: \
+            "audience NAME and seen within 7 days". A campaign keeps the filter as it was when the campaign started.
             """
         static let examples = [
             "audience add acme/com.acme.shop/production vips --filter \"locale = 'de' and tag 'vip'\"",
@@ -21,7 +21,7 @@ enum AudienceCommands {
         ]
 
         @Option("Which devices it has, such as \"locale = 'de' and tag 'vip'\".") var filter: String
-        @Flag("Replace the filter of an audience that is there.") var replace
+        @Flag("If the audience exists, replace its filter.") var replace
         var named = NamedAudience()
 
         func run(_ console: Console) async throws {
@@ -72,7 +72,7 @@ enum AudienceCommands {
     struct Remove: Command {
         static let name = "remove"
         static let users = CommandUsers.tenants
-        static let summary = "Removes a saved audience; campaigns that were started with it go on."
+        static let summary = "Removes a saved audience; campaigns that were started with it continue."
         static let examples = ["audience remove acme/com.acme.shop/production vips"]
 
         var named = NamedAudience()

@@ -7,9 +7,10 @@ struct AuditCommand: Command {
     static let users = CommandUsers.operators(because: "the audit names operators and their machines")
     static let summary = "Shows who changed what when, the latest first."
     static let discussion = """
-        Every change of a tenant, its logins, quotas, apps, credentials, queues and rates is there, no matter whether it \
-        was made by a command or by SQL, and so is the pausing, resuming and cancelling of campaigns, and sending again to failed recipients. Of devices, what \
-        was done by hand is there: deactivated, reactivated, forgotten, imported. Secrets and tokens are never shown.
+        It records every change of a tenant, its logins, quotas, apps, credentials, queues and rates, no matter \
+        whether it was made by a command or by SQL. It also records when campaigns were paused, resumed or cancelled, \
+        and when failed recipients were sent to again. For devices it records what was done by hand: deactivated, \
+        reactivated, forgotten, imported. Secrets and tokens are never shown.
 
         Nobody can change an entry. It is kept for 365 days, or as long as 'tenant set --audit-days' says.
         """
@@ -17,7 +18,7 @@ struct AuditCommand: Command {
         "audit", "audit --tenant acme --since 2026-03-01T00:00:00Z", "audit --limit 1000 --json",
     ]
 
-    @Option("Only what is about this tenant, which may be gone.") var tenant: TenantName?
+    @Option("Only entries about this tenant, even if it was removed.") var tenant: TenantName?
     @Option("Only changes from this time on.") var since: Moment?
     @Option("Maximum number of rows.") var limit: Count = 50
     var database = DatabaseOptions()

@@ -90,8 +90,8 @@ enum CampaignCommands {
         static let users = CommandUsers.tenants
         static let summary = "Changes the rate of a campaign; workers apply it within seconds."
         static let discussion = """
-            The rate is over all workers. The campaign keeps to the rates of its queue and its tenant, too. What waits \
-            for the rate is in nobody's way: other pushes and campaigns of the queue pass it.
+            The rate is over all workers. The rates of the campaign's queue and tenant still apply. Pushes that wait \
+            for this rate do not block other pushes and campaigns of the queue.
             """
         static let examples = [
             "campaign set acme/com.acme.shop/production spring-sale --max-rate 250",

@@ -17,7 +17,7 @@ enum CredentialCommands {
         static let examples = ["credential list", "credential list acme", "credential list --ends-first --limit 10"]
 
         @Positional("List only those of this tenant.") var tenant: TenantName?
-        @Flag("List those first that end first.") var endsFirst
+        @Flag("Sort by expiry date, earliest first.") var endsFirst
         var list = ListOptions()
         var database = DatabaseOptions()
 

@@ -7,12 +7,12 @@ struct CredentialRotateMasterCommand: Command {
         because: "credentials are opened with the master key, which tenants do not have")
     static let summary = "Seals all credentials, provider tokens and secrets of webhooks under the first master key."
     static let discussion = """
-        PUSHQ_MASTER_KEY_FILE, or PUSHQ_MASTER_KEY, may list several keys: the first one seals, all of them open. Workers run \
-        meanwhile, with either key in front. To go to another master key:
+        PUSHQ_MASTER_KEY_FILE, or PUSHQ_MASTER_KEY, may list several keys: the first one seals, and all of them open. \
+        Workers can keep running, whichever key is first. To change the master key:
 
-        1. Make one, add it below the old one, and restart the workers: now all of them can open both.
-        2. Put it above the old one, and run this command.
-        3. Restart the workers. When --dry-run says that all is sealed under the new key, remove the old one.
+        1. Make a new key, add it below the old one, and restart the workers: now they can open both.
+        2. Move the new key above the old one, and run this command.
+        3. Restart the workers. When --dry-run shows that everything is sealed under the new key, remove the old one.
 
         It works row by row. If it is interrupted, run it again.
         """

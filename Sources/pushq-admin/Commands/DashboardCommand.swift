@@ -8,14 +8,15 @@ import Transport
 struct DashboardCommand: Command {
     static let name = "dashboard"
     static let users = CommandUsers.readers
-    static let summary = "Serves a page with queues, campaigns and workers, to look at and to act on."
+    static let summary = "Serves a web page that shows queues, campaigns and workers, and can change them."
     static let discussion = """
-        Open the address that it prints in a browser, and sign in with one of its two tokens: one is to read, the other also to \
-        change. They are printed once, or read from files. The page loads nothing from elsewhere. It shows what the login \
-        of the database may see, and changes what this login may change; the audit has the name with which somebody signed in.
+        Open the address that it prints in a browser, and sign in with one of its two tokens. The read token shows; \
+        the change token also changes. The tokens are printed once, or read from files. The page loads nothing from \
+        other servers. It shows and changes what the database login may see and change. The audit records the name \
+        that somebody signed in with.
 
-        It listens on the loopback interface unless told otherwise, without TLS: to reach it from another machine, use \
-        an SSH tunnel, or a server with TLS in front of it, and name the host by which browsers know it with --allow-host.
+        By default it listens on the loopback interface only, without TLS. To reach it from another machine, use an \
+        SSH tunnel, or put a TLS proxy in front of it and pass the host name that browsers use with --allow-host.
         """
     static let examples = [
         "dashboard", "dashboard --listen 9465 --read-token-file read.token --change-token-file change.token",
@@ -24,10 +25,10 @@ struct DashboardCommand: Command {
 
     @Option("Where to listen: a port of the loopback interface, HOST:PORT, or unix:PATH.")
     var listen: ListenAddress = .tcp(host: "127.0.0.1", port: 9465)
-    @Option("A name by which browsers know this server, beside those of the loopback interface.", "HOST")
+    @Option("A host name that browsers use for this server, besides those of the loopback interface.", "HOST")
     var allowHost: [String]
-    @Option("A file with the token to read.", "FILE") var readTokenFile: InputFile?
-    @Option("A file with the token to change.", "FILE") var changeTokenFile: InputFile?
+    @Option("A file with the read token.", "FILE") var readTokenFile: InputFile?
+    @Option("A file with the change token.", "FILE") var changeTokenFile: InputFile?
     var database = DatabaseOptions()
 
     /// A token that somebody has chosen is at least as long, so that it cannot be guessed.

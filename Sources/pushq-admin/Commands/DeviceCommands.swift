@@ -13,11 +13,10 @@ enum DeviceCommands {
     struct Register: Command {
         static let name = "register"
         static let users = CommandUsers.tenants
-        static let summary = "Registers a device token, as if its app reported it."
+        static let summary = "Registers a device token, as if its app had reported it."
         static let discussion = """
-            Options that are not there leave what is known of the device; an empty text, such as --locale "", removes \
-            it. With --installation, the device takes the place of the installation's older token of the same kind, \
-            which is deactivated.
+            Options that you leave out change nothing; an empty text, such as --locale "", removes a value. With \
+            --installation, the token replaces the installation's older token of the same kind, which is deactivated.
             """
         static let examples = [
             "device register acme/com.acme.shop/production \(DeviceChanges.exampleToken) --user-key 4711",
@@ -35,12 +34,12 @@ enum DeviceCommands {
         @Option("The language of the app, such as de or de-AT.", "LOCALE") var locale: String?
         @Option("The time zone, such as Europe/Vienna.", "ZONE") var timeZone: String?
         @Option("The version of the app, such as 4.12.1.", "VERSION") var appVersion: String?
-        @Option("A tag. These take the place of the tags that are known.", "TAG") var tag: [String]
-        @Option("A JSON object of texts, numbers and booleans, in the place of those that are known.", "JSON")
+        @Option("A tag. The given tags replace the device's tags.", "TAG") var tag: [String]
+        @Option("A JSON object of texts, numbers and booleans, which replaces the device's attributes.", "JSON")
         var attributes: String?
-        @Option("What the app calls itself on the device.", "ID") var installation: String?
-        @Option("Of a token for Live Activities: the name of its attributes.", "NAME") var activityType: String?
-        @Option("Of an update token: the Live Activity.", "ID") var activity: String?
+        @Option("The identifier that the app has made for its installation.", "ID") var installation: String?
+        @Option("For a token for Live Activities: its attributes-type.", "NAME") var activityType: String?
+        @Option("For an update token: the ID of the Live Activity.", "ID") var activity: String?
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {

@@ -13,10 +13,10 @@ struct DeviceImportCommand: Command {
         Columns are separated by commas, semicolons or tabs; tags by |, or they are a JSON array; attributes are a \
         JSON object; times are like 2026-11-21T09:30:00Z. NDJSON has an object with these names on each line. A file \
         without a header has one token per line. 'export' writes both. If a token occurs twice, its last line counts. \
-        New devices whose 'active' is false are imported as inactive. An empty field leaves what is known.
+        New devices whose 'active' is false are imported as inactive. An empty field changes nothing.
 
-        If lines are wrong, the command lists them and imports nothing. With --keep-going it imports the others, and \
-        the exit code is 1 all the same.
+        If lines are wrong, the command lists them and imports nothing. With --keep-going it imports the other lines, \
+        and the exit code is still 1.
 
         Known devices get what the file says. But if an app has registered a device (pushq.register_device), only tags \
         and attributes change: the device keeps the user, the kind, the locale and the like that the app named, \

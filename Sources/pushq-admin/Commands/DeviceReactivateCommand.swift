@@ -6,15 +6,15 @@ struct DeviceReactivateCommand: Command {
     static let name = "reactivate"
     static let users = CommandUsers.operators(
         because: "it overrules what APNs said about many devices at once; register those that are in use")
-    static let summary = "Reactivates devices: given tokens, or all that certain answers of APNs have deactivated."
+    static let summary = "Reactivates devices: the given tokens, or all that certain answers of APNs have deactivated."
     static let discussion = """
         Reports of APNs about pushes that were sent before no longer deactivate these devices. This is not a \
         registration: only the app knows that a token is in use.
 
-        Without tokens, it undoes deactivations that are on record ('feedback list'), which is for 30 days if nothing else is set: \
-        those with the reason, of the campaign or send, and of the time that the options name. Devices stay inactive that were \
-        deactivated for another reason since, whose user has logged out, or that were deactivated by hand. It asks \
-        first, and says how many there are; then it reactivates them, in steps. If it is interrupted, run it again.
+        Without tokens, it undoes the recorded deactivations ('feedback list') that match the options: by reason, \
+        campaign, send and time. They are kept for 30 days by default. A device stays inactive if it was deactivated \
+        for another reason since then, if its user has logged out, or if it was deactivated by hand. The command says \
+        how many devices match and asks first; then it reactivates them in steps. If it is interrupted, run it again.
         """
     static let examples = [
         "device reactivate acme/com.acme.shop/production \(DeviceChanges.exampleToken)",
@@ -24,11 +24,11 @@ struct DeviceReactivateCommand: Command {
 
     @Positional("The queue: tenant/app/environment.") var queue: QueueName
     @Positional("Device tokens, in hexadecimal.") var tokens: [DeviceToken]
-    @Option("Those that APNs' answer with this reason has deactivated.") var reason: DeviceReason?
-    @Option("Those that answers to this campaign have deactivated.", "KEY") var campaign: String?
-    @Option("Those that answers to this send have deactivated.", "NUMBER") var send: Int?
-    @Option("Those of answers from this time on.") var since: Moment?
-    @Option("Those of answers up to this time.") var until: Moment?
+    @Option("Devices that answers with this reason have deactivated.") var reason: DeviceReason?
+    @Option("Devices that answers to this campaign have deactivated.", "KEY") var campaign: String?
+    @Option("Devices that answers to this send have deactivated.", "NUMBER") var send: Int?
+    @Option("Devices that answers from this time on have deactivated.") var since: Moment?
+    @Option("Devices that answers up to this time have deactivated.") var until: Moment?
     @Flag("Show how many there are, and change nothing.") var dryRun
     var confirmation = Confirmation()
     var database = DatabaseOptions()

@@ -4,18 +4,18 @@ import Terminal
 struct DoctorCommand: Command {
     static let name = "doctor"
     static let users = CommandUsers.operators(because: "it looks at the server and at all tenants")
-    static let summary = "Looks for what is wrong with an installation, and says what to do."
+    static let summary = "Finds problems of an installation, and says how to fix them."
     static let discussion = """
-        Each finding has a severity, what shows it, and a line that can be pasted into a shell or into psql. An error: pushes \
-        are not sent, or data is in danger. A warning: it works, but slower or less safely than it should. A note: \
-        somebody has chosen it, and may have forgotten it. With an error the exit code is 1.
+        Each finding has a severity, the facts, and a line that can be pasted into a shell or into psql. Error: pushes \
+        are not sent, or data is in danger. Warning: it works, but slower or less safely than it should. Note: \
+        somebody has chosen this, and may have forgotten it. If there is an error, the exit code is 1.
 
-        It reads, and changes nothing. What it asks costs the same however many jobs wait. With PUSHQ_MASTER_KEY_FILE or \
-        PUSHQ_MASTER_KEY it also looks whether these keys open the credentials.
+        It only reads. Its cost does not depend on how many jobs wait. With PUSHQ_MASTER_KEY_FILE or PUSHQ_MASTER_KEY \
+        it also checks that these keys open the credentials.
         """
     static let examples = ["doctor", "doctor --json", "doctor --list"]
 
-    @Flag("List what it looks at, and look at nothing.") var list
+    @Flag("List the checks without running them.") var list
     var database = DatabaseOptions()
 
     func run(_ console: Console) async throws {

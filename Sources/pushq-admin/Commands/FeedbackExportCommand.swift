@@ -5,7 +5,7 @@ import Transport
 
 /// Where reading begins, and how it is written. Both commands read the same, in the same order.
 struct FeedbackReading: ParameterGroup {
-    @Option("Only reports behind this cursor: the last one that you have.", "CURSOR") var after: Int?
+    @Option("Only reports after this cursor: the last one that you have.", "CURSOR") var after: Int?
     @Option("Only reports that were listed since this time.") var since: Moment?
 
     func check() throws(UsageError) {
@@ -77,11 +77,11 @@ struct FeedbackExportCommand: Command {
     static let name = "export"
     static let users = CommandUsers.tenants
     static let summary =
-        "Writes which devices were deactivated, and brought back, as a CSV file, or with --json as NDJSON."
+        "Writes which devices were deactivated or reactivated, as a CSV file, or with --json as NDJSON."
     static let discussion = """
-        It says which tokens APNs' reports have deactivated, of which users, why and when, and which of these deactivations \
-        an operator has undone. Each report has a cursor. At its end, the command says with which one to go on; with it \
-        you get what came after that, and nothing twice or left out.
+        It lists the tokens that APNs' reports have deactivated, with their users, reasons and times, and the \
+        deactivations that an operator has undone. Each report has a cursor. At its end, the command prints the cursor \
+        to continue with: with --after it gives all later reports, each of them once.
 
         'feedback list' also shows reports that have deactivated nothing, without whole tokens.
         """
@@ -102,10 +102,10 @@ struct FeedbackExportCommand: Command {
 struct FeedbackTailCommand: Command {
     static let name = "tail"
     static let users = CommandUsers.tenants
-    static let summary = "Writes the same as it happens, until you press Ctrl-C."
+    static let summary = "Writes deactivations and reactivations as they happen, until you press Ctrl-C."
     static let discussion = """
-        It begins with what happens from now on, unless --after or --since says otherwise. A report is shown within some \
-        seconds of the answer of APNs, while a worker runs. When it ends, it says with which cursor to go on.
+        By default it begins with new reports; --after or --since begins earlier. While a worker runs, a report is \
+        shown within seconds after the answer of APNs. At its end, the command prints the cursor to continue with.
         """
     static let examples = [
         "feedback tail acme/com.acme.shop/production",
@@ -114,7 +114,7 @@ struct FeedbackTailCommand: Command {
 
     @Positional("The queue: tenant/app/environment.") var queue: QueueName
     var reading = FeedbackReading()
-    @Option("Stop after this time. By default it goes on until you stop it.") var timeout: Duration?
+    @Option("Stop after this time. By default it runs until you stop it.") var timeout: Duration?
     var database = DatabaseOptions()
 
     func run(_ console: Console) async throws {

@@ -5,16 +5,16 @@ import Terminal
 struct JobCancelCommand: Command {
     static let name = "cancel"
     static let users = CommandUsers.tenants
-    static let summary = "Cancels a job, or all that fit; recipients not sent to yet are recorded as cancelled."
+    static let summary = "Cancels a job, or all jobs that match; recipients not sent to yet are recorded as cancelled."
     static let discussion = """
-        If a worker holds the job, it stops within moments, and some recipients may have been sent to. Recipients \
-        that continue in another job are not affected: 'send cancel' and 'campaign cancel' stop all jobs. \
-        Repeating the command changes nothing.
+        If a worker holds the job, it stops within moments; some recipients may already have been sent to. Recipients \
+        that continue in another job are not affected: 'send cancel' and 'campaign cancel' stop all jobs. Repeating \
+        the command changes nothing.
 
-        Without a job, it is about all jobs of the queue that wait or are held and that the options describe. With --reason these \
-        are the jobs in which somebody is sent to again because APNs has answered so. Jobs that are made later, for the \
-        rest of a campaign or for retries, are not among them. It asks first, and says how many there are; then it cancels them, one \
-        after the other. If it is interrupted, run it again.
+        Without JOB, it applies to all jobs of the queue that wait or are held and that match the options. --reason \
+        selects jobs with a recipient that is sent to again because APNs answered with that reason. Jobs that are \
+        created later, for the rest of a campaign or for retries, are not included. The command says how many jobs \
+        there are and asks first; then it cancels them one by one. If it is interrupted, run it again.
         """
     static let examples = [
         "job cancel acme/com.acme.shop/production 12345",
@@ -25,7 +25,7 @@ struct JobCancelCommand: Command {
     @Positional("The queue: tenant/app/environment.") var queue: QueueName
     @Positional("The job's number.") var job: Int?
     @Option("The jobs of this campaign.", "KEY") var campaign: String?
-    @Option("The jobs in which somebody is sent to again for this reason.", "REASON") var reason: ReasonName?
+    @Option("The jobs with a recipient that is sent to again for this reason.", "REASON") var reason: ReasonName?
     @Option("The jobs that are due from this time on.") var since: Moment?
     @Option("The jobs that are due up to this time.") var until: Moment?
     var confirmation = Confirmation()

@@ -18,8 +18,8 @@ enum JobCommands {
             with their last refusals. 'job retry' and 'campaign retry-failed' send to them again; after that they are \
             no longer listed.
 
-            With --set-aside, it lists jobs whose end PostgreSQL has refused three times, with the refusal. They wait \
-            until 'job resume'.
+            With --set-aside, it lists jobs whose end PostgreSQL has refused to store three times, with the error. \
+            They wait until 'job resume'.
             """
         static let examples = [
             "job list", "job list acme/com.acme.shop/production --limit 100",
@@ -31,7 +31,7 @@ enum JobCommands {
         @Flag("List jobs that ended with failed recipients.") var failed
         @Flag("List jobs that are set aside, because PostgreSQL refuses their end.") var setAside
         @Option("Of failed jobs, those of this campaign.", "KEY") var campaign: String?
-        @Option("Of failed jobs, those in which somebody failed for this reason.", "REASON") var reason: ReasonName?
+        @Option("Of failed jobs, those with a recipient that failed for this reason.", "REASON") var reason: ReasonName?
         @Option("Of failed jobs, those that ended from this time on.") var since: Moment?
         @Option("Of failed jobs, those that ended up to this time.") var until: Moment?
         @Option("Maximum number of rows.") var limit: Count = 50
@@ -65,19 +65,20 @@ enum JobCommands {
 
     struct Resume: Command {
         static let name = "resume"
-        static let users = CommandUsers.operators(because: "what PostgreSQL refuses has to be mended first")
-        static let summary = "Has jobs that were set aside tried again: one, or all of a queue."
+        static let users = CommandUsers.operators(because: "the cause of PostgreSQL's refusal must be fixed first")
+        static let summary = "Resumes jobs that were set aside: one, or all of a queue."
         static let discussion = """
-            A job is set aside when PostgreSQL has refused its end three times, though it took the ends of others. First mend what \
-            'job list --set-aside' shows. What APNs has answered is kept: a recipient whose push was accepted is not sent to again. \
-            If the end is still refused, the job is set aside again.
+            A job is set aside when PostgreSQL has refused to store its end three times, although it stored those of \
+            other jobs. First fix the problem that 'job list --set-aside' shows. The answers of APNs are kept: a \
+            recipient whose push was accepted is not sent to again. If the end is still refused, the job is set aside \
+            again.
             """
         static let examples = [
             "job resume acme/com.acme.shop/production 12345", "job resume acme/com.acme.shop/production",
         ]
 
         @Positional("The queue: tenant/app/environment.") var queue: QueueName
-        @Positional("The job's number; all that are set aside without one.") var job: Int?
+        @Positional("The job's number; without it, all jobs that are set aside.") var job: Int?
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {

@@ -5,15 +5,15 @@ import Terminal
 struct JobRetryCommand: Command {
     static let name = "retry"
     static let users = CommandUsers.tenants
-    static let summary = "Sends again, once, to recipients that have failed: of a job, or of all jobs that fit."
+    static let summary = "Sends again, once, to recipients that have failed: of a job, or of all jobs that match."
     static let discussion = """
         The failed recipients of a job go into a new job, which is sent within 24 hours with a new count of attempts. \
         They keep their apns-id. If you repeat the command, it sends nothing twice.
 
-        Without a job, it is about all jobs of the queue that the options describe; 'job list --failed' lists them with \
-        the same options. With --reason, all failed recipients of a job are sent to again if one of them failed for that \
-        reason. It asks first, and says how many there are; then it sends to them again, one job after the other. If it is \
-        interrupted, run it again.
+        Without JOB, it applies to all jobs of the queue that match the options; 'job list --failed' lists them with \
+        the same options. With --reason, if one recipient of a job failed for that reason, all failed recipients of \
+        the job are sent to again. The command says how many there are and asks first; then it goes through the jobs \
+        one by one. If it is interrupted, run it again.
         """
     static let examples = [
         "job retry acme/com.acme.shop/production 12345",
@@ -24,7 +24,7 @@ struct JobRetryCommand: Command {
     @Positional("The queue: tenant/app/environment.") var queue: QueueName
     @Positional("The job's number.") var job: Int?
     @Option("The jobs of this campaign.", "KEY") var campaign: String?
-    @Option("The jobs in which somebody failed for this reason.", "REASON") var reason: ReasonName?
+    @Option("The jobs with a recipient that failed for this reason.", "REASON") var reason: ReasonName?
     @Option("The jobs that ended from this time on.") var since: Moment?
     @Option("The jobs that ended up to this time.") var until: Moment?
     var confirmation = Confirmation()

@@ -12,7 +12,7 @@ enum QueueCommands {
         static let name = "create"
         static let users = CommandUsers.operators(
             because:
-                "how fast a queue sends, and whether, concerns all; stop a campaign of yours with pushq-admin campaign pause"
+                "the pause and the rate of a queue affect all its producers; stop your own campaign with pushq-admin campaign pause"
         )
         static let summary = "Creates the queue of an app in one environment."
         static let discussion = """
@@ -91,7 +91,7 @@ enum QueueCommands {
         static let name = "pause"
         static let users = CommandUsers.operators(
             because:
-                "how fast a queue sends, and whether, concerns all; stop a campaign of yours with pushq-admin campaign pause"
+                "the pause and the rate of a queue affect all its producers; stop your own campaign with pushq-admin campaign pause"
         )
         static let summary = "Pauses a queue; what waits keeps waiting."
         static let examples = ["queue pause acme/com.acme.shop/production --reason 'wrong badge'"]
@@ -110,7 +110,7 @@ enum QueueCommands {
         static let name = "resume"
         static let users = CommandUsers.operators(
             because:
-                "how fast a queue sends, and whether, concerns all; stop a campaign of yours with pushq-admin campaign pause"
+                "the pause and the rate of a queue affect all its producers; stop your own campaign with pushq-admin campaign pause"
         )
         static let summary = "Resumes a paused queue, no matter who paused it."
         static let examples = ["queue resume acme/com.acme.shop/production"]

@@ -6,7 +6,7 @@ struct QueueSetCommand: Command {
     static let name = "set"
     static let users = CommandUsers.operators(
         because:
-            "how fast a queue sends, and whether, concerns all; stop a campaign of yours with pushq-admin campaign pause"
+            "the pause and the rate of a queue affect all its producers; stop your own campaign with pushq-admin campaign pause"
     )
     static let summary = "Changes settings of a queue; workers apply them within seconds."
     static let examples = [
@@ -35,16 +35,16 @@ struct QueueSetCommand: Command {
     @Option(
         "Maximum number of alerts for each device in a period: '3 per 1 day', '3 per calendar day' in its time zone.")
     var frequencyCap: FrequencyCap?
-    @Option("Whether the frequency cap is for urgent pushes, too; off if not set.") var capUrgent: Toggle?
-    @Option("The time zone of devices of which nobody has said one, for calendar days; UTC if not set.", "ZONE")
+    @Option("Whether the frequency cap also applies to urgent pushes; off if not set.") var capUrgent: Toggle?
+    @Option("The time zone of devices whose time zone is not known, for calendar days; UTC if not set.", "ZONE")
     var capTimeZone: String?
     @Flag("Remove the frequency cap.") var noFrequencyCap
-    @Option("Send no alert while clocks where the device is show these times; it waits until they have passed.")
+    @Option("Send no alert at these times of the day where the device is; it waits until they have passed.")
     var quietHours: QuietHours?
-    @Option("Spread what has waited over this time, from the end of the quiet hours on: 0s to 2h; 15m if not set.")
+    @Option("Spread the alerts that have waited over this time after the quiet hours: 0s to 2h; 15m if not set.")
     var quietRelease: Duration?
-    @Option("Whether urgent pushes wait, too; off if not set.") var quietUrgent: Toggle?
-    @Option("The time zone of devices of which nobody has said one; if not set, they have no quiet hours.", "ZONE")
+    @Option("Whether urgent pushes also wait; off if not set.") var quietUrgent: Toggle?
+    @Option("The time zone of devices whose time zone is not known; if not set, they have no quiet hours.", "ZONE")
     var quietTimeZone: String?
     @Flag("Remove the quiet hours.") var noQuietHours
     @Option("The credential that it uses.", "NAME") var credential: String?

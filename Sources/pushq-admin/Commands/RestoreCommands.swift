@@ -55,7 +55,8 @@ enum RestoreCommands {
     struct Resume: Command {
         static let name = "resume"
         static let users = RestoreCommands.users
-        static let summary = "Decides what becomes of what may have been sent before a restore, and resumes the queue."
+        static let summary =
+            "Decides whether pushes that may have been sent before a restore are sent again, and resumes the queue."
         static let discussion = """
             With --send, everything that waits is sent, so every recipient is sent to at least once, and some twice. A second \
             alert has the apns-id and the collapse ID of the first one, so it replaces the first one on the screen. \
@@ -64,7 +65,8 @@ enum RestoreCommands {
             With --unknown, all recipients who may have been sent to are recorded as unknown: nobody is sent to twice, and some may \
             get nothing. Runs of schedules that may have been started are not started.
 
-            What was not due when the restore was found is sent at its time with both. A queue that was paused before stays paused.
+            With both options, what was not due yet when the restore was found is sent at its time. A queue that was \
+            paused before stays paused.
             """
         static let examples = [
             "restore resume acme/com.acme.shop/production --unknown", "restore resume --all --send",
@@ -115,11 +117,11 @@ enum RestoreCommands {
     struct Declare: Command {
         static let name = "declare"
         static let users = RestoreCommands.users
-        static let summary = "Treats the database as restored, where pushq cannot see that it was."
+        static let summary = "Treats the database as restored, if pushq cannot see that it was."
         static let discussion = """
-            pushq sees by itself that a base backup or a dump was restored. It cannot see that a copy of the disk was, as a \
-            snapshot of a virtual machine: that looks like a restart. Run this command on such a database before you start \
-            workers. Queues are paused, and identifiers are skipped, as after any restore.
+            pushq sees by itself that a base backup or a dump was restored. It cannot see that a copy of the disk was \
+            restored, such as a snapshot of a virtual machine: that looks like a restart. Run this command on such a \
+            database before you start workers. Queues are paused, and identifiers are skipped, as after any restore.
             """
         static let examples = ["restore declare"]
 

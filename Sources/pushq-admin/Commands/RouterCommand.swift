@@ -6,12 +6,14 @@ struct RouterCommand: Command {
     static let users = CommandUsers.operators(because: "it shows where all tenants are, and who may act for them")
     static let summary = "Prints SQL that makes a router: one address for the producers of several databases."
     static let discussion = """
-        A router is a database with PL/Proxy, in which producers call the functions of docs/sql-api.md. Each call is passed on to the \
-        database that the queue's tenant is in, under the name of who calls. Run what this command prints as a superuser in a \
-        database of its own (… | psql -X -q -v ON_ERROR_STOP=1 router); and again after a tenant was created or moved, a login was \
-        granted or revoked, or pushq was upgraded. It changes only what differs. docs/scaling.md says what a router costs.
+        A router is a database with PL/Proxy, in which producers call the functions of docs/sql-api.md. It forwards \
+        each call to the database of the queue's tenant, under the caller's name. Run the output of this command as a \
+        superuser in a database of its own (… | psql -X -q -v ON_ERROR_STOP=1 router). Run it again after a tenant was \
+        created or moved, a login was granted or revoked, or pushq was upgraded. It changes only what differs. \
+        docs/scaling.md says what a router costs.
 
-        A database that cannot be asked is told, and the exit code is 1: what a router knows of it stays.
+        If a database cannot be reached, the command says so and the exit code is 1. The router keeps what it knew of \
+        that database.
         """
     static let examples = [
         "router --databases /etc/pushq/databases",

@@ -8,11 +8,11 @@ enum SendCommands {
     struct Show: Command {
         static let name = "show"
         static let users = CommandUsers.readers
-        static let summary = "Shows how far a send or a broadcast is, whom it reached, and why it does not move."
+        static let summary = "Shows the progress of a send or a broadcast, whom it reached, and what it waits for."
         static let examples = ["send show acme/com.acme.shop/production 12345"]
 
         @Positional("The queue: tenant/app/environment.") var queue: QueueName
-        @Positional("The number that 'pushq send' or pushq.send gave.") var send: Int
+        @Positional("The number that 'pushq send' or pushq.send returned.") var send: Int
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
@@ -50,13 +50,13 @@ enum SendCommands {
         static let users = CommandUsers.tenants
         static let summary = "Stops a send or a broadcast; recipients not sent to yet are recorded as cancelled."
         static let discussion = """
-            Workers that hold jobs of it stop within moments, and some recipients may have been sent to. Repeating the \
-            command changes nothing.
+            Workers that hold its jobs stop within moments; some recipients may already have been sent to. Repeating \
+            the command changes nothing.
             """
         static let examples = ["send cancel acme/com.acme.shop/production 12345"]
 
         @Positional("The queue: tenant/app/environment.") var queue: QueueName
-        @Positional("The number that 'pushq send' or pushq.send gave.") var send: Int
+        @Positional("The number that 'pushq send' or pushq.send returned.") var send: Int
         var confirmation = Confirmation()
         var database = DatabaseOptions()
 

@@ -12,7 +12,7 @@ enum TenantCommands {
     struct Create: Command {
         static let name = "create"
         static let users = CommandUsers.operators(
-            because: "tenants, their limits and their logins are the installation's")
+            because: "tenants, their limits and their logins belong to the installation")
         static let summary = "Creates a tenant."
         static let examples = ["tenant create acme"]
 
@@ -31,7 +31,7 @@ enum TenantCommands {
     struct List: Command {
         static let name = "list"
         static let users = CommandUsers.operators(
-            because: "tenants, their limits and their logins are the installation's")
+            because: "tenants, their limits and their logins belong to the installation")
         static let summary = "Lists all tenants."
         static let examples = ["tenant list", "tenant list --matching acm --limit 10"]
 
@@ -62,7 +62,7 @@ enum TenantCommands {
     struct Suspend: Command {
         static let name = "suspend"
         static let users = CommandUsers.operators(
-            because: "tenants, their limits and their logins are the installation's")
+            because: "tenants, their limits and their logins belong to the installation")
         static let summary = "Stops all sending for a tenant; nothing is lost."
         static let discussion = """
             Workers stop within seconds. What waits keeps waiting. If its time to send passes, it is recorded as \
@@ -83,7 +83,7 @@ enum TenantCommands {
     struct Resume: Command {
         static let name = "resume"
         static let users = CommandUsers.operators(
-            because: "tenants, their limits and their logins are the installation's")
+            because: "tenants, their limits and their logins belong to the installation")
         static let summary = "Resumes a suspended tenant."
         static let examples = ["tenant resume acme"]
 

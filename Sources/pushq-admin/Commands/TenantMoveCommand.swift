@@ -4,19 +4,21 @@ import Transport
 
 struct TenantMoveCommand: Command {
     static let name = "move"
-    static let users = CommandUsers.operators(because: "tenants, their limits and their logins are the installation's")
-    static let summary = "Moves a tenant with all that it has to another database of the installation."
+    static let users = CommandUsers.operators(
+        because: "tenants, their limits and their logins belong to the installation")
+    static let summary = "Moves a tenant with all its data to another database of the installation."
     static let discussion = """
-        Devices, campaigns, schedules, jobs, history, feedback and settings go along, and keep their numbers: an apns-id means \
-        what it did. Everything is copied while the tenant is sent for. Then the tenant is stopped for as long as it \
-        takes to end what is in flight, and to copy what has changed since, however much it has. Calls of producers \
-        are refused meanwhile with PQ503, and at the old place afterwards with PQ410, which says where the tenant is.
+        Devices, campaigns, schedules, jobs, history, feedback and settings move too, and keep their numbers, so every \
+        apns-id stays the same. Everything is copied while sending continues. Then the tenant is stopped until what is \
+        in flight has ended and the changes since then are copied; how long that takes does not depend on how much the \
+        tenant has. Meanwhile calls of producers are refused with PQ503. Afterwards the old database refuses them with \
+        PQ410, which says where the tenant is.
 
-        If it is interrupted, run it again: it goes on. Until the tenant is at the other place, --abandon leaves it where it \
-        is. Both databases need the same schema and another number each, and workers have to serve both.
+        If it is interrupted, run it again to continue. Until the tenant has arrived, --abandon cancels the move. Both \
+        databases need the same schema and different numbers, and workers must serve both.
 
-        The master key is read from PUSHQ_MASTER_KEY_FILE or PUSHQ_MASTER_KEY. Credentials are sealed under its first key at the \
-        other place, so the workers there need that.
+        The master key is read from PUSHQ_MASTER_KEY_FILE or PUSHQ_MASTER_KEY. In the other database, credentials are \
+        sealed under its first key, so the workers there need that key.
         """
     static let examples = [
         "tenant move acme --to postgres://pushq@db2/pushq",
@@ -30,7 +32,7 @@ struct TenantMoveCommand: Command {
     @Option("How long to wait for open transactions of producers; and, with the tenant stopped, for what is in flight.")
     var patience: Duration = .seconds(60)
     @Option(
-        "A router's database, as a superuser there: it is told at once where the tenant is. Without it, see pushq-admin router.",
+        "The database of a router, as a superuser there. The router is updated at once. Without it, run pushq-admin router afterwards.",
         "URL")
     var router: ConnectionString?
     var database = DatabaseOptions()

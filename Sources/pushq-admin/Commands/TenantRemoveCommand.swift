@@ -3,14 +3,15 @@ import Terminal
 
 struct TenantRemoveCommand: Command {
     static let name = "remove"
-    static let users = CommandUsers.operators(because: "tenants, their limits and their logins are the installation's")
-    static let summary = "Removes a tenant with all that it has."
+    static let users = CommandUsers.operators(
+        because: "tenants, their limits and their logins belong to the installation")
+    static let summary = "Removes a tenant with all its data."
     static let discussion = """
         Its apps, queues, credentials, logins, devices, campaigns, jobs, results and messages are deleted; what 'pushq-admin audit' says \
         about it stays. Sending stops at once. The database roles of its logins stay, too: others may need them.
 
-        Millions of rows are deleted in steps, which hold nobody up. If the command is interrupted, run it again, or leave the rest \
-        to the workers: they delete it within the hour.
+        Rows are deleted in small steps, which do not block other work. If the command is interrupted, run it again, \
+        or leave the rest to the workers: they delete it within the hour.
         """
     static let examples = ["tenant remove acme", "tenant remove acme --yes"]
 

@@ -3,23 +3,24 @@ import Terminal
 
 struct TenantSetCommand: Command {
     static let name = "set"
-    static let users = CommandUsers.operators(because: "tenants, their limits and their logins are the installation's")
+    static let users = CommandUsers.operators(
+        because: "tenants, their limits and their logins belong to the installation")
     static let summary = "Changes settings of a tenant; workers apply them within seconds."
     static let discussion = """
-        The rate limits all queues of the tenant together; its queues may have rates of their own beside it. The \
-        weight is the tenant's share when a worker has more to send than it can: tenants share the worker by their \
-        weights, no matter how many queues each has, and a tenant's queues share what it gets by theirs. The number of \
-        connections limits what one worker opens to APNs for all of its queues together; where it is reached, they \
-        take turns.
+        The rate limits all queues of the tenant together; its queues may also have rates of their own. The weight is \
+        the tenant's share when a worker has more to send than it can: tenants share the worker by their weights, no \
+        matter how many queues each has, and a tenant's queues share what it gets by theirs. The number of connections \
+        limits what one worker opens to APNs for all of its queues together; where it is reached, they take turns.
 
-        History is results, recipients and messages: 7 days if it is not set. Feedback is what APNs reported about devices: 30 days. \
-        Upkeep deletes what is older within an hour; where that is something by now, the command asks first. Days are stored \
-        together: if one tenant keeps them longer than is usual, the rows of the others are deleted one by one, which costs more \
+        History is results, recipients and messages; it is kept for 7 days by default. Feedback is what APNs reported \
+        about devices; it is kept for 30 days by default. Upkeep deletes older rows within an hour. If this would \
+        delete existing rows, the command asks first. The rows of a day are stored together for all tenants: if one \
+        tenant keeps days longer than the default, the rows of the others are deleted one by one, which costs more \
         than dropping a day.
 
-        Quotas bound what a tenant has in all its queues together. A call that would exceed one is refused (docs/sql-api.md); what is \
-        there stays. Workers count every ten seconds or so, so a quota can be exceeded by what a tenant adds in that time. \
-        'tenant show' says how much is used.
+        Quotas limit what a tenant has in all its queues together. A call that would exceed a quota is refused \
+        (docs/sql-api.md); existing data stays. Workers count about every ten seconds, so a tenant can exceed a quota \
+        by what it adds in that time. 'tenant show' shows how much is used.
         """
     static let examples = [
         "tenant set acme --rate 500 --burst 50", "tenant set acme --no-rate --weight 2",
@@ -38,12 +39,12 @@ struct TenantSetCommand: Command {
     @Option("Its share of a worker, relative to other tenants: 0.001 to 1000.") var weight: Double?
     @Option("Maximum number of connections of one worker, over all its queues: 1 to 10000, or none for no limit.")
     var connections: QuotaArgument?
-    @Option("Days that history is kept after the day it was written: 1 to 3650, or usual.") var historyDays:
-        RetentionArgument?
-    @Option("Days that feedback is kept after the day it was written: 1 to 3650, or usual.") var feedbackDays:
-        RetentionArgument?
-    @Option("Days that entries of 'pushq-admin audit' about it are kept: 1 to 3650, or usual.") var auditDays:
-        RetentionArgument?
+    @Option("Days that history is kept after the day it was written: 1 to 3650, or usual for the default.")
+    var historyDays: RetentionArgument?
+    @Option("Days that feedback is kept after the day it was written: 1 to 3650, or usual for the default.")
+    var feedbackDays: RetentionArgument?
+    @Option("Days that entries of 'pushq-admin audit' about it are kept: 1 to 3650, or usual for the default.")
+    var auditDays: RetentionArgument?
     @Option("Maximum number of active devices, or none for no limit.") var maxDevices: QuotaArgument?
     @Option("Maximum number of recipients that are still to be sent to.") var maxWaiting: QuotaArgument?
     @Option("Maximum number of bytes of payload in a day (UTC).") var maxDayBytes: QuotaArgument?

@@ -3,11 +3,12 @@ import Terminal
 
 struct TenantShowCommand: Command {
     static let name = "show"
-    static let users = CommandUsers.operators(because: "tenants, their limits and their logins are the installation's")
+    static let users = CommandUsers.operators(
+        because: "tenants, their limits and their logins belong to the installation")
     static let summary = "Shows a tenant's settings, and how much of its quotas is used."
     static let discussion = """
-        What has a quota is counted for this, which takes seconds for millions of devices. What has no quota is not \
-        counted; 'pushq-admin stats' shows what queues hold.
+        Only what has a quota is counted, which takes seconds for millions of devices. 'pushq-admin stats' shows what \
+        queues contain.
         """
     static let examples = ["tenant show acme"]
 

@@ -3,12 +3,13 @@ import Terminal
 
 struct TenantWhereCommand: Command {
     static let name = "where"
-    static let users = CommandUsers.operators(because: "tenants, their limits and their logins are the installation's")
+    static let users = CommandUsers.operators(
+        because: "tenants, their limits and their logins belong to the installation")
     static let summary = "Shows which tenant is in which database of an installation."
     static let discussion = """
-        A tenant is served in one database. If two have one of the same name, this is said, and the exit code is 1: what is \
-        sent from one of them is counted and limited apart from the other. So it is if a database cannot be asked, of which \
-        nobody knows what it has.
+        A tenant is served in one database. If two databases have a tenant of the same name, the command reports it \
+        and the exit code is 1, because each of them counts and limits what it sends by itself. The exit code is also \
+        1 if a database cannot be reached, because its tenants are then unknown.
         """
     static let examples = [
         "tenant where --databases /etc/pushq/databases", "tenant where acme --databases /etc/pushq/databases",

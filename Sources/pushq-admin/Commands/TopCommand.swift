@@ -12,17 +12,17 @@ struct TopCommand: Command {
         APNs by reason; and for operators the workers with their connections and streams, and queues in an outage. \
         The key ? shows the other keys. An operator can pause and resume a queue.
 
-        Workers tell what they have sent every five seconds. What waits is counted up to about 20,000 jobs, and the \
-        200 queues that matter most are shown: those with something due, something sent or a pause come first, by \
-        age and by what is sent. A + behind a number, in JSON is_partial, says that the actual one may be higher. \
-        A campaign waits while no worker has begun it. Use / or --filter to see others.
+        Workers report what they have sent every five seconds. Waiting jobs are counted up to about 20,000. The 200 \
+        most important queues are shown: first those with something due, something sent or a pause, by age and by what \
+        is sent. A + behind a number, in JSON is_partial, says that the actual one may be higher. A campaign waits \
+        while no worker has begun it. Use / or --filter to see others.
 
         With --once it prints the figures as tables and ends; in JSON, durations are in seconds. NO_COLOR turns colours off.
         """
     static let examples = ["top", "top acme --sort sent", "top --once --json"]
 
     @Positional("Only the queues of this tenant.") var tenant: TenantName?
-    @Option("Time between two looks at the database.") var every: Duration = .seconds(2)
+    @Option("Time between two queries of the database.") var every: Duration = .seconds(2)
     @Option("What comes first.") var sort: TopState.Order = .oldest
     @Option("Only queues with this text in their names.") var filter: String?
     @Flag("Print the figures once, as tables.") var once

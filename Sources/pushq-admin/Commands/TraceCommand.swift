@@ -8,8 +8,8 @@ struct TraceCommand: Command {
     static let users = CommandUsers.tenants
     static let summary = "Explains what became of a notification: every attempt, or why there was none."
     static let discussion = """
-        Name a token, a user, or the apns-id of one notification; and a send or a campaign if you know which. Without \
-        one, it goes through the latest campaigns of the queue, and the sends among its latest 50,000 jobs.
+        Give a token, a user, or the apns-id of one notification. If you know the send or the campaign, give it too. \
+        Otherwise the command searches the latest campaigns of the queue, and the sends among its latest 50,000 jobs.
         """
     static let examples = [
         "trace acme/com.acme.shop/production --user 4711",

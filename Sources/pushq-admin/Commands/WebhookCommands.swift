@@ -11,7 +11,7 @@ enum WebhookCommands {
     struct Show: Command {
         static let name = "show"
         static let users = CommandUsers.ofWebhooks
-        static let summary = "Shows where reports about a tenant's devices are sent, and how that goes."
+        static let summary = "Shows where reports about a tenant's devices are sent, and whether they arrive."
         static let examples = ["webhook show acme"]
 
         @Positional("Its name.") var tenant: TenantName
@@ -34,10 +34,10 @@ enum WebhookCommands {
     struct Remove: Command {
         static let name = "remove"
         static let users = CommandUsers.ofWebhooks
-        static let summary = "Sends a tenant's reports nowhere any more."
+        static let summary = "Stops sending reports about a tenant's devices."
         static let discussion = """
-            The reports stay, and can be read with 'pushq-admin feedback'. A webhook that is set later begins with what is \
-            reported then.
+            The reports are kept, and can be read with 'pushq-admin feedback'. A webhook that is set later begins with \
+            reports from then on.
             """
         static let examples = ["webhook remove acme"]
 

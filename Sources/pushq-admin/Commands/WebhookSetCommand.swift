@@ -7,14 +7,14 @@ import Transport
 struct WebhookSetCommand: Command {
     static let name = "set"
     static let users = CommandUsers.ofWebhooks
-    static let summary = "Has reports about a tenant's devices sent to a URL."
+    static let summary = "Sends reports about a tenant's devices to a URL."
     static let discussion = """
-        A worker posts which tokens were deactivated, as 'pushq-admin feedback export' shows it, beginning with what is reported \
-        from now on. If the tenant has a webhook, it is changed, and goes on where it is. docs/webhooks.md says what a \
-        receiver gets and how it checks the signature.
+        A worker posts which tokens were deactivated, as 'pushq-admin feedback export' shows it, beginning with new \
+        reports. If the tenant already has a webhook, it is changed and continues where it is. docs/webhooks.md says \
+        what a receiver gets and how it checks the signature.
 
-        A new webhook gets a secret, which is shown once: give it to the receiver. Later, --new-secret makes another one. \
-        For a day messages are signed with both, so that the receiver can change to the new one in its own time.
+        A new webhook gets a secret, which is shown once: give it to the receiver. Later, --new-secret makes another \
+        one. For a day messages are signed with both secrets, so that the receiver has time to change to the new one.
 
         Workers connect to addresses of the internet only, unless they were started with --webhook-allow. Without TLS they \
         connect only to networks that are named there.
@@ -32,7 +32,7 @@ struct WebhookSetCommand: Command {
     @Option("A file with the secret: whsec_ and base64 of 24 to 64 bytes; - is standard input.", "FILE")
     var secretFile: InputFile?
     @Flag("Make a new secret.") var newSecret
-    @Option("How long messages are signed with the former secret, too, if there is a new one.")
+    @Option("How long messages are also signed with the former secret, if there is a new one.")
     var formerFor: Duration = .seconds(86_400)
     var database = DatabaseOptions()
 

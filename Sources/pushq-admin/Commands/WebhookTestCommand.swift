@@ -7,10 +7,10 @@ import Workers
 struct WebhookTestCommand: Command {
     static let name = "test"
     static let users = CommandUsers.ofWebhooks
-    static let summary = "Sends a tenant's webhook a message without reports, and says what came of it."
+    static let summary = "Sends a test message to a tenant's webhook, and shows the result."
     static let discussion = """
-        The message is sent from here, signed as reports are, with the type test. A worker may reach other networks than \
-        this machine.
+        The message is sent from this machine. It is signed like reports and has the type test. A worker may reach \
+        other networks than this machine.
 
         The master key is read from PUSHQ_MASTER_KEY_FILE or PUSHQ_MASTER_KEY.
         """

@@ -11,7 +11,7 @@ enum WorkerCommands {
         static let discussion = """
             The state of a worker is sending while requests wait for their answer; holding while it keeps jobs that it \
             may not send yet, for instance because of a rate; idle while it polls for work; asleep while it waits for \
-            a notification; or draining. Streams are the requests that its connections take at once. A worker tells \
+            a notification; or draining. Streams are the requests that its connections take at once. A worker reports \
             these figures every five seconds.
             """
         static let examples = ["worker list"]
@@ -62,8 +62,8 @@ enum WorkerCommands {
         static let users = CommandUsers.operators(because: "workers send for all tenants")
         static let summary = "Ends the right of a database login to run workers."
         static let discussion = """
-            Workers that are connected as this login can do nothing more from then on. What they hold comes back when its leases run \
-            out.
+            Workers that are connected as this login can do nothing more from then on. The jobs that they hold are put \
+            back when their leases run out.
             """
         static let examples = ["worker revoke sender"]
 

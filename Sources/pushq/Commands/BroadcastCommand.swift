@@ -20,14 +20,15 @@ struct BroadcastCommand: Command {
     @Option("The channel's ID as Apple gave it.") var channel: ChannelID
     @Option("The payload, JSON; - is standard input.") var payload: InputFile
     @Option(
-        "How long APNs keeps it if the channel stores the latest message; 0 for channels that store nothing.")
+        "How long APNs stores the push if the channel stores the latest message; 0 for channels that store nothing.")
     var expiration: Duration = .zero
-    @Option("10: at once; 5: when it suits the device's power; 1: without waking it.", "N")
+    @Option("10: deliver at once; 5: when the device's power allows it; 1: without waking the device.", "N")
     var priority: Int = BroadcastRules.defaultPriority
     @Flag("Do not replace updates that wait for the channel.") var keepWaiting
     @Flag("Send before everything else that waits.") var urgent
     @Option("Do not send after this time; by default in 24 hours.") var sendBy: Moment?
-    @Option("Repeating a broadcast with the same key sends nothing twice.", "KEY") var key: String?
+    @Option("A key of your own: if you repeat the broadcast with the same key, nothing is sent twice.", "KEY") var key:
+        String?
     var waiting = WaitOptions()
     var database = DatabaseOptions()
 

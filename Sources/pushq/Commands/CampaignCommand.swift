@@ -11,34 +11,34 @@ struct CampaignCommand: Command {
         A key starts one campaign only. Repeating the command, after a time-out or from a cron job that ran twice, \
         finds the existing campaign. Using the key for something else is an error.
 
-        With --filter it is for the devices that fit, such as: --filter "locale = 'de' and tag 'vip' and seen within 30 \
-        days". docs/audiences.md says what a filter can ask for. A device is looked at once, when the campaign comes to \
-        it.
+        With --filter the campaign is for the devices that match, for example: --filter "locale = 'de' and tag 'vip' \
+        and seen within 30 days". docs/audiences.md describes filters. Each device is checked once, when the \
+        campaign's fan-out reaches it.
 
-        With --users it is for the devices that these users have when the file is read. A user who has no active device \
-        is counted and shown, and a user who is there twice counts once.
+        With --users the campaign is for the devices that these users have when the file is read. Users without an \
+        active device are counted and shown. A user who is listed twice counts once.
 
-        The payload may be in several languages, {"default": {"aps": …}, "languages": {"de": {"aps": …}}}, and have \
-        placeholders for attributes of the device, {{name}} or {{name|there}}: docs/messages.md says how.
+        The payload may be in several languages, {"default": {"aps": …}, "languages": {"de": {"aps": …}}}, and may \
+        have placeholders for attributes of the device, {{name}} or {{name|there}}. docs/messages.md describes both.
 
         With --wait the exit code is 0 when every recipient has an outcome of any kind, and 1 if the campaign was \
         cancelled or has paused itself.
 
-        With --dry-run nothing is written and nothing is sent. It shows how many recipients there would be, what \
-        they would get, the credential and how long it would take, and ends with exit code 1 if something is in the \
-        way.
+        With --dry-run nothing is written and nothing is sent. It shows how many recipients there would be, what they \
+        would get, the credential and how long it would take. If something would prevent the sending, the exit code is \
+        1.
 
-        With --stop-at-errors the campaign pauses itself when more of its answers are bad than that, once there are a \
-        hundred answers. Bad is an answer that is no device's fault: a failure after all attempts, or a rejection for any \
-        reason but a token that is dead, bad or not for the topic. A paused campaign can be resumed; what was answered \
-        before counts no more then.
+        With --stop-at-errors the campaign pauses itself if a larger share of its answers is bad, once there are 100 \
+        answers. An answer is bad if it is not the device's fault: a failure after all attempts, or a rejection for \
+        any reason other than a token that is dead, bad or not for the topic. You can resume the campaign; earlier \
+        answers then no longer count.
 
-        With --variant a share of the devices gets another payload, and with --holdout a share gets nothing: which one \
-        follows from the key and the device, so that it is the same when the command is repeated. 'pushq-admin campaign \
-        show' has the counts of each share; docs/variants.md says more.
+        With --variant a share of the devices gets another payload, and with --holdout a share gets nothing. A \
+        device's share depends only on the key and the device, so it stays the same if you repeat the command. \
+        'pushq-admin campaign show' shows the counts of each share; docs/variants.md explains more.
 
-        With --local-time each device gets the message when clocks in its own time zone show that time; docs/schedules.md \
-        says what happens where they are put forward or back. A device that moves meanwhile gets it once.
+        With --local-time each device gets the message at that time in its own time zone; docs/schedules.md says what \
+        happens where clocks are put forward or back. A device that moves to another time zone meanwhile gets it once.
         """
     static let examples = [
         "campaign acme/com.acme.shop/production --key spring-sale --payload payload.json --audience all --wait",
@@ -61,7 +61,9 @@ struct CampaignCommand: Command {
     var audience = AudienceOptions()
     var shares = ShareOptions()
     var bounds = CampaignBounds()
-    @Flag("Only show what would be sent, to how many, how and for how long; send and write nothing.") var dryRun
+    @Flag(
+        "Only show what would be sent, to how many recipients, how, and how long it would take; send and write nothing."
+    ) var dryRun
     var waiting = WaitOptions()
     var options = MessageOptions()
     var times = SendingTimes()

@@ -4,15 +4,15 @@ import Terminal
 struct DemoCommand: Terminal.Command {
     static let name = "demo"
     static let users = CommandUsers.anybody
-    static let summary = "Shows a whole campaign on an empty machine: a private PostgreSQL, a local APNs, workers."
+    static let summary = "Runs a whole campaign on this machine: a private PostgreSQL, an APNs simulator, workers."
     static let discussion = """
-        The demo starts everything in processes of its own, as on servers, and removes it all when it ends. Some \
-        devices are dead, and some pushes are refused and sent again. At the end a table shows what became of every \
-        recipient. The exit code is 0 only if the figures add up.
+        The demo starts each part as a process of its own, as on servers, and removes everything when it ends. Some \
+        device tokens are dead, and some pushes are refused and sent again. At the end a table shows the outcome of \
+        every recipient. The exit code is 0 only if the counts add up.
         """
     static let examples = ["demo", "demo --examples examples", "demo --devices 1000000 --json"]
 
-    @Option("Number of devices to make up.") var devices: Int?
+    @Option("Number of devices to generate.") var devices: Int?
     @Option("Worker processes.") var workers: Int = 2
     @Option("Use devices.csv, payload.json and rules.json of this folder.", "FOLDER") var examples: String?
 

@@ -5,12 +5,12 @@ struct DevCommand: Terminal.Command {
     static let name = "dev"
     static let users = CommandUsers.anybody
     static let summary =
-        "Runs everything on this machine, with sample data: PostgreSQL, a local APNs, a worker, the dashboard."
+        "Runs everything on this machine, with sample data: PostgreSQL, an APNs simulator, a worker, the dashboard."
     static let discussion = """
-        It is there to try pushq, and to develop against. It prints what to try, and runs until Ctrl-C; then all of it \
-        is gone, with its data. The PostgreSQL is private: nothing else on the machine is touched.
+        Use it to try pushq, or to develop against it. It prints commands to try, and runs until Ctrl-C. Then it \
+        deletes everything, including the data. Its PostgreSQL is private: nothing else on the machine is changed.
 
-        pushq-admin has to be beside this program: it serves the dashboard.
+        pushq-admin must be in the same folder as this program, because it serves the dashboard.
         """
     static let examples = ["dev", "dev --port 0 --json"]
 

@@ -5,17 +5,17 @@ import Terminal
 struct ScheduleAddCommand: Command {
     static let name = "add"
     static let users = CommandUsers.tenants
-    static let summary = "Adds a schedule: a campaign that workers start again and again, as a cron expression says."
+    static let summary = "Adds a schedule: a campaign that workers start repeatedly, by a cron expression."
     static let discussion = """
         A cron expression has five fields: minute, hour, day of month, month and day of week, such as '30 9 * * \
-        mon-fri', or is @hourly, @daily, @weekly, @monthly or @yearly. It means the clocks of the time zone, also when \
-        these change. docs/schedules.md explains it.
+        mon-fri', or is @hourly, @daily, @weekly, @monthly or @yearly. It is in local time of --time-zone, also when \
+        the clocks there change. docs/schedules.md explains it.
 
-        The campaign of a run has the key NAME@TIME with the time of the run in UTC, so that it is started once, however \
-        many workers there are. A saved audience is looked up at each run.
+        The campaign of a run has the key NAME@TIME, with the time of the run in UTC. So it is started once, no matter \
+        how many workers there are. A saved audience is looked up at each run.
 
-        If nobody could start a run at its time, --after-outage decides: skip starts it up to an hour later and then no \
-        more, once makes up for all that were missed with one campaign, all makes up for each.
+        If no worker could start a run at its time, --after-outage decides. skip: start it up to an hour late, else \
+        not at all. once: start one campaign for all missed runs. all: start one campaign for each missed run.
 
         Repeating the command changes nothing.
         """
@@ -27,9 +27,9 @@ struct ScheduleAddCommand: Command {
     ]
 
     @Option("When it runs: five fields, or a word such as @daily.", "CRON") var cron: String
-    @Option("Whose clocks that means: a name of the IANA database, such as Europe/Vienna.", "ZONE")
+    @Option("The time zone of --cron: a name of the IANA database, such as Europe/Vienna.", "ZONE")
     var timeZone: String = "UTC"
-    @Option("What becomes of runs that nobody could start at their time.") var afterOutage: AfterOutage = .skip
+    @Option("What to do about runs that no worker could start at their time.") var afterOutage: AfterOutage = .skip
     @Option("The payload, JSON; - is standard input.") var payload: InputFile
     var audience = AudienceOptions()
     var shares = ShareOptions()
@@ -37,7 +37,7 @@ struct ScheduleAddCommand: Command {
     var options = MessageOptions()
     var local = LocalTimeOptions()
     @Option("Do not send later than this after the start of a run; by default 24 hours.") var sendWithin: Duration?
-    @Flag("Replace a schedule of that name that says something else.") var replace
+    @Flag("If there is a different schedule of this name, replace it.") var replace
     var named = NamedSchedule()
 
     func run(_ console: Console) async throws {

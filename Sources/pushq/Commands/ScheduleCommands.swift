@@ -34,10 +34,10 @@ enum ScheduleCommands {
     struct Show: Command {
         static let name = "show"
         static let users = CommandUsers.readers
-        static let summary = "Shows a schedule, its next runs, and what is in their way."
+        static let summary = "Shows a schedule, its next runs, and what prevents them."
         static let examples = ["schedule show acme/com.acme.shop/production weekly-offer --runs 10"]
 
-        @Option("How many of the next runs.") var runs: Count = 5
+        @Option("Number of next runs to show.") var runs: Count = 5
         var named = NamedSchedule()
 
         func run(_ console: Console) async throws {
@@ -48,7 +48,7 @@ enum ScheduleCommands {
     struct Pause: Command {
         static let name = "pause"
         static let users = CommandUsers.tenants
-        static let summary = "Pauses a schedule; campaigns that it has started go on."
+        static let summary = "Pauses a schedule; campaigns that it has started continue."
         static let examples = ["schedule pause acme/com.acme.shop/production weekly-offer"]
 
         var named = NamedSchedule()
@@ -61,7 +61,7 @@ enum ScheduleCommands {
     struct Resume: Command {
         static let name = "resume"
         static let users = CommandUsers.tenants
-        static let summary = "Resumes a paused schedule; runs of the time when it was paused are not made up for."
+        static let summary = "Resumes a paused schedule; runs that were due while it was paused are skipped."
         static let examples = ["schedule resume acme/com.acme.shop/production weekly-offer"]
 
         var named = NamedSchedule()
@@ -74,10 +74,10 @@ enum ScheduleCommands {
     struct Run: Command {
         static let name = "run"
         static let users = CommandUsers.tenants
-        static let summary = "Starts the campaign of a schedule now, and changes nothing for its runs."
+        static let summary = "Starts the campaign of a schedule now; its next runs stay as planned."
         static let discussion = """
-            A paused schedule can be run, too. Each call starts another campaign. To see only whom it would be for, use \
-            'pushq campaign --dry-run'.
+            It also works on a paused schedule. Each call starts another campaign. To see the number of recipients \
+            without sending, use 'pushq campaign --dry-run'.
             """
         static let examples = ["schedule run acme/com.acme.shop/production weekly-offer"]
 
@@ -93,7 +93,7 @@ enum ScheduleCommands {
     struct Remove: Command {
         static let name = "remove"
         static let users = CommandUsers.tenants
-        static let summary = "Removes a schedule; campaigns that it has started go on."
+        static let summary = "Removes a schedule; campaigns that it has started continue."
         static let examples = ["schedule remove acme/com.acme.shop/production weekly-offer"]
 
         var named = NamedSchedule()

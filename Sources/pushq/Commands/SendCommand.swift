@@ -7,8 +7,8 @@ struct SendCommand: Command {
     static let users = CommandUsers.tenants
     static let summary = "Sends one push to some devices, or to all devices of a user."
     static let discussion = """
-        If the user has no active device, that is not an error: the send is recorded without recipients, with the \
-        reason. With --wait the exit code is 1 then.
+        If the user has no active device, that is not an error: the send is recorded without recipients, together with \
+        the reason. With --wait the exit code is then 1.
         """
     static let examples = [
         "send acme/com.acme.shop/production --token \(exampleToken) --alert 'Your order is on its way'",
@@ -22,13 +22,14 @@ struct SendCommand: Command {
     @Option("Device tokens, one per line; - is standard input.") var tokens: InputFile?
     @Option("All active devices of this user.", "KEY") var user: String?
     @Option("Send an alert with this text.") var alert: String?
-    @Option("With --alert: raise the number on the app's icon by this much, on each device by itself.", "N")
+    @Option("With --alert: increase the app's badge by this number, on each device separately.", "N")
     var badgeIncrement: Int?
     @Option("The payload, JSON; - is standard input.") var payload: InputFile?
-    @Option("Repeating a send with the same key sends nothing twice.", "KEY") var key: String?
-    @Option("The traceparent of W3C's Trace Context, which 'pushq-admin trace' shows.", "TEXT") var traceparent:
+    @Option("A key of your own: if you repeat the send with the same key, nothing is sent twice.", "KEY") var key:
+        String?
+    @Option("A traceparent of W3C Trace Context, which 'pushq-admin trace' shows.", "TEXT") var traceparent:
         TraceParent?
-    @Flag("An update of a Live Activity replaces those that wait for the same tokens.") var replaceWaiting
+    @Flag("Replace updates of a Live Activity that still wait for the same tokens.") var replaceWaiting
     var waiting = WaitOptions()
     var options = MessageOptions()
     var times = SendingTimes()

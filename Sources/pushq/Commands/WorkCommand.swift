@@ -17,12 +17,13 @@ struct WorkCommand: Terminal.Command {
         drains: the worker waits for pushes in flight, gives the rest back and exits with 0. A second signal ends it \
         at once.
 
-        A worker may serve several databases, which share nothing. One that is away keeps the others waiting for nothing. \
-        Name them in the same order for all workers: the first one keeps the provider tokens of all. The file of \
-        --databases is looked at every two seconds, and at once on SIGHUP: a database that was added is served, and one that \
-        was removed is drained. A file with a mistake changes nothing, and the log says so.
+        A worker can serve several databases, which share nothing. If one is unavailable, the others are still served. \
+        Name the databases in the same order for all workers, because the first one stores the provider tokens of all. \
+        The worker reads the file of --databases again every two seconds, and at once on SIGHUP: it serves databases \
+        that were added, and drains those that were removed. If the file has a mistake, the worker logs it and changes \
+        nothing.
 
-        A worker whose pattern matches no queue says so and waits, since a queue may be created at any time.
+        If the pattern matches no queue, the worker logs this, and waits until such a queue is created.
 
         The master key is read from PUSHQ_MASTER_KEY_FILE or PUSHQ_MASTER_KEY.
         """
@@ -35,18 +36,21 @@ struct WorkCommand: Terminal.Command {
     @Option("Queues to serve: tenant/app/environment, where * matches anything.", "PATTERN")
     var queues: String = "*"
     @Option("Send to this address instead of to Apple: a simulator or a proxy.") var gateway: HostAndPort?
-    @Option("Send broadcasts to this address instead of where pushes to devices go.") var broadcastGateway: HostAndPort?
+    @Option("Send broadcasts to this address. By default they go where pushes to devices go.") var broadcastGateway:
+        HostAndPort?
     @Option("Send to this address for queues with --gateway binary: a server that speaks Apple's old interface.")
     var binaryGateway: HostAndPort?
     @Option("The address of the binary interface's feedback service.") var feedbackService: HostAndPort?
     @Option("The format of pushes over the binary interface: command 0, 1 or 2.") var binaryCommand: Int = 2
-    @Option("How long after a push over the binary interface no error must come until it counts as delivered.")
+    @Option(
+        "How long to wait for an error after a push over the binary interface. If none comes, the push counts as delivered."
+    )
     var binaryGrace: Duration = .seconds(2)
     @Option(
         "A PEM file with certificate authorities to trust for these addresses, in addition to the system's.", "FILE")
     var ca: InputFile?
     @Option(
-        "An internal network in which webhooks of tenants may be; without it they may only be on the internet.", "CIDR")
+        "An internal network that webhooks of tenants may be in. By default they may only be on the internet.", "CIDR")
     var webhookAllow: [AddressBlock]
     @Option("How long to wait for pushes in flight when told to stop.") var drain: Duration = .seconds(25)
     @Option(
@@ -63,7 +67,7 @@ struct WorkCommand: Terminal.Command {
     var metrics: ListenAddress?
     @Option("Number of queues with metrics of their own; all others are counted together.")
     var metricsQueues: Int = 200
-    @Option("The name that operators see; by default host and process.") var name: String?
+    @Option("The worker's name, for operators; by default the host's name and the process ID.") var name: String?
     var databases = DatabaseList()
     var logging = LogOptions()
 

@@ -3,9 +3,9 @@ import Transport
 
 /// The options of a command that writes a log.
 struct LogOptions: ParameterGroup {
-    @Option("How the log is written: as text, or as one JSON object a line. Without it: text to a terminal, else JSON.")
+    @Option("The format of the log: text, or one JSON object per line. By default text on a terminal, else JSON.")
     var logFormat: LogFormat?
-    @Option("What the log holds: entries of this level and of those that matter more.")
+    @Option("The least severe level that is logged.")
     var logLevel: LogLevel = .info
 
     /// The log of this process.

@@ -5,7 +5,7 @@ import Terminal
 struct AudienceOptions: ParameterGroup {
     @Option("All active devices of the queue, or those of an audience: pushq-admin audience add.", "all|NAME")
     var audience: String?
-    @Option("The active devices that fit, such as \"locale = 'de' and tag 'vip'\".") var filter: String?
+    @Option("The active devices that match, such as \"locale = 'de' and tag 'vip'\".") var filter: String?
 
     /// The filter that the campaign has; nil for all devices.
     var condition: String? {
@@ -30,7 +30,7 @@ struct AudienceOptions: ParameterGroup {
 struct CampaignBounds: ParameterGroup {
     @Option("Maximum number of pushes per second, over all workers: 250, 0.5 or 15000/min.") var maxRate: Rate?
     @Option("Pause the campaign when a larger share of its answers is bad, such as 5%.") var stopAtErrors: Share?
-    @Option("Instead of the queue's quiet hours: send no alert while clocks where the device is show these times.")
+    @Option("Replaces the queue's quiet hours: send no alert at these times of the day where the device is.")
     var quietHours: QuietHoursSetting?
 
     var limits: CampaignLimits {

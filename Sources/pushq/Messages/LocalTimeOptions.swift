@@ -4,12 +4,15 @@ import Terminal
 /// At which local time a campaign is sent, and what becomes of devices for which that is not clear.
 struct LocalTimeOptions: ParameterGroup {
     @Option(
-        "Send to each device when clocks in its own time zone show this: 09:00, or on a day, 2026-12-24T18:00.", "TIME")
+        "Send to each device at this time in its own time zone: 09:00, or on a given day, 2026-12-24T18:00.", "TIME")
     var localTime: String?
-    @Option("Where the local time has passed at the start. By default the next day, and never if a day was given.")
+    @Option(
+        "When to send where the local time has already passed at the start. By default next-day, or never if a day was given."
+    )
     var ifPassed: CampaignClock.Passed?
-    @Option("How long after the local time it is still sent at once; by default an hour.") var catchUp: Duration?
-    @Option("The time zone of devices of which nobody has said it; by default they are left out.", "ZONE")
+    @Option("How long after the local time the message is still sent, at once; by default an hour.") var catchUp:
+        Duration?
+    @Option("The time zone of devices whose time zone is not known; by default they are left out.", "ZONE")
     var defaultZone: String?
 
     var clock: CampaignClock {

@@ -6,15 +6,17 @@ import Terminal
 /// How a message is sent, for a single send and a campaign alike.
 struct MessageOptions: ParameterGroup {
     @Option("The type of push.", "TYPE") var pushType: PushType = .alert
-    @Option("10: at once; 5: when it suits the device's power; 1: without waking it. By default APNs decides.", "N")
+    @Option(
+        "10: deliver at once; 5: when the device's power allows it; 1: without waking the device. By default APNs decides.",
+        "N")
     var priority: Int?
     @Option(
-        "How long APNs keeps it for a device that it cannot reach, from the start; 0: one attempt. By default APNs decides."
+        "How long APNs stores the push for a device that it cannot reach, counted from the start; 0: one attempt only. By default APNs decides."
     )
     var expiration: Duration?
     @Option("Pushes with the same collapse ID replace each other on the device.", "ID") var collapseId: String?
-    @Flag("Never send twice, at the risk of a loss: for one-time codes and calls.") var atMostOnce
-    @Flag("Send before everything else of the queue that waits: for one-time codes and calls.") var urgent
+    @Flag("Never send twice, even if a push may then be lost: for one-time codes and calls.") var atMostOnce
+    @Flag("Send before everything else that waits in the queue: for one-time codes and calls.") var urgent
 
     /// The message with that payload, for that queue.
     ///

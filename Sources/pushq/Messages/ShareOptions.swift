@@ -5,10 +5,10 @@ import Terminal
 /// Which of several messages a device gets, or whether it gets nothing.
 struct ShareOptions: ParameterGroup {
     @Option(
-        "Another payload for a share of the devices, such as b=other.json:20%. Who is in no share gets --payload.",
+        "Another payload for a share of the devices, such as b=other.json:20%. Devices in no share get --payload.",
         "NAME=FILE:SHARE")
     var variant: [VariantArgument]
-    @Option("The share of the devices that gets nothing, such as 10%, to compare with.") var holdout: Share?
+    @Option("The share of the devices that gets nothing, for comparison, such as 10%.") var holdout: Share?
 
     /// Whether a variant comes from standard input.
     var readsStandardInput: Bool { variant.contains { $0.file.path == "-" } }

@@ -83,7 +83,7 @@ struct Watch: Sendable {
 /// How long to wait, for the commands that can.
 struct WaitOptions: ParameterGroup {
     @Flag(
-        "Wait for the end and show the outcomes. Says why nothing moves. Ctrl-C stops the waiting, not the sending."
+        "Wait for the end and show the outcomes. If nothing is sent meanwhile, it says why. Ctrl-C stops the waiting, not the sending."
     )
     var wait
     @Option("Stop waiting after this time, with exit code 3. By default --wait waits until the end.") var timeout:

@@ -24,7 +24,7 @@ import Testing
                                       and options.
               man                     Prints the manual page, as man(1) reads it.
 
-            Everywhere:
+            Global options:
               --json                  Print JSON instead of text.
               --help                  Show this help.
               --version               Show the version.
@@ -59,7 +59,7 @@ import Testing
               --together              Bake all at once.
               --heat N                How hot, in degrees. (default: 220)
 
-            Everywhere:
+            Global options:
               --json                  Print JSON instead of text.
               --help                  Show this help.
 
