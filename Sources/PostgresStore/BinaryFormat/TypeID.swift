@@ -44,11 +44,17 @@ enum PostgresEpoch {
 
     /// From microseconds since 1970. The infinities stay what they are.
     static func encode(_ microseconds: Int64) -> Int64 {
-        isInfinite(microseconds) ? microseconds : microseconds - microsecondsAfter1970
+        guard !isInfinite(microseconds) else { return microseconds }
+        let (time, isBeforeAll) = microseconds.subtractingReportingOverflow(microsecondsAfter1970)
+        return isBeforeAll ? .min + 1 : max(time, .min + 1)
     }
 
+    /// To microseconds since 1970. The last 30 of PostgreSQL's 294,276 years do not fit: they become the last time that
+    /// does.
     static func decode(_ microseconds: Int64) -> Int64 {
-        isInfinite(microseconds) ? microseconds : microseconds + microsecondsAfter1970
+        guard !isInfinite(microseconds) else { return microseconds }
+        let (time, isAfterAll) = microseconds.addingReportingOverflow(microsecondsAfter1970)
+        return isAfterAll ? .max - 1 : min(time, .max - 1)
     }
 
     private static func isInfinite(_ microseconds: Int64) -> Bool {

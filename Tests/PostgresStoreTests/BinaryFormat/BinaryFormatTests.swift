@@ -1,10 +1,21 @@
-import PostgresStore
 import TestSupport
 import Testing
 import Transport
 
+@testable import PostgresStore
+
 @Suite(.timeLimit(.minutes(10)))
 struct `Binary format` {
+    /// A time of the year 294276 once ended every worker that came to it.
+    @Test(arguments: [Int64.min, .min + 1, -1, 0, .max - 946_684_800_000_000, .max - 1, .max])
+    func `of a time overflows for none`(microseconds: Int64) {
+        let decoded = PostgresEpoch.decode(microseconds)
+        #expect((decoded == .max) == (microseconds == .max) && (decoded == .min) == (microseconds == .min))
+        #expect(decoded >= microseconds || microseconds > .max - 946_684_800_000_000)
+        let encoded = PostgresEpoch.encode(microseconds)
+        #expect((encoded == .max) == (microseconds == .max) && (encoded == .min) == (microseconds == .min))
+    }
+
     @Test func `scalars come back as they were sent`() async throws {
         try await withEmptyDatabase { _, database in
             let echo = Statement(

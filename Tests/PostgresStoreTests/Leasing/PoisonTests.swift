@@ -10,7 +10,7 @@ import Transport
     private static let queue = QueueFixture.name
     private static let payload = #"'{"aps":{"alert":"x"}}'"#
 
-    @Test(arguments: ["infinity", "-infinity"], ["run_at", "send_by", "start_at"])
+    @Test(arguments: ["infinity", "-infinity", "10000-01-01", "294276-12-31"], ["run_at", "send_by", "start_at"])
     func `is refused, since it would stop every worker`(time: String, argument: String) async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 1)
