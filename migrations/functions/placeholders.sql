@@ -29,7 +29,11 @@ begin
   names := '{}';
   required := '{}';
   plain := payload;
-  if payload ~ '\{\\u007[bB]|\\u007[bB](\{|\\u007[bB])' then
+  if payload is null then
+    -- The loops below would not end.
+    problem := 'there is no payload: begin with {"aps": …}';
+    return;
+  elsif payload ~ '\{\\u007[bB]|\\u007[bB](\{|\\u007[bB])' then
     problem := 'the payload has braces that are written as \u007b: write { instead';
     return;
   elsif strpos(payload, '{{') = 0 then

@@ -53,6 +53,26 @@ import Transport
     }
 }
 
+@Suite(.timeLimit(.minutes(10))) struct `A payload that is null` {
+    /// It was read without end, and took a core and memory until PostgreSQL had none left.
+    @Test(arguments: [
+        "start_campaign(q, 'k', null)", "start_campaign(q, 'k', null, array['ab'])", "preview_message(q, null)",
+    ])
+    func `is refused at once`(call: String) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            await #expect {
+                try await queue.run(
+                    "set statement_timeout = '20s'; select pushq.\(call.replacing("(q", with: "('\(QueueFixture.name)'"))"
+                )
+            } throws: { error in
+                if case PostgresError.raised(let message, _) = error { return message.contains("payload") }
+                return false
+            }
+        }
+    }
+}
+
 @Suite(.timeLimit(.minutes(10))) struct `A job that lacks a row` {
     /// A newer version wrote it, or storage is damaged.
     @Test func `or has an outcome that is none is claimed as damaged`() async throws {
