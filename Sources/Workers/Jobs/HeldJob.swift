@@ -169,10 +169,7 @@ final class HeldJob {
             switch claim.quietHolds[claim.deviceIDs[ordinal]] {
             case .forGood: record(isUncertain(ordinal) ? .unknown : .tooLate, for: ordinal)
             case .until(let delay):
-                let retry = Retry(
-                    deviceID: claim.deviceIDs[ordinal], backoff: nil, step: 0, atLeast: delay, attempts: 0, losses: 0,
-                    isQuiet: true)
-                recordRetry(retry, because: .quietHours, for: ordinal)
+                postpone(ordinal, for: delay, because: .quietHours, isQuiet: true)
             case nil: break
             }
         }
@@ -186,11 +183,7 @@ final class HeldJob {
             switch answer.held[claim.deviceIDs[ordinal]] {
             case .forGood: record(isUncertain(ordinal) && !answer.isWhole ? .unknown : .capped, for: ordinal)
             case .until(let delay):
-                recordRetry(
-                    Retry(
-                        deviceID: claim.deviceIDs[ordinal], backoff: nil, step: 0, atLeast: delay, attempts: 0,
-                        losses: 0),
-                    because: .givenBack, for: ordinal)
+                postpone(ordinal, for: delay, because: .givenBack)
             case nil: break
             }
         }
@@ -201,10 +194,16 @@ final class HeldJob {
         for ordinal in outcomes.indices where outcomes[ordinal] == 0 {
             guard claim.lockedBadges.contains(claim.deviceIDs[ordinal]) else { continue }
             if claim.isAtMostOnce, isUncertain(ordinal) { continue }
-            let retry = Retry(
-                deviceID: claim.deviceIDs[ordinal], backoff: nil, step: 0, atLeast: .seconds(1), attempts: 0, losses: 0)
-            recordRetry(retry, because: .givenBack, for: ordinal)
+            postpone(ordinal, for: .seconds(1), because: .givenBack)
         }
+    }
+
+    /// Lets a recipient go on in a job that is due after `delay`. It spends no attempt.
+    private func postpone(_ ordinal: Ordinal, for delay: Duration, because reason: Reason, isQuiet: Bool = false) {
+        let retry = Retry(
+            deviceID: claim.deviceIDs[ordinal], backoff: nil, step: 0, atLeast: delay, attempts: 0, losses: 0,
+            isQuiet: isQuiet)
+        recordRetry(retry, because: reason, for: ordinal)
     }
 
     /// Whether nothing more is sent for it.
