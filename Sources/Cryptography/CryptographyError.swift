@@ -43,7 +43,7 @@ extension CryptographyError: CustomStringConvertible {
         case .wrongPassword(let what): "the password does not open the \(what); give the one it was exported with"
         case .wrongKind(let what, let found): "not usable as \(what): found \(found)"
         case .keyDoesNotMatch(let subject):
-            "the private key does not belong to the certificate \(subject); give the key its request was made with"
+            "the private key does not belong to the certificate \(subject); give the key that the certificate was requested with"
         case .cannotOpen: "the sealed data does not open; it was sealed with another master key or was changed"
         case .untrusted(let failure): failure.description
         case .alert(let alert): "the peer refused the TLS session: \(alert.text)"

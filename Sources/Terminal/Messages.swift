@@ -42,8 +42,8 @@ enum Messages {
     }
 
     static func missing(_ usage: String) -> String { "\(usage) is missing" }
-    static func unexpected(_ word: String) -> String { "'\(brief(word))' is one argument too many" }
-    static func valueMissing(_ usage: String) -> String { "\(usage) is given without its value" }
+    static func unexpected(_ word: String) -> String { "unexpected argument '\(brief(word))'" }
+    static func valueMissing(_ usage: String) -> String { "\(usage) needs a value" }
     static func flagWithValue(_ name: String) -> String { "\(name) takes no value" }
 
     static func invalid(_ name: String, value: String?, reason: String) -> String {
@@ -66,8 +66,8 @@ enum Messages {
         "is not a rate above 0 in pushes a second, such as 250 or 0.5, or per minute or hour, such as 6000/min"
     static let notAFrequencyCap =
         "is not a number of pushes per period, such as '3 per 1 day', '1 per 12 hours' or '3 per calendar day'"
-    static let frequencyCapPushes = "has not 1 to 100 pushes"
-    static let frequencyCapPeriod = "has a period that is not between a minute and 31 days"
+    static let frequencyCapPushes = "must allow 1 to 100 pushes"
+    static let frequencyCapPeriod = "must have a period between a minute and 31 days"
     static let notQuietHours = "is not a range of times of the day, such as 22:00-08:00"
     static let quietHoursLength = "is not between a minute and 20 hours long"
     static let notAShare = "is not a share between 0 and 1, or a percentage such as 5%"
@@ -104,7 +104,7 @@ enum Messages {
 
     static func masterKeyExposed(_ path: String, mode: Int) -> String {
         "the master key is not read from \(path), since its mode \(octal(mode)) gives others access to it. Run 'chmod 600 \(path)'; "
-            + "if others may have read it, go to another key: pushq-admin credential rotate-master"
+            + "if others may have read it, change the key: pushq-admin credential rotate-master"
     }
 
     static func secretExposed(_ path: String, mode: Int) -> String {
@@ -117,7 +117,7 @@ enum Messages {
 
     // MARK: Confirmation: `loss` is the end of a sentence that begins with “this”
 
-    static func confirmation(_ loss: String) -> String { "This \(loss). Go on? [y/N]" }
+    static func confirmation(_ loss: String) -> String { "This \(loss). Continue? [y/N]" }
 
     static func confirmationMissing(_ loss: String) -> String {
         "this \(loss); nothing was changed: pass --yes to do it"

@@ -35,16 +35,16 @@ extension TransportError: CustomStringConvertible {
         case .unreachable(let peer, let reason):
             "cannot connect to \(peer): \(reason); check the address, the port and the firewall"
         case .forbidden(let peer, let address):
-            "no connection is made to \(peer): \(address) is no address of the internet, and the operator has not allowed it"
+            "cannot connect to \(peer): \(address) is not an address of the internet, and the operator has not allowed its network"
         case .timedOut(let peer, let step):
             "cannot connect to \(peer): no answer in time while \(step.rawValue); check the network and the firewall"
         case .outOfDescriptors(let peer):
-            "cannot connect to \(peer): this process has as many files and connections open as it may (too many open files); "
-                + "raise the limit (ulimit -n, or LimitNOFILE in a unit of systemd)"
+            "cannot connect to \(peer): this process has reached its limit of open files and connections (too many open files); "
+                + "raise the limit (ulimit -n, or LimitNOFILE in a systemd unit)"
         case .tls(let peer, let error): "TLS with \(peer): \(error)\(Self.advice(for: error))"
         case .wrongProtocol(let peer, let wanted, let got):
             "\(peer) does not speak \(wanted) (it chose \(got ?? "no protocol") by ALPN); check that it is the right server "
-                + "and that no proxy stands before it"
+                + "and that no proxy is in between"
         case .lost(let peer, let reason): "the connection to \(peer) was lost: \(reason)"
         case .cannotListen(let address, let reason): "cannot listen on \(address): \(reason); choose another port"
         }
@@ -53,7 +53,7 @@ extension TransportError: CustomStringConvertible {
     private static func advice(for error: CryptographyError) -> String {
         switch error {
         case .untrusted(let failure) where failure.isAboutIssuer:
-            "; install the authority's root certificate in the system's bundle or name it as an additional CA file"
+            "; install the authority's root certificate in the system's bundle, or pass it with --ca FILE"
         case .untrusted(let failure) where failure.isAboutName:
             "; connect by a name that the certificate was issued for"
         case .untrusted(let failure) where failure.isAboutTime:

@@ -49,7 +49,7 @@ extension `Real processes` {
                 }
 
                 let words = try #require(
-                    folder.read("errors").firstMatch(of: /go on with: pushq-admin (feedback tail .*)\n/)?.output.1)
+                    folder.read("errors").firstMatch(of: /continue with: pushq-admin (feedback tail .*)\n/)?.output.1)
                 let rest = try await Executable.admin.run(
                     words.replacing("tail", with: "export").split(separator: " ").map(String.init),
                     environment: environment)

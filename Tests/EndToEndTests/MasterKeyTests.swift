@@ -48,7 +48,7 @@ extension `Real processes` {
                 #expect(try await rig.number("select count(*) from pushq.provider_token") == 1)
                 #expect(
                     !rig.workers.contains {
-                        $0.log.contains("cannot be used") || $0.log.contains("another one was minted")
+                        $0.log.contains("cannot be used") || $0.log.contains("a new one was minted")
                     })
                 #expect(await last.drain() == .code(0))
                 try await rig.audit().expectWhole()

@@ -167,7 +167,8 @@ extension `Real processes with databases of their own` {
                 try await stage.second.server.stop(.immediate)
                 let refreshed = try await stage.refresh()
                 #expect(
-                    refreshed.code == 1 && refreshed.errors.contains("cannot be asked: database second"), "\(refreshed)"
+                    refreshed.code == 1 && refreshed.errors.contains("cannot be reached: database second"),
+                    "\(refreshed)"
                 )
                 _ = try await router.psql(send(queues.acme, "a6"), as: "shop")
                 try await waitForArrival(of: 0xA6, rig)
@@ -197,9 +198,9 @@ extension `Real processes with databases of their own` {
                         ])
                 }
                 let refused = try await moveBack(stage.first)
-                #expect(refused.code == 1 && refused.errors.contains("is no router"), "\(refused)")
+                #expect(refused.code == 1 && refused.errors.contains("is not a router"), "\(refused)")
                 let back = try await moveBack(router)
-                #expect(back.code == 0 && !back.errors.contains("was not told"), "\(back)")
+                #expect(back.code == 0 && !back.errors.contains("was not updated"), "\(back)")
                 #expect(try #require(Int64(try await router.psql(send(queues.acme, "a9"), as: "shop"))) >> 50 == 0)
                 try await waitForArrival(of: 0xA9, rig)
                 #expect(try #require(Int64(try await router.psql(send(queues.beta, "b9"), as: "toys"))) >> 50 == 5)

@@ -26,7 +26,7 @@ package enum LocalStackError: Error, Equatable, CustomStringConvertible {
                 + (found.isEmpty ? "" : " (found only \(found.joined(separator: ", ")))")
                 + "; install one, on Debian with: apt-get install postgresql"
         case .noServerIn(let folder, let reason):
-            "PUSHQ_POSTGRES is \(folder), where no PostgreSQL server can be used: \(reason); name the folder of its programs"
+            "PUSHQ_POSTGRES is \(folder), but there is no usable PostgreSQL server: \(reason); set it to the folder of the server's programs"
         case .noServerUser(let reason):
             "PostgreSQL does not run as root, and it cannot be run as user postgres: \(reason)"
         case .noFolder(let tried, let reason):

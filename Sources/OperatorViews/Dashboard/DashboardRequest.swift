@@ -86,7 +86,7 @@ package struct DashboardRequest: Decodable, Sendable {
         filter.campaign = campaign.flatMap { $0.isEmpty ? nil : $0 }
         if let reason, !reason.isEmpty {
             guard let known = Reason.all.first(where: { $0.text == reason }) else {
-                throw Self.bad("“\(reason.prefix(40))” is no reason such as InternalServerError")
+                throw Self.bad("“\(reason.prefix(40))” is not a reason of APNs, such as InternalServerError")
             }
             filter.reason = known
         }

@@ -26,14 +26,14 @@ extension HealthCheck {
             guard let folder = server.folder else {
                 return [
                     server.unseen(
-                        "this login may not ask where the files are",
+                        "this login may not read where the files are",
                         .sql("grant pg_read_all_settings to \(server.login);"))
                 ]
             }
             guard let main = space(folder) else {
                 return [
                     server.unseen(
-                        "this user may not look at \(folder)",
+                        "this user may not read \(folder)",
                         .advice("run pushq-admin doctor as the user of the server, or as root"))
                 ]
             }
@@ -82,7 +82,7 @@ private struct ServerFiles {
     func unseen(_ reason: String, _ remedy: HealthFinding.Remedy) -> HealthFinding {
         HealthFinding(
             .note, "server",
-            "what is left of its disk cannot be seen from here: \(reason); this database takes \(Words.size(bytes))",
+            "its free disk space cannot be seen from here: \(reason); this database takes \(Words.size(bytes))",
             remedy)
     }
 }

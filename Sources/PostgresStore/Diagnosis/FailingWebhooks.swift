@@ -1,10 +1,10 @@
 extension HealthCheck {
-    static let webhooks = HealthCheck("webhooks", "webhooks that take no reports about devices") { connection in
+    static let webhooks = HealthCheck("webhooks", "webhooks that do not accept reports about devices") { connection in
         try await connection.execute(.failingWebhooks).map { row in
             let (tenant, failures) = (row.text("tenant"), row.int4("failures"))
             return HealthFinding(
                 .warning, "webhook of \(tenant)",
-                "has taken nothing for \(Words.time(seconds: row.float8("seconds"))), after \(failures) tries: "
+                "has accepted nothing for \(Words.time(seconds: row.float8("seconds"))), after \(failures) tries: "
                     + row.text("problem"),
                 .command("pushq-admin webhook test \(tenant)"))
         }

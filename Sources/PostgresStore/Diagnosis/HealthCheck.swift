@@ -30,7 +30,7 @@ package struct HealthCheck: Sendable {
         } catch {
             return [
                 HealthFinding(
-                    .warning, name, "could not look: \(error)",
+                    .warning, name, "could not be checked: \(error)",
                     .advice("run pushq-admin doctor as a login with the rights of pushq_owner"))
             ]
         }

@@ -8,8 +8,8 @@ extension HealthCheck {
             return HealthFinding(
                 isStopped ? .error : .note, "tenant \(row.text("tenant"))",
                 isStopped
-                    ? "is stopped since its move to \(row.text("peer")) was interrupted \(age) ago"
-                    : "its move to \(row.text("peer")) was interrupted \(age) ago; it is sent for meanwhile",
+                    ? "has been stopped since its move to \(row.text("peer")) was interrupted \(age) ago"
+                    : "its move to \(row.text("peer")) was interrupted \(age) ago; sending continues",
                 .advice("run pushq-admin tenant move again, or undo it with --abandon"))
         }
     }

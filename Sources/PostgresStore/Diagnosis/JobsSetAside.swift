@@ -1,6 +1,6 @@
 extension HealthCheck {
     static let jobsSetAside = HealthCheck(
-        "jobs_set_aside", "jobs whose end PostgreSQL refuses, which wait for somebody to resume them"
+        "jobs_set_aside", "jobs that are set aside, because PostgreSQL refuses to store their end"
     ) { connection in
         try await connection.execute(.jobsSetAside).map { row in
             HealthFinding(

@@ -2,7 +2,7 @@ extension HealthCheck {
     /// - Parameter age: from which on a transaction is old; it is an error from twelve times that on.
     static func transactions(olderThan age: Duration = .seconds(300)) -> HealthCheck {
         HealthCheck(
-            "transactions", "transactions that are open for minutes: no dead row that is younger can be removed",
+            "transactions", "transactions that have been open for minutes, so that newer dead rows cannot be removed",
             needsSchema: false
         ) { connection in
             try await connection.execute(.oldTransactions, ["age": .interval(age)]).map { row in

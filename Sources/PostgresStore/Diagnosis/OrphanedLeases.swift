@@ -11,7 +11,7 @@ extension HealthCheck {
                 HealthFinding(
                     .error, "leases",
                     "of \(Words.counted(jobs, "job")) ended up to \(Words.time(seconds: row.float8("seconds"))) ago, "
-                        + "\(orphans) of workers that are gone: no worker puts them back",
+                        + "\(orphans) of them of workers that are gone, and no worker puts these jobs back",
                     .command("pushq work"))
             ]
         }

@@ -1,6 +1,6 @@
 extension HealthCheck {
     static let workers = HealthCheck(
-        "workers", "work and no worker, or queues that no worker serves"
+        "workers", "pushes that wait although no worker runs, or queues that no worker serves"
     ) { connection in
         let row = try await connection.execute(.runningWorkers).one()
         guard row.count("alive") > 0 else {
@@ -16,7 +16,7 @@ extension HealthCheck {
         return [
             HealthFinding(
                 .warning, "queues",
-                "\(Words.counted(count, "queue")) matches the pattern of no running worker: "
+                "no running worker serves \(Words.counted(count, "queue")): "
                     + Words.names(row.textArray("examples"), of: count),
                 .command("pushq work --queues '\(row.textArray("examples").first ?? "*")'"))
         ]

@@ -33,10 +33,10 @@ private struct SettingRule {
         "track_counts": SettingRule(.error, "autovacuum does not see what there is to do", "on"),
         "synchronous_commit": SettingRule(
             .warning,
-            "a crash forgets the last commits, so that pushes are sent again, also those that may be sent at most once",
+            "a crash loses the last commits, so that pushes are sent again, even those that may be sent at most once",
             "on"),
         "default_transaction_isolation": SettingRule(
-            .warning, "producers and workers fail where they meet, instead of waiting", "'read committed'"),
+            .warning, "producers and workers fail on conflicts instead of waiting", "'read committed'"),
         "log_statement": SettingRule(
             .warning, "the server's log holds device tokens and payloads", "none"),
         "log_min_duration_statement": SettingRule(

@@ -6,7 +6,7 @@ extension HealthCheck {
             let login = row.text("login")
             return HealthFinding(
                 .warning, "login \(login)",
-                "runs workers and \(row.bool("is_superuser") ? "is a superuser" : "owns the schema"): who gets into a worker gets all",
+                "runs workers and \(row.bool("is_superuser") ? "is a superuser" : "owns the schema"): whoever takes over a worker has these rights",
                 .command("pushq-admin worker grant sender  # a login of its own, then workers connect as it"))
         }
     }

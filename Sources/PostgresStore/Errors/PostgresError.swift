@@ -100,7 +100,7 @@ extension PostgresError: CustomStringConvertible {
     package var description: String {
         switch self {
         case .badAddress(let reason):
-            "the database's address cannot be read: \(reason); "
+            "the database's address is not valid: \(reason); "
                 + "write postgresql://user@host:5432/database or host=… dbname=… user=…"
         case .cannotConnect(let address, let reason):
             "cannot connect to \(address): \(reason)"
@@ -115,9 +115,9 @@ extension PostgresError: CustomStringConvertible {
         case .notMigrated(let error):
             "\(error); bring the schema up to date with: pushq-admin migrate"
         case .notAllowed(let error):
-            "\(error); connect as a role that may, or have it granted"
+            "\(error); connect as a role that has this right, or have it granted"
         case .noRow(let task):
-            "\(task) returned no row, which it always does; compare the schema with the program by: "
+            "\(task) returned no row, although it always must; compare the schema with the program: "
                 + "pushq-admin migrate --dry-run"
         case .raised(let message, let hint):
             message + (hint.map { "; \($0)" } ?? "")

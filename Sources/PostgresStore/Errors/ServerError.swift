@@ -27,7 +27,7 @@ package struct ServerError: Error, Equatable, Sendable {
     }
 
     private static let missingDay =
-        "history has no room for this day until a worker has made it; if one runs, its log says why it has not"
+        "history has no partition for this day, because no worker has made it: start a worker; if one runs, see its log"
 }
 
 extension ServerError: CustomStringConvertible {

@@ -225,17 +225,17 @@ extension ClaimedJob {
     /// Why nobody can tell which outcome is whose, if that is so: the row was written by hand, or storage has failed.
     /// Nothing can be sent for such a job, and it must not cost the worker that claims it.
     package var damage: String? {
-        if let missing { return "the job's \(missing) is not there any more" }
+        if let missing { return "the job's \(missing) is missing" }
         if awaitsRecipients { return nil }
-        if let statedCount { return "the job is for \(statedCount) recipients, and its body has \(deviceIDs.count)" }
+        if let statedCount { return "the job is for \(statedCount) recipients, but its body has \(deviceIDs.count)" }
         if !outcomes.isEmpty, outcomes.count != deviceIDs.count {
-            return "the job has \(deviceIDs.count) recipients, and outcomes of \(outcomes.count)"
+            return "the job has \(deviceIDs.count) recipients, but outcomes of \(outcomes.count)"
         }
         if let unknown = outcomes.first(where: { Outcome(rawValue: $0).kind == nil }) {
             return "the job has an outcome \(unknown), which this version does not know"
         }
         if previousWatermark > deviceIDs.count {
-            return "the job has \(deviceIDs.count) recipients, and \(previousWatermark) are said to have been sent to"
+            return "the job has \(deviceIDs.count) recipients, but \(previousWatermark) are marked as sent to"
         }
         return nil
     }

@@ -74,14 +74,14 @@ package enum MigrationError: Error, Equatable, CustomStringConvertible {
         case .newerSchema(let name):
             "the schema is newer than this program (it has migration \(name)); use the program that made it, or a later one"
         case .changed(let applied, let here):
-            "migration \(applied) was applied with another text than this program has for \(here); "
-                + "nothing was done: bring the file back to what it was and put the change into a new migration"
+            "migration \(applied) was applied with a different text than this program has for \(here); "
+                + "nothing was done: restore the file and put the change into a new migration"
         case .failed(let name, let line, let error):
             "\(name.contains("/") ? "" : "migration ")\(name) failed\(line.map { " at line \($0)" } ?? ""), nothing of it was "
                 + "done: \(error.serverError?.description ?? error.description)"
         case .dropFailed(let error):
             // Without the server's hint, which would drop what is not pushq's.
-            "a function or view that this version does not have any more could not be dropped, and no function was changed: "
+            "a function or view that this version no longer has could not be dropped, so no function was changed: "
                 + (error.serverError.map { "\($0.message) (\($0.state.code))" } ?? error.description)
                 + "; if something of yours uses it, drop that first"
         }

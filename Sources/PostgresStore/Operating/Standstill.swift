@@ -40,7 +40,7 @@ package enum Standstill: Equatable, Sendable, CustomStringConvertible {
         case .noCredential(let queue):
             "queue \(queue) has no credential. Add one with: pushq-admin credential add"
         case .jobsSetAside(let count, let queue):
-            "\(count) of its jobs are set aside, since PostgreSQL refuses their end. See: pushq-admin job list \(queue) --set-aside"
+            "\(count) of its jobs are set aside, because PostgreSQL refuses to store their end. See: pushq-admin job list \(queue) --set-aside"
         case .noWorker: "no worker is running. Start one with: pushq work"
         case .noWorkerServes(let queue): "no running worker serves \(queue). See: pushq-admin worker list"
         case .apnsUnreachable(let worker): "worker \(worker) cannot reach APNs; its log says why"

@@ -22,10 +22,10 @@ extension Reason {
     ///
     /// Source: Apple, "Handling error responses from APNs" (broadcast).
     package static let broadcasts: [BroadcastRow] = [
-        BroadcastRow("BadChannelId", .reject, "the channel ID is none that Apple gave"),
+        BroadcastRow("BadChannelId", .reject, "the channel ID is not one that Apple gave"),
         BroadcastRow("BadExpirationDate", .reject, "the expiration does not go with the channel's policy"),
-        BroadcastRow("BadMessageId", .reject, "the request ID is no UUID"),
-        BroadcastRow("BadPriority", .reject, "the priority is none of 10, 5 and 1"),
+        BroadcastRow("BadMessageId", .reject, "the request ID is not a UUID"),
+        BroadcastRow("BadPriority", .reject, "the priority is not 10, 5 or 1"),
         BroadcastRow("BadRequestParams", .reject, "a parameter of the request is wrong"),
         BroadcastRow("BadRequestPayload", .reject, "the body of the request is wrong"),
         BroadcastRow(

@@ -17,7 +17,7 @@ package struct Refusal: Error {
         case (.producer, .operators(let reason)), (.reader, .operators(let reason)):
             return "\(login) acts for a tenant, and this is for operators: \(reason)"
         case (.reader, .tenants):
-            return "\(login) may only read, and not tokens of devices; an operator can let it do more with: "
+            return "\(login) may only read, and not device tokens; an operator can grant it more with: "
                 + "pushq-admin tenant grant TENANT \(login)"
         default: return reason.description
         }

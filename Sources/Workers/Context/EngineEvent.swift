@@ -68,14 +68,14 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
         case .storeBack: "PostgreSQL is back"
         case .storeRefused(let reason): "PostgreSQL refused: \(reason)"
         case .oldPrimary(let timeline, let newest):
-            "a server that takes writes has timeline \(timeline), and another one had \(newest) already: it is an old "
-                + "primary, and is not used; stop it. If it is meant to be the primary, start the workers again"
+            "a writable server has timeline \(timeline), but another one already had \(newest): it is an old primary, and is "
+                + "not used. Stop it; if it is meant to be the primary, restart the workers"
         case .databaseRestored(let queues, let backTo):
             "the database was restored and knows nothing after \(backTo.formatted(.iso8601)): "
                 + "\(queues) queues are paused until an operator decides; see: pushq-admin restore show"
         case .sessionLacks(let lack):
-            "the pooler before PostgreSQL does not let a worker set what its sessions need, and role \(lack.role) lacks "
-                + "\(lack.settings.joined(separator: ", ")); work will be slower. Set it for the role with: "
+            "the connection pooler does not let a worker set up its sessions, and role \(lack.role) lacks the settings "
+                + "\(lack.settings.joined(separator: ", ")); work will be slower. Set them for the role with: "
                 + "pushq-admin migrate --worker-role \(lack.role)"
         case .queuePaused(let queue, let reason): "\(queue) paused: \(reason)"
         case .queueIsPaused(let queue): "\(queue) is paused, or its tenant suspended; see: pushq-admin queue list"
@@ -87,20 +87,20 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
             "the certificate \(name) of \(queues) queues \(warning); replace it with: "
                 + "pushq-admin credential replace"
         case .clockInDoubt(let keyID, let minutes):
-            "APNs calls the provider token of key \(keyID) expired, and it is \(minutes) minutes old: correct the clock of "
-                + "PostgreSQL's server; no other token is minted before this one is 20 minutes old"
+            "APNs says that the provider token of key \(keyID) has expired, although it is only \(minutes) minutes old: correct "
+                + "the clock of PostgreSQL's server. No new token is minted before this one is 20 minutes old"
         case .gatewayUnreachable(let queue, let reason), .gatewayStillUnreachable(let queue, let reason):
             "APNs is out of reach for \(queue), trying again: \(reason)"
         case .gatewayReachable(let queue): "APNs is back for \(queue)"
         case .outageBegun(let queue, let reason):
-            "APNs takes no pushes of \(queue) at present, it answers \(reason): they wait, no attempt is used, and one "
-                + "push at a time tries again"
+            "APNs currently refuses the pushes of \(queue) with \(reason): they wait without using attempts, and one push "
+                + "at a time is tried"
         case .outageOver(let queue): "APNs takes pushes of \(queue) again"
         case .pushesUncertain(let queue, let count, let reason):
             "a connection of \(queue) was given up: \(reason); its \(count) pushes without an answer are sent again, "
                 + "or are unknown if they may be sent at most once"
         case .tokenMintedAnew(let keyID):
-            "the provider token of key \(keyID) was sealed under another master key, so another one was minted"
+            "the provider token of key \(keyID) was sealed under another master key, so a new one was minted"
         case .deliveredTooSoon(let queue, let count, let grace):
             "\(count) pushes of \(queue) were recorded as delivered after \(grace) of silence, and a later error says that they were "
                 + "not: start workers with a longer --binary-grace"
@@ -113,12 +113,12 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
                 + "may be sent at most once"
         case .jobsRescued(let count): "put back \(count) jobs of workers that are gone"
         case .jobQuarantined(let queue, let job, let reason):
-            "quarantined job \(job) of \(queue), nothing of it is sent: \(reason); see it with: pushq-admin job list --failed"
+            "job \(job) of \(queue) was quarantined and is not sent: \(reason); see it with: pushq-admin job list --failed"
         case .jobSetAside(let queue, let job, let reason):
-            "job \(job) of \(queue) is set aside, since PostgreSQL refuses its end: \(reason); when that is mended, run: "
+            "job \(job) of \(queue) is set aside, because PostgreSQL refuses to store its end: \(reason); when that is fixed, run: "
                 + "pushq-admin job resume \(queue) \(job)"
         case .campaignStopped(let queue, let key, let reason):
-            "campaign \(key) of \(queue) has paused itself: \(reason); when that is mended, run: "
+            "campaign \(key) of \(queue) has paused itself: \(reason); when that is fixed, run: "
                 + "pushq-admin campaign resume \(queue) \(key)"
         case .scheduleRun(let queue, let schedule, let campaign):
             "schedule \(schedule) of \(queue) started campaign \(campaign)"
@@ -135,10 +135,10 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
         case .feedbackActedOn(let records, let deactivated):
             "deactivated \(deactivated) devices after \(records) reports of APNs"
         case .feedbackUnreachable(let queue, let reason):
-            "the feedback service cannot be asked about \(queue), trying again: \(reason)"
+            "the feedback service cannot be reached for \(queue), trying again: \(reason)"
         case .webhookFailing(let tenant, let reason):
-            "the webhook of \(tenant) takes no reports, trying again: \(reason); try it with: pushq-admin webhook test \(tenant)"
-        case .webhookBack(let tenant): "the webhook of \(tenant) takes reports again"
+            "the webhook of \(tenant) does not accept reports, trying again: \(reason); test it with: pushq-admin webhook test \(tenant)"
+        case .webhookBack(let tenant): "the webhook of \(tenant) accepts reports again"
         case .partitionsChanged(let statements): "history: \(statements.joined(separator: "; "))"
         case .dutyFailed(let name, let reason): "the duty \(name) failed and is tried again: \(reason)"
         case .draining: "draining: waiting for what is in flight"

@@ -63,13 +63,13 @@ enum CredentialProblem: Error, CustomStringConvertible {
         case .noMasterKey:
             "no master key: set PUSHQ_MASTER_KEY or PUSHQ_MASTER_KEY_FILE to the key it was sealed under"
         case .tokenUnreadable(let keyID, let reason, let minutes):
-            "the provider token of key \(keyID) does not open: \(reason); APNs takes another one in \(minutes) minutes, and then "
-                + "it is minted"
+            "the provider token of key \(keyID) does not open: \(reason); a new one is minted in \(minutes) minutes, "
+                + "when APNs accepts another"
         case .tokenRace: "other workers kept replacing its provider token"
         case .noCertificate:
-            "the binary interface knows no signing keys; give the queue a certificate, or set --gateway http2"
+            "the binary interface does not take signing keys; give the queue a certificate, or set --gateway http2"
         case .noBinaryGateway:
-            "this worker sends elsewhere than to Apple, and was not told where: start it with --binary-gateway as well"
+            "this worker does not send to Apple, and has no address for the binary interface: start it with --binary-gateway as well"
         }
     }
 }

@@ -93,7 +93,7 @@ enum FeedbackProblem: Error, CustomStringConvertible {
     var description: String {
         switch self {
         case .notKept(let count):
-            "PostgreSQL did not take \(count) records of its list, and they cannot be asked for again"
+            "PostgreSQL refused \(count) records of its list, and the service does not send them again"
         }
     }
 }

@@ -23,8 +23,8 @@ package enum WebhookProblem: Error, Equatable, CustomStringConvertible {
         switch self {
         case .url(let fault): "its URL \(fault)"
         case .secret(let error): "its secret does not open: \(error)"
-        case .damagedSecret: "its secret is no secret of a webhook; set a new one"
-        case .redirected(let status): "it answered \(status): redirects are not followed, set the URL that it means"
+        case .damagedSecret: "its secret is not a valid webhook secret; set a new one"
+        case .redirected(let status): "it answered \(status), but redirects are not followed: set the URL of the target"
         case .refused(let status): "it answered \(status)"
         }
     }

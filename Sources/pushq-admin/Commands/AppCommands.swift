@@ -19,7 +19,7 @@ enum AppCommands {
             let (tenant, app) = (tenant.text, bundleID.text)
             switch try await database.session({ store in try await store.createApp(app, of: tenant) }) {
             case .created: console.show("created app \(app)", json: ["tenant": .string(tenant), "app": .string(app)])
-            case .exists: throw Failure("\(tenant) has an app \(app) already")
+            case .exists: throw Failure("\(tenant) already has an app \(app)")
             case .parentMissing: throw Failure.noTenant(tenant)
             }
         }

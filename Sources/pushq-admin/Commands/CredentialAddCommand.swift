@@ -56,7 +56,7 @@ struct CredentialAddCommand: Command {
         let sealed = try parsed.sealed(under: masterKeys, for: place.id)
         guard !place.isTaken, try await store.addCredential(sealed, name: name, as: place.id) else {
             throw Failure(
-                "\(tenant) has a credential \(name) already; replace it with: "
+                "\(tenant) already has a credential \(name); replace it with: "
                     + "pushq-admin credential replace \(tenant) \(name)")
         }
         guard !queues.isEmpty else { return try await store.useCredentialWhereNone(place.id) }

@@ -30,7 +30,7 @@ struct CredentialReplaceCommand: Command {
         }
         files.warn(on: console)
         console.show(
-            "replaced \(name)" + (resumed == 0 ? "" : "; \(resumed) queues go on"),
+            "replaced \(name)" + (resumed == 0 ? "" : "; \(NumberText.counted(resumed, "queue")) resumed"),
             json: ["tenant": .string(tenant), "credential": .string(name), "resumed_queues": .integer(resumed)])
     }
 }

@@ -37,7 +37,7 @@ struct DashboardCommand: Command {
     func run(_ console: Console) async throws {
         CoreDumps.forbid()
         let (read, change) = (try token(readTokenFile, console), try token(changeTokenFile, console))
-        guard read.text != change.text else { throw UsageError("the two tokens are the same") }
+        guard read.text != change.text else { throw UsageError("the read token and the change token must differ") }
         var hosts: Set = ["localhost", "127.0.0.1", "[::1]"]
         hosts.formUnion(allowHost)
         let access = DashboardAccess(readToken: read.text, changeToken: change.text, hosts: hosts)

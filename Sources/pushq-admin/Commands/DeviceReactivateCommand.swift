@@ -37,7 +37,7 @@ struct DeviceReactivateCommand: Command {
         let isFiltered = reason != nil || campaign != nil || send != nil || since != nil || until != nil
         guard isFiltered || !tokens.isEmpty else {
             throw UsageError(
-                "give TOKENS, or which deactivations to undo: --reason, --campaign, --send, --since or --until")
+                "give TOKENS, or select deactivations with --reason, --campaign, --send, --since or --until")
         }
         guard !isFiltered || tokens.isEmpty else {
             throw UsageError("TOKENS cannot be used together with --reason, --campaign, --send, --since and --until")
@@ -46,7 +46,7 @@ struct DeviceReactivateCommand: Command {
         guard !(dryRun && confirmation.isGiven) else { throw UsageError("--dry-run and --yes cannot be used together") }
         if let since, let until, since.date > until.date { throw UsageError("--since is later than --until") }
         if isFiltered { return try await undo(console) }
-        guard !dryRun else { throw UsageError("--dry-run is not for TOKENS") }
+        guard !dryRun else { throw UsageError("--dry-run cannot be used with TOKENS") }
         try await DeviceChanges.set(tokens, isActive: true, queue: queue, database: database, console: console)
     }
 

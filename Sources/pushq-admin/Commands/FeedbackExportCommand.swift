@@ -33,7 +33,7 @@ struct FeedbackReading: ParameterGroup {
         let place = Locked<Int64?>(nil)
         defer {
             if let cursor = place.withLock({ $0 }) {
-                console.remark("go on with: pushq-admin feedback \(command) \(queue) --after \(cursor)")
+                console.remark("continue with: pushq-admin feedback \(command) \(queue) --after \(cursor)")
             }
         }
         let deadline = limit.map { ContinuousClock.now + $0 }

@@ -34,7 +34,7 @@ struct JobRetryCommand: Command {
         let isFiltered = campaign != nil || reason != nil || since != nil || until != nil
         guard let job else {
             guard isFiltered else {
-                throw UsageError("give a JOB, or which jobs are meant: --campaign, --reason, --since or --until")
+                throw UsageError("give JOB, or select jobs with --campaign, --reason, --since or --until")
             }
             let filter = try JobFilter.of(campaign: campaign, reason: reason, since: since, until: until)
             return try await retryAll(filter, console)

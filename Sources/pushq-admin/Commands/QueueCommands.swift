@@ -38,7 +38,7 @@ enum QueueCommands {
             }
             switch creation {
             case .created: console.show("created queue \(queue)", json: ["queue": .string("\(queue)")])
-            case .exists: throw Failure("there is a queue \(queue) already")
+            case .exists: throw Failure("queue \(queue) already exists")
             case .parentMissing:
                 throw Failure(
                     "\(queue.tenant) has no app \(queue.app); make it with: "

@@ -116,7 +116,7 @@ struct QueueSetCommand: Command {
                 rate != nil || burst != nil || liftsRate || credential != nil || changesCap || liftsCap
                     || !change.isEmpty || !quiet.isEmpty || liftsQuiet
             else {
-                throw UsageError("there is nothing to set")
+                throw UsageError("no setting is given")
             }
         }
 
@@ -141,7 +141,7 @@ struct QueueSetCommand: Command {
             if let rate {
                 try await store.setRate(rate, burst: burst, of: queue)
             } else if let burst, try await !store.setBurst(burst, of: queue) {
-                throw Failure("\(queue) has no rate, so a burst means nothing; give --rate with it")
+                throw Failure("\(queue) has no rate, so --burst has no effect; give --rate, too")
             }
             if liftsCap { try await store.liftFrequencyCap(of: queue) }
             if let cap {
@@ -149,11 +149,11 @@ struct QueueSetCommand: Command {
             } else if capsUrgent != nil || capTimeZone != nil,
                 try await !store.changeFrequencyCap(includesUrgent: capsUrgent, timeZone: capTimeZone, of: queue)
             {
-                throw Failure("\(queue) has no frequency cap; give --frequency-cap with it")
+                throw Failure("\(queue) has no frequency cap; give --frequency-cap, too")
             }
             if liftsQuiet { try await store.liftQuietHours(of: queue) }
             if !quiet.isEmpty, try await !store.setQuietHours(quiet, of: queue) {
-                throw Failure("\(queue) has no quiet hours; give --quiet-hours with it")
+                throw Failure("\(queue) has no quiet hours; give --quiet-hours, too")
             }
         }
 

@@ -11,7 +11,7 @@ struct ReasonName: ArgumentValue, Sendable {
 
     static func parse(_ text: String) throws(InvalidValue) -> ReasonName {
         guard let reason = Reason.all.first(where: { $0.text == text }) else {
-            throw InvalidValue("is no reason such as InternalServerError; docs/apns.md lists them")
+            throw InvalidValue("is not a reason of APNs, such as InternalServerError; docs/apns.md lists them")
         }
         return ReasonName(reason: reason)
     }

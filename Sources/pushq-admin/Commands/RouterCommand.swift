@@ -39,7 +39,7 @@ struct RouterCommand: Command {
                 silent.append("\(address.place): \(error)")
             }
         }
-        for text in silent { console.note("cannot be asked: \(text)") }
+        for text in silent { console.note("cannot be reached: \(text)") }
         guard !parts.isEmpty else { throw Unsuccessful() }
         try check(parts.map(\.part), names)
         let script = RouterScript(parts, isComplete: silent.isEmpty).text

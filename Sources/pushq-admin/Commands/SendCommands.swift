@@ -19,7 +19,7 @@ enum SendCommands {
             let (queue, root) = (queue, Int64(send))
             let (progress, refusals, standstill) = try await database.session { store in
                 guard let progress = try await store.progress(ofRoot: root, inQueue: queue), progress.isKnown else {
-                    throw Failure("there is no send \(root) in \(queue), or it is not kept any more")
+                    throw Failure("there is no send \(root) in \(queue), or it is no longer kept")
                 }
                 return (
                     progress, try await store.refusals(ofRoot: root, inQueue: queue),

@@ -22,7 +22,7 @@ enum TenantCommands {
         func run(_ console: Console) async throws {
             let name = tenant.text
             guard try await database.session({ store in try await store.createTenant(name) }) else {
-                throw Failure("there is a tenant \(name) already")
+                throw Failure("tenant \(name) already exists")
             }
             console.show("created tenant \(name)", json: ["tenant": .string(name)])
         }

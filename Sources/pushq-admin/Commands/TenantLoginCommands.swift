@@ -56,7 +56,7 @@ enum TenantLoginCommands {
                 throw Failure("\(login) was not granted \(name); list logins with: pushq-admin tenant logins")
             }
             console.show(
-                "\(login) may not act for \(name) any more", json: ["tenant": .string(name), "login": .string(login)])
+                "\(login) may no longer act for \(name)", json: ["tenant": .string(name), "login": .string(login)])
         }
     }
 

@@ -92,7 +92,7 @@ extension TenantMoveCommand {
             to: address, as: "pushq-admin", on: loop, needsWrites: true)
         defer { connection.close() }
         guard try await connection.isRouter() else {
-            throw Failure("\(address.place) is no router; pushq-admin router --help says how to make one")
+            throw Failure("\(address.place) is not a router; pushq-admin router --help says how to make one")
         }
         return try await body(connection)
     }
@@ -112,7 +112,8 @@ extension TenantMoveCommand {
         } catch {
             problem = "\(error)"
         }
-        console.note("the router was not told that \(tenant) has moved: \(problem); tell it with: pushq-admin router")
+        console.note(
+            "the router was not updated after the move of \(tenant): \(problem); update it with: pushq-admin router")
     }
 }
 

@@ -82,7 +82,7 @@ struct TenantSetCommand: Command {
         if let rate { change.rate = .limit(rate.perSecond, burst: try burst.bounded(1...1_000_000, "--burst")) }
         if noRate { change.rate = .noLimit }
         change.quotas = try quotas()
-        guard !change.isEmpty else { throw UsageError("there is nothing to set") }
+        guard !change.isEmpty else { throw UsageError("no setting is given") }
         return change
     }
 
@@ -134,7 +134,7 @@ struct QuotaArgument: ArgumentValue {
     static func parse(_ text: String) throws(InvalidValue) -> QuotaArgument {
         if text == "none" { return QuotaArgument(quota: .none) }
         guard let number = try? Int.parse(text), number >= 0 else {
-            throw InvalidValue("is neither a whole number of 0 or more nor none")
+            throw InvalidValue("must be a whole number of 0 or more, or none")
         }
         return QuotaArgument(quota: .limit(Int64(number)))
     }
@@ -156,7 +156,7 @@ struct RetentionArgument: ArgumentValue {
     static func parse(_ text: String) throws(InvalidValue) -> RetentionArgument {
         if text == "usual" { return RetentionArgument(retention: .usual) }
         guard let count = Int(text), (1...3650).contains(count) else {
-            throw InvalidValue("is neither 1 to 3650 nor usual")
+            throw InvalidValue("must be 1 to 3650, or usual")
         }
         return RetentionArgument(retention: .days(count))
     }

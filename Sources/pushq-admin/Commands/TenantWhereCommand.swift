@@ -51,7 +51,7 @@ struct TenantWhereCommand: Command {
                 Column("queues") { .count($0.queues) }, Column("number") { .count($0.number) },
                 Column("database") { .text($0.database) },
             ])
-        for text in silent { console.note("cannot be asked: \(text)") }
+        for text in silent { console.note("cannot be reached: \(text)") }
         let twice = here.filter { $0.value.count > 1 }.keys.sorted()
         for tenant in twice {
             console.note(

@@ -40,7 +40,8 @@ struct TraceCommand: Command {
         let given = subjects.compactMap { $0 }
         guard given.count <= 1, send == nil || campaign == nil, apnsID == nil || send == nil && campaign == nil else {
             throw UsageError(
-                "give one of --token, --user and --apns-id, and beside the first two one of --send and --campaign")
+                "give one of --token, --user and --apns-id; only --token and --user go with one of --send and --campaign"
+            )
         }
         guard let subject = given.first ?? send.map({ _ in .recipients }) else {
             throw UsageError("name what to trace: --token, --user, --apns-id or --send")

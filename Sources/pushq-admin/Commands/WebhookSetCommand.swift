@@ -65,7 +65,7 @@ struct WebhookSetCommand: Command {
         CoreDumps.forbid()
         guard let secret = WebhookSecret(String(decoding: try file.contents(), as: UTF8.self)) else {
             throw Failure(
-                "\(file.name) has no secret of a webhook: \(WebhookSecret.prefix) and base64 of 24 to 64 bytes; "
+                "\(file.name) does not contain a webhook secret: \(WebhookSecret.prefix) and base64 of 24 to 64 bytes; "
                     + "make one with: echo whsec_$(openssl rand -base64 32)")
         }
         return secret

@@ -35,10 +35,10 @@ struct WebhookTestCommand: Command {
             status = try await post(to: address, at: webhook.now, signedWith: secrets)
             if let problem = WebhookProblem(status: status) { throw problem }
         } catch {
-            throw Failure("the webhook of \(name) did not take the test: \(error)")
+            throw Failure("the webhook of \(name) did not accept the test: \(error)")
         }
         console.show(
-            "the webhook of \(name) took the test: it answered \(status)",
+            "the webhook of \(name) accepted the test: it answered \(status)",
             json: ["tenant": .string(name), "url": .string(webhook.url), "status": .integer(status)])
     }
 

@@ -73,7 +73,7 @@ enum WorkerCommands {
         func run(_ console: Console) async throws {
             try await WorkerCommands.set(login, isGranted: false, in: database)
             console.show(
-                "\(login) may not run workers any more", json: ["login": .string(login), "granted": .bool(false)])
+                "\(login) may no longer run workers", json: ["login": .string(login), "granted": .bool(false)])
         }
     }
 
@@ -85,7 +85,7 @@ enum WorkerCommands {
         } catch WorkerGrantError.noRole {
             throw Failure("the database has no role pushq_worker: run pushq-admin migrate, which says what is missing")
         } catch WorkerGrantError.noWorker {
-            throw Failure("\(login) may not run workers anyway; nothing was changed")
+            throw Failure("\(login) had no right to run workers; nothing was changed")
         }
     }
 }

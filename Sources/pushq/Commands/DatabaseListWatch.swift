@@ -77,7 +77,7 @@ private actor DatabaseListReader {
             log.note(
                 LogEntry(
                     .error, "databases_refused",
-                    "the list of databases is not taken over, and those of before go on: \(reason)",
+                    "the new list of databases was refused, and the former one still applies: \(reason)",
                     [("reason", .string(reason))]))
         }
     }

@@ -38,7 +38,7 @@ struct Demo: Sendable {
     private static func interruption() async throws -> Never {
         for await _ in Signals.stream() { break }
         try Task.checkCancellation()
-        throw Failure("interrupted; all that it had started is gone")
+        throw Failure("interrupted; everything that the demo had started was removed")
     }
 
     private func perform() async throws -> DemoReport {

@@ -32,7 +32,7 @@ struct Dev: Sendable {
             await minder.end()
             guard isInterrupted.withLock({ $0 }) else { throw error }
         }
-        tell("ended; all that it had started is gone")
+        tell("ended; everything that it had started was removed")
     }
 
     /// Never returns: throws when one of the processes ends.

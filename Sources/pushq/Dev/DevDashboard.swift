@@ -50,6 +50,6 @@ struct DevDashboard: Sendable {
     /// Waits until it ends without being told to, and throws what it said.
     func lost() async throws -> Never {
         guard let exit = await process.waitForExit() else { throw CancellationError() }
-        throw Failure("the dashboard \(exit) by itself; \(StackLog.end(of: log))")
+        throw Failure("the dashboard \(exit) unexpectedly; \(StackLog.end(of: log))")
     }
 }

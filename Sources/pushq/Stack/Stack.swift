@@ -89,7 +89,7 @@ struct Stack: Sendable {
     /// Waits for a worker that ends without being told to, and throws what it said.
     func lost(_ worker: ChildProcess) async throws -> Never {
         guard let exit = await worker.waitForExit() else { throw CancellationError() }
-        throw Failure("a worker \(exit) by itself; \(StackLog.end(of: workerLog))")
+        throw Failure("a worker \(exit) unexpectedly; \(StackLog.end(of: workerLog))")
     }
 
     /// Tells workers to drain, and waits until they have. Returns what was wrong with those that failed.

@@ -55,7 +55,7 @@ struct Watch: Sendable {
                 let found = try await store.standstill(ofRoot: root, inQueue: queue)
                 if let found, found != reason {
                     bar?.finish()
-                    console.remark("\(subject) does not move: \(found)")
+                    console.remark("\(subject) is held up: \(found)")
                 }
                 reason = found
             }
@@ -63,7 +63,7 @@ struct Watch: Sendable {
                 "\(NumberText.grouped(progress.total - progress.ended)) of \(NumberText.grouped(progress.total))"
             if interruption.isThere {
                 bar?.finish()
-                console.remark("stopped waiting; \(subject) goes on. Look again with: \(lookAgain)")
+                console.remark("stopped waiting; \(subject) continues. Look again with: \(lookAgain)")
                 return (progress.value, .interrupted)
             }
             if let limit, now - started >= limit {

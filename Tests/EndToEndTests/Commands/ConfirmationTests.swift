@@ -192,7 +192,7 @@ struct Destruction: Sendable, CustomTestStringConvertible {
                 try await eventually("it asks", within: .seconds(60)) {
                     terminal.output
                 } until: {
-                    $0.contains("\(destruction.loss)") && $0.hasSuffix(" Go on? [y/N] ")
+                    $0.contains("\(destruction.loss)") && $0.hasSuffix(" Continue? [y/N] ")
                 }
                 #expect(try await left(destruction, shop) > 0)
                 terminal.type("\(answer)\n")

@@ -258,7 +258,9 @@ import Transport
             #expect(try await failed("reason=InternalServerError&until=\(hour)") == 1)
             #expect(try await failed("since=\(hour)") == 1)
             #expect(try await failed("campaign=none") == 0)
-            for (query, part) in [("reason=Nonsense", "no reason such as"), ("since=yesterday", "not a time such as")] {
+            for (query, part) in [
+                ("reason=Nonsense", "not a reason of APNs"), ("since=yesterday", "not a time such as"),
+            ] {
                 let answer = try await page.send(
                     "GET", "/api/failed?\(query)", ["Authorization: Bearer \(page.readToken)"])
                 #expect(answer.status == 400 && answer.body.contains(part), "\(answer.body)")
@@ -353,7 +355,7 @@ import Transport
                 saying: "is shorter than 20 characters; make one with: openssl rand -hex 24")
             expectFailure(
                 try await shop.admin("dashboard", "--read-token-file", good, "--change-token-file", good), code: 2,
-                saying: "the two tokens are the same")
+                saying: "the read token and the change token must differ")
         }
     }
 }

@@ -15,7 +15,7 @@ import Testing
             #expect(!ended.errors.contains("hush"))
         }
         let unreadable = try await Executable.admin.run(["stats", "--database-url", "postgres://me:hush@[::1/db"])
-        expectFailure(unreadable, code: 1, saying: "the database's address cannot be read")
+        expectFailure(unreadable, code: 1, saying: "the database's address is not valid")
         #expect(!unreadable.errors.contains("hush"))
     }
 

@@ -95,10 +95,10 @@ import Testing
     }
 
     @Test(arguments: [
-        (["cancel", Shop.queue], "give a JOB, or which jobs are meant"),
-        (["cancel", Shop.queue, "--yes"], "give a JOB, or which jobs are meant"),
+        (["cancel", Shop.queue], "give JOB, or select jobs with"),
+        (["cancel", Shop.queue, "--yes"], "give JOB, or select jobs with"),
         (["cancel", Shop.queue, "7", "--reason", "NoAnswer"], "JOB cannot be used together with"),
-        (["cancel", Shop.queue, "--reason", "Nonsense"], "is no reason such as InternalServerError"),
+        (["cancel", Shop.queue, "--reason", "Nonsense"], "is not a reason of APNs, such as InternalServerError"),
         (
             ["cancel", Shop.queue, "--since", "2026-03-02T00:00:00Z", "--until", "2026-03-01T00:00:00Z"],
             "--since is later than --until"

@@ -78,9 +78,9 @@ import Testing
     }
 
     @Test(arguments: [
-        (["retry", Shop.queue], "give a JOB, or which jobs are meant"),
+        (["retry", Shop.queue], "give JOB, or select jobs with"),
         (["retry", Shop.queue, "7", "--reason", "NoAnswer"], "JOB cannot be used together with"),
-        (["retry", Shop.queue, "--reason", "Nonsense"], "is no reason such as InternalServerError"),
+        (["retry", Shop.queue, "--reason", "Nonsense"], "is not a reason of APNs, such as InternalServerError"),
         (
             ["retry", Shop.queue, "--since", "2026-03-02T00:00:00Z", "--until", "2026-03-01T00:00:00Z"],
             "--since is later than --until"

@@ -48,7 +48,7 @@ import Testing
             #expect(ended.output.contains(/recipients +1\n/))
             let lines = ended.errors.split(separator: "\n").map(String.init)
             let root = try #require(lines.first?.firstMatch(of: /^waiting for the end of send (\d+)$/)?.output.1)
-            #expect(lines.dropFirst().first?.hasPrefix("send \(root) does not move: \(reason)") == true, "\(lines)")
+            #expect(lines.dropFirst().first?.hasPrefix("send \(root) is held up: \(reason)") == true, "\(lines)")
             let command = "pushq-admin send show \(Shop.queue) \(root)"
             #expect(lines.last?.hasPrefix("not finished after 3500ms: 1 of 1 recipients have no outcome yet") == true)
             #expect(lines.last?.hasSuffix("Look again with: \(command)") == true)
@@ -106,7 +106,7 @@ import Testing
             let ended = try await wait(start + ["--wait"], in: shop)
             #expect(ended.code == 3)
             #expect(ended.errors.hasPrefix("waiting for the end of campaign big sale\n"))
-            #expect(ended.errors.contains("does not move: the campaign is paused."))
+            #expect(ended.errors.contains("is held up: the campaign is paused."))
             #expect(ended.errors.contains("Look again with: pushq-admin campaign show \(Shop.queue) 'big sale'\n"))
             #expect(ended.output.contains(/state +paused\n/), "\(ended.output)")
         }
@@ -129,13 +129,13 @@ import Testing
                 errors: shop.folder.path("err"))
             // Said once signals are listened to.
             try await eventually("it says why nothing moves", within: .seconds(30)) {
-                shop.folder.read("err").contains("does not move")
+                shop.folder.read("err").contains("is held up")
             }
             process.signal(SIGINT)
             #expect(await process.waitForExit(within: .seconds(30)) == .code(3))
             let errors = shop.folder.read("err")
             #expect(
-                errors.contains(#/stopped waiting; send \d+ goes on. Look again with: pushq-admin send show/#),
+                errors.contains(#/stopped waiting; send \d+ continues. Look again with: pushq-admin send show/#),
                 "\(errors)")
             #expect(try await shop.list("job", "list").count == 1)
         }

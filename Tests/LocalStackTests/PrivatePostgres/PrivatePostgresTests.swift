@@ -28,7 +28,8 @@ struct `A private PostgreSQL` {
         defer { try? FileManager.default.removeItem(atPath: folder) }
         let missing = await #expect(throws: LocalStackError.self) { try await ServerBinaries.find(asked: folder) }
         #expect(
-            missing?.description.contains("PUSHQ_POSTGRES is \(folder), where no PostgreSQL server can be used") == true
+            missing?.description.contains("PUSHQ_POSTGRES is \(folder), but there is no usable PostgreSQL server")
+                == true
         )
 
         // A shell writes them: a file that this process has open for writing cannot be run while a child of another

@@ -71,7 +71,7 @@ import Transport
             #expect(blind.map(\.remedy) == [.sql("grant pg_read_all_settings to \(TestServer.workerLogin);")])
             let closed = await HealthCheck.disk(space: { _ in nil }).findings(in: try await database.connect())
             #expect(closed.map(\.severity) == [.note])
-            #expect(closed.first?.evidence.contains("this user may not look at /") == true, "\(closed)")
+            #expect(closed.first?.evidence.contains("this user may not read /") == true, "\(closed)")
         }
     }
 

@@ -74,7 +74,7 @@ struct Fault: Sendable, CustomTestStringConvertible {
     private static let server = [
         Fault(
             "commits that a crash forgets", .settings, setting("synchronous_commit", "off"), .warning,
-            "synchronous_commit", "is off: a crash forgets the last commits",
+            "synchronous_commit", "is off: a crash loses the last commits",
             .sql("alter database $database set synchronous_commit = on;")),
         Fault(
             "another isolation of transactions", .settings, setting("default_transaction_isolation", "serializable"),
@@ -152,7 +152,7 @@ struct Fault: Sendable, CustomTestStringConvertible {
             "workers", "none is running", .command("pushq work")),
         Fault(
             "a queue that no worker serves", .workers, "update pushq.worker set queues = 'other/*'", .warning, "queues",
-            "1 queue matches the pattern of no running worker: \(queue)",
+            "no running worker serves 1 queue: \(queue)",
             .command("pushq work --queues '\(queue)'")),
         Fault(
             "a worker without a sign of life", .silentWorkers,
@@ -170,7 +170,7 @@ struct Fault: Sendable, CustomTestStringConvertible {
                                      send_by, message_id, root_id, body_day, recipient_count, attempt, rescues, at_most_once)
               select id, 7, 99, 1, now() - interval '5 minutes', 0, '\\x00', 1, now(), now(), 7, 7, pushq.today(), 1, 1, 0, false
               from pushq.queue
-            """, .error, "leases", "of 1 job ended up to 5 min ago, 1 of workers that are gone",
+            """, .error, "leases", "of 1 job ended up to 5 min ago, 1 of them of workers that are gone",
             .command("pushq work")),
         Fault(
             "APNs that no worker reaches", .apns,
@@ -253,7 +253,7 @@ struct Fault: Sendable, CustomTestStringConvertible {
             select pushq.begin_leaving('acme', gen_random_uuid(), 'database two at b');
             select pushq.stop_leaving('acme', true);
             update pushq.tenant_move set changed_at = now() - interval '2 hours'
-            """, .error, "tenant acme", "is stopped since its move to database two at b was interrupted 2 h ago",
+            """, .error, "tenant acme", "has been stopped since its move to database two at b was interrupted 2 h ago",
             .advice("run pushq-admin tenant move again, or undo it with --abandon")),
         Fault(
             "a tenant that is still where it was to leave", .interruptedMoves,
@@ -290,7 +290,7 @@ struct Fault: Sendable, CustomTestStringConvertible {
             insert into pushq.webhook (tenant_id, url, sealed) select id, 'https://a.example/', 'x' from pushq.tenant;
             insert into pushq.webhook_progress (tenant_id, cursor, newest, failures, failing_since, problem)
               select id, 0, 1, 7, now() - interval '30 minutes', 'it answered 503' from pushq.tenant
-            """, .warning, "webhook of acme", "has taken nothing for 30 min, after 7 tries: it answered 503",
+            """, .warning, "webhook of acme", "has accepted nothing for 30 min, after 7 tries: it answered 503",
             .command("pushq-admin webhook test acme")),
         Fault(
             "a job that is set aside", .jobsSetAside,

@@ -106,7 +106,7 @@ import Transport
         try await withDatabase { _, database in
             let connection = try await database.connect(login: TestServer.workerLogin)
             let findings = await HealthCheck.jobsSetAside.findings(in: connection)
-            #expect(findings.allSatisfy { $0.severity == .warning && $0.evidence.hasPrefix("could not look: ") })
+            #expect(findings.allSatisfy { $0.severity == .warning && $0.evidence.hasPrefix("could not be checked: ") })
             #expect(await HealthCheck.readOnly.findings(in: connection) == [])
         }
     }

@@ -93,7 +93,7 @@ import Transport
             try await queue.run(
                 "select pushq.send('\(QueueFixture.name)', \(payload), array['aa', 'bb']); delete from pushq.\(table)")
             let job = try #require(try await queue.claim(lane: .normal).first)
-            #expect(job.damage == "the job's \(table) is not there any more")
+            #expect(job.damage == "the job's \(table) is missing")
             #expect(job.recipientCount == 2)
             let end = SettledJob(
                 key: job.key, outcomes: [UInt8](repeating: Outcome.failed(.quarantined).rawValue, count: 2), again: [],

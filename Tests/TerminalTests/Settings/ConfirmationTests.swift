@@ -14,7 +14,7 @@ import Testing
     func `asks once, and does it when the answer is yes`(answer: String) async {
         let (code, transcript) = await run(answer: { answer })
         #expect(code == .done)
-        #expect(transcript.errors == "This throws 1,207 loaves away. Go on? [y/N] ")
+        #expect(transcript.errors == "This throws 1,207 loaves away. Continue? [y/N] ")
         #expect(transcript.output == "thrown away\n")
     }
 

@@ -69,7 +69,7 @@ struct `The sessions of an engine` {
                         == "cannot connect to db1,db2: its timeline 2 is older than 3, which this worker has seen")
             }
             #expect(events.count == 1)
-            #expect(events[0].contains("timeline 2, and another one had 3 already"))
+            #expect(events[0].contains("timeline 2, but another one already had 3"))
 
             try await claim(3, at: connection)
             try await session.prepare(connection)

@@ -122,7 +122,7 @@ import Transport
             let worker = tokens(of: signer, database, events: events, masterKeys: other)
             await #expect(throws: CredentialProblem.self) { try await worker.current() }
             do { _ = try await worker.current() } catch {
-                #expect("\(error)".contains("APNs takes another one in 20 minutes"))
+                #expect("\(error)".contains("a new one is minted in 20 minutes"))
                 #expect(
                     "\(error)".contains(
                         "sealed under master key \(Self.masterKeys.first.name), and this process has only \(other.first.name)"

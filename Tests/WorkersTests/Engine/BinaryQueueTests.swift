@@ -201,7 +201,7 @@ import Testing
             try await fixture.startCampaign(queue)
             try await fixture.withEngine { _ in
                 try await eventually(
-                    "the reason", { fixture.events.contains("the binary interface knows no signing keys") },
+                    "the reason", { fixture.events.contains("the binary interface does not take signing keys") },
                     until: { $0 })
             }
             #expect(try await fixture.progress()["delivered"] == 0)

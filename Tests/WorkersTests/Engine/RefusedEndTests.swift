@@ -63,7 +63,7 @@ import Testing
                 $0.setAside.pause = .milliseconds(100)
             } _: { _ in
                 try await eventually("that it is set aside", within: .seconds(60)) {
-                    fixture.events.contains("is set aside, since PostgreSQL refuses its end")
+                    fixture.events.contains("is set aside, because PostgreSQL refuses to store its end")
                 }
                 #expect(try await fixture.number("select count(*) from pushq.lease") == 0)
                 let (before, stuck) = (

@@ -10,7 +10,7 @@ enum ClaimObstacle: CaseIterable {
 
     var fate: ClaimedJobRules.Fate {
         switch self {
-        case .damage: .quarantine(damage: "the job is for 3 recipients, and its body has 2")
+        case .damage: .quarantine(damage: "the job is for 3 recipients, but its body has 2")
         case .cancelled: .close(.cancelled)
         case .expired: .close(.expired)
         case .ended: .end

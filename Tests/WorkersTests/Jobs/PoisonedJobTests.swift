@@ -133,7 +133,7 @@ import Transport
                     await fixture.simulator.snapshot().accepted == 1
                 }
             }
-            #expect(fixture.events.contains("quarantined job"))
+            #expect(fixture.events.contains("was quarantined"))
         }
     }
 }
