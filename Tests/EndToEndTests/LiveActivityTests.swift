@@ -56,7 +56,7 @@ extension `Real processes that send campaigns` {
                     return try await rig.pushq(command + more, input: payload)
                 }
                 let early = try await campaign("kick-off", Self.start, ["--audience", "all"])
-                #expect(early.code != 0 && early.errors.contains("is no channel of this queue"), "\(early.errors)")
+                #expect(early.code != 0 && early.errors.contains("is not a channel of this queue"), "\(early.errors)")
                 try await rig.run("select pushq.register_channel('\(rig.queue)', 'dGhlaXJz', 0)")
                 let dry = try await campaign("kick-off", Self.start, ["--audience", "all", "--dry-run", "--json"])
                 #expect(dry.code == 0, "\(dry.errors)")

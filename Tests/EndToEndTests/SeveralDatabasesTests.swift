@@ -36,7 +36,7 @@ extension `Real processes with databases of their own` {
                 }
                 let late = try await Executable.admin.run(
                     ["migrate", "--database-number", "6"], environment: environment)
-                expectFailure(late, code: 1, saying: "this database has the number 5, and keeps it")
+                expectFailure(late, code: 1, saying: "the number 5 of this database cannot be changed")
             }
 
             /// Sends to a new device, and returns the send's identifier.

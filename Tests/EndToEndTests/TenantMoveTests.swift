@@ -326,7 +326,7 @@ extension `Real processes with databases of their own` {
                 #expect(pushes.values.allSatisfy { $0.count == 1 && $0[0].status == 200 })
                 let strange = await producer.refused.filter {
                     !$0.contains("is being moved to") && !$0.contains("has moved to")
-                        && !$0.contains("is just coming here")
+                        && !$0.contains("is being moved here")
                 }
                 #expect(strange.isEmpty, "\(strange)")
                 for worker in workers { #expect(await worker.drain() == .code(0), "\(worker.log)") }

@@ -13,12 +13,12 @@ begin
   if coalesce(name, '') !~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$' or name = 'all' then
     raise exception using errcode = 'PQ400',
       message = format('“%s” cannot be the name of an audience', left(name, 70)),
-      hint = 'use 1 to 63 letters, digits, dots, underscores and hyphens; all is taken';
+      hint = 'use 1 to 63 letters, digits, dots, underscores and hyphens; the name all is reserved';
   elsif tree is null then
     raise exception using errcode = 'PQ400', message = 'an audience needs a filter';
   elsif jsonb_path_exists(tree, '$.** ? (@.field == "audience")') then
-    raise exception using errcode = 'PQ400', message = 'a saved audience cannot ask for another one',
-      hint = 'write out what it asks for';
+    raise exception using errcode = 'PQ400', message = 'a saved audience cannot refer to another one',
+      hint = 'write out the filter of that audience';
   end if;
   insert into pushq.audience (queue_id, name, filter)
   values (q, save_audience.name, save_audience.filter)
@@ -33,7 +33,8 @@ begin
   if known = filter then
     return false;
   elsif not replaces then
-    raise exception using errcode = 'PQ409', message = format('audience “%s” has another filter: %s', name, known),
+    raise exception using errcode = 'PQ409',
+      message = format('audience “%s” already has another filter: %s', name, known),
       hint = 'replace it (replaces => true, --replace), or use another name';
   end if;
   update pushq.audience a set filter = save_audience.filter where a.queue_id = q and a.name = save_audience.name;

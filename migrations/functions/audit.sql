@@ -133,8 +133,8 @@ begin
       return old;
     end if;
   end if;
-  raise exception using errcode = 'PQ409', message = 'entries of the audit are neither changed nor deleted by hand',
-    hint = 'workers delete them when their time is over: pushq-admin tenant set TENANT --audit-days';
+  raise exception using errcode = 'PQ409', message = 'entries of the audit cannot be changed or deleted by hand',
+    hint = 'workers delete them in the end; set the time with: pushq-admin tenant set TENANT --audit-days DAYS';
 end $$;
 
 -- For how many days entries about a tenant are kept; null for those about none.

@@ -20,15 +20,15 @@ begin
   order by count(*) desc, n.name
   limit 1;
   if known.devices * 2 > cardinality(tokens) then
-    proof := format('; %s of %s of them that were looked at are devices of %s, too',
+    proof := format('; %s of the %s that were checked are also devices of %s',
                     known.devices, cardinality(tokens), known.name);
   end if;
   return format('%s of the last %s answers were %s: the tokens are probably ', suspects, answers, reason)
     || case when reason = 'DeviceTokenNotForTopic' or proof <> '' and known.app <> own.app
               then format('of another app than %s', own.app)
             when own.environment = 'production' then
-              'of the other environment: of development builds of the app, which belong into its queue for the sandbox'
-            else 'of the other environment: of the app from the App Store or TestFlight, which belong into its queue '
+              'of the other environment: of development builds of the app, which belong in its queue for the sandbox'
+            else 'of the other environment: of the app from the App Store or TestFlight, which belong in its queue '
                  'for production' end
     || proof || '. No device was deactivated';
 end $$;

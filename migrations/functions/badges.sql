@@ -198,7 +198,7 @@ declare
   ids   bigint[];
 begin
   if (token is null) = (user_key is null) then
-    raise exception using errcode = 'PQ400', message = 'a badge is set of either a token or a user_key';
+    raise exception using errcode = 'PQ400', message = 'setting a badge needs either a token or a user_key';
   elsif badge is null or badge not between 0 and 99999 then
     raise exception using errcode = 'PQ400',
       message = format('badge %s is out of range: use 0 to 99999', coalesce(badge::text, 'null'));

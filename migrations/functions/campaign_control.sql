@@ -128,7 +128,7 @@ begin
   elsif not coalesce(max_rate between 0.0001 and 1000000, false) then
     raise exception using errcode = 'PQ400',
       message = format('max_rate %s is not between 0.0001 and 1000000', max_rate),
-      hint = 'it is in pushes a second';
+      hint = 'give it in pushes per second';
   end if;
   -- The burst is a tenth of a second's permits, as of queues.
   insert into pushq.rate_limit (tenant_id, queue_id, campaign_id, rate, burst)

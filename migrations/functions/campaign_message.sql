@@ -19,7 +19,7 @@ begin
   if json_typeof(given) = 'object' and given -> 'aps' is null and given -> 'languages' is not null then
     wrong := pushq.repetition(given, 'the message');
     if wrong is null then
-      select format('the message has “%s” beside default and languages: leave it out', left(key, 40)) into wrong
+      select format('the message has “%s” next to default and languages: leave it out', left(key, 40)) into wrong
       from json_object_keys(given) key
       where key not in ('default', 'languages')
       limit 1;
@@ -45,7 +45,7 @@ begin
     where language !~ '^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$' or octet_length(language) > 35
     limit 1;
     if not found then
-      select format('the language “%s” stands twice in the message: keep one', language) into wrong
+      select format('the language “%s” occurs twice in the message: keep one', language) into wrong
       from unnest(languages) language
       group by language
       having count(*) > 1

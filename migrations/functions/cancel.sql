@@ -9,13 +9,13 @@ declare
   q int := (pushq.enter(queue, sends => false)).q;
 begin
   if exists (select from pushq.campaign c where c.queue_id = q and c.id = send) then
-    raise exception using errcode = 'PQ400', message = format('%s is a campaign', send),
+    raise exception using errcode = 'PQ400', message = format('%s is a campaign, not a send', send),
       hint = 'cancel it by its key, with pushq.cancel_campaign';
   elsif not exists (select from pushq.body b where b.queue_id = q and b.root_id = send)
     and not exists (select from pushq.result r where r.queue_id = q and r.root_id = send)
     and not exists (select from pushq.empty_send e where e.queue_id = q and e.root_id = send) then
     raise exception using errcode = 'PQ404',
-      message = format('there is no send %s in queue “%s”, or it is not kept any more', send, queue);
+      message = format('there is no send %s in queue “%s”, or it is no longer kept', send, queue);
   end if;
   select * into stopped, held
   from pushq.stop_jobs(q, send, array(select b.job_id from pushq.body b where b.queue_id = q and b.root_id = send));
@@ -32,7 +32,7 @@ begin
     and not exists (select from pushq.lease l where l.queue_id = q and l.job_id = cancel_job.job)
     and not exists (select from pushq.result r where r.queue_id = q and r.job_id = cancel_job.job) then
     raise exception using errcode = 'PQ404',
-      message = format('there is no job %s in queue “%s”, or it is not kept any more', job, queue),
+      message = format('there is no job %s in queue “%s”, or it is no longer kept', job, queue),
       hint = 'list them with: pushq-admin job list';
   end if;
   was_cancelled := exists (select from pushq.cancelled x where x.queue_id = q and x.id = job);

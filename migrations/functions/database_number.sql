@@ -20,7 +20,7 @@ begin
   end if;
   lock table pushq.queue in share mode;
   if exists (select from pushq.queue) then
-    raise exception 'this database has the number %, and keeps it, because identifiers with it are in use',
+    raise exception 'the number % of this database cannot be changed, because identifiers with it are in use',
                     pushq.database_number()
       using errcode = 'PQ409', hint = 'give a number to a database before its first queue is created';
   end if;

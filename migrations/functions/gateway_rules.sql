@@ -11,7 +11,7 @@ begin
     and exists (select from pushq.credential c
                 where c.tenant_id = new.tenant_id and c.id = new.credential_id and c.kind = 'token') then
     raise exception using errcode = 'PQ400',
-      message = 'the binary interface knows no signing keys, and the queue''s credential is one',
+      message = 'the binary interface does not take signing keys, but the queue''s credential is one',
       hint = 'give the queue a certificate: pushq-admin queue set QUEUE --gateway binary --credential NAME';
   end if;
   return new;

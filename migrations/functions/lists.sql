@@ -60,7 +60,7 @@ begin
     raise exception using errcode = 'PQ404', message = format('queue “%s” has no list %s', queue, list),
       hint = 'a list is deleted a day after its last part: load it again';
   elsif known.campaign_id is not null then
-    raise exception using errcode = 'PQ409', message = format('a campaign was started with list %s', list),
+    raise exception using errcode = 'PQ409', message = format('list %s was already used for a campaign', list),
       hint = 'begin another list: pushq.new_list';
   end if;
   return known;
@@ -79,7 +79,7 @@ declare
   known pushq.list := pushq.open_list(q, queue, list);
 begin
   if known.user_count is null and known.token_count > 0 then
-    raise exception using errcode = 'PQ409', message = format('list %s is of tokens', list),
+    raise exception using errcode = 'PQ409', message = format('list %s already has tokens', list),
       hint = 'begin another list for users: pushq.new_list';
   elsif exists (select from unnest(users) u where coalesce(u, '') = '') then
     raise exception using errcode = 'PQ400', message = 'a user key is empty', hint = 'leave it out';
@@ -144,7 +144,7 @@ declare
 begin
   known := pushq.open_list(q, queue, list);
   if known.user_count is not null then
-    raise exception using errcode = 'PQ409', message = format('list %s is of users', list),
+    raise exception using errcode = 'PQ409', message = format('list %s already has users', list),
       hint = 'begin another list for tokens: pushq.new_list';
   end if;
 

@@ -36,8 +36,8 @@ begin
   select * into c from pushq.channel k where k.queue_id = q and k.channel = asked;
   return case
     when c.id is null then
-      format('aps.input-push-channel “%s” is no channel of this queue: create one with pushq-admin channel create, or '
-             'register it with pushq.register_channel', left(asked, 60))
+      format('aps.input-push-channel “%s” is not a channel of this queue: create one with pushq-admin channel create, '
+             'or register it with pushq.register_channel', left(asked, 60))
     when c.retired_at is not null then
       format('aps.input-push-channel “%s” was retired at %s: create another one with pushq-admin channel create',
              left(asked, 60), c.retired_at::timestamptz(0)) end;

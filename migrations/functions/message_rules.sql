@@ -125,7 +125,7 @@ create or replace function pushq.repetition(object json, place text) returns tex
 language plpgsql immutable parallel safe as $$
 begin
   return (
-    select format('“%s” stands twice in %s: keep one', left(key, 40), place)
+    select format('“%s” occurs twice in %s: keep one', left(key, 40), place)
     from json_object_keys(object) with ordinality k(key, n)
     group by key
     having count(*) > 1
@@ -228,7 +228,7 @@ begin
   elsif pushq.nesting(payload::text) > 64 then
     return 'the payload nests deeper than 64 levels: flatten it';
   elsif strpos(payload::text, '\u') > 0 and not pushq.has_readable_escapes(payload::text) then
-    return 'the payload has a \u escape that is no character: write the character itself';
+    return 'the payload has a \u escape that is not a character: write the character itself';
   end if;
   problem := pushq.repetition(payload, 'the payload');
   if problem is not null then

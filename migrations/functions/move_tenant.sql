@@ -146,7 +146,7 @@ begin
     select from pushq.restored_queue r join pushq.queue q on q.id = r.queue_id where q.tenant_id = owner.id) then
     raise exception using errcode = 'PQ409',
       message = format('queues of %s wait for a decision since the database was restored', begin_leaving.tenant),
-      hint = 'decide first: pushq-admin restore show';
+      hint = 'decide first; list the queues with: pushq-admin restore show';
   end if;
   -- Another tenant of this name has left before.
   delete from pushq.tenant_move m where m.tenant = begin_leaving.tenant and m.leaves and m.stage = 'moved';
@@ -231,8 +231,8 @@ begin
   held := pushq.stop_leaving(tenant, true);
   if held > 0 or not exists (select from pushq.tenant t where t.id = move.owner and t.suspended_at is not null) then
     raise exception using errcode = 'PQ409',
-      message = format('workers hold %s jobs of %s, which was resumed while it is moved', held, tenant),
-      hint = 'do not resume it, and repeat the call';
+      message = format('workers hold %s jobs of %s, which was resumed during its move', held, tenant),
+      hint = 'do not resume it during the move, and repeat the call';
   end if;
   -- It is at the other side as it was before it was stopped.
   update pushq.tenant t set suspended_at = move.suspended_at where t.id = move.owner;
@@ -349,8 +349,8 @@ begin
   perform pg_advisory_xact_lock(hashtextextended('pushq arrival ' || tenant, 0));
   if exists (select from pushq.tenant t where t.name = begin_arriving.tenant) then
     raise exception using errcode = 'PQ409',
-      message = format('there is a tenant %s in the other database already', begin_arriving.tenant),
-      hint = 'if that is another one, one of the two needs another name: a tenant has one for life';
+      message = format('the other database already has a tenant %s', begin_arriving.tenant),
+      hint = 'if it is a different tenant, create one of the two anew under another name: tenants cannot be renamed';
   end if;
   -- It was here before, and comes back.
   delete from pushq.tenant_move m
@@ -430,8 +430,8 @@ begin
     select from pushq.tenant_move m
     where m.tenant = new.name and (m.leaves and m.stage = 'detached' or not m.leaves and m.stage = 'copying')) then
     raise exception using errcode = 'PQ409',
-      message = format('a tenant %s is just being moved to or from another database', new.name),
-      hint = 'finish that, or undo it: pushq-admin tenant move --abandon';
+      message = format('tenant %s is being moved to or from another database', new.name),
+      hint = 'finish the move, or undo it with: pushq-admin tenant move --abandon';
   end if;
   return new;
 end $$;
@@ -459,15 +459,15 @@ begin
     return;
   elsif not move.leaves then
     raise exception using errcode = 'PQ503',
-      message = format('tenant “%s” is just coming here from %s', tenant, move.peer),
-      hint = 'until it is here, connect to that database';
+      message = format('tenant “%s” is being moved here from %s', tenant, move.peer),
+      hint = 'until it has arrived, connect to that database';
   elsif move.stage = 'moved' then
     raise exception using errcode = 'PQ410', message = format('tenant “%s” has moved to %s', tenant, move.peer),
       hint = 'connect to that database';
   else
     raise exception using errcode = 'PQ503',
       message = format('tenant “%s” is being moved to %s', tenant, move.peer),
-      hint = 'repeat the call in some seconds: it says then where the tenant is';
+      hint = 'repeat the call in a few seconds: it then says where the tenant is';
   end if;
 end $$;
 

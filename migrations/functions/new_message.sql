@@ -35,8 +35,8 @@ create or replace function pushq.check_traceparent(traceparent text) returns voi
 language plpgsql stable as $$
 begin
   if traceparent !~ '^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$' or traceparent ~ '^ff|-0{32}-|-0{16}-' then
-    raise exception using errcode = 'PQ400', message = 'the traceparent is not of W3C''s form',
-      hint = 'it is 00-, 32 digits of the trace, -, 16 of the parent, -, 2 of flags: 00-4bf9…-00f0…-01';
+    raise exception using errcode = 'PQ400', message = 'the traceparent does not have the form of W3C Trace Context',
+      hint = 'write 00-, 32 hexadecimal digits of the trace, -, 16 of the parent, -, 2 of flags: 00-4bf9…-00f0…-01';
   end if;
 end $$;
 

@@ -152,7 +152,7 @@ begin
         positions[next], format('expected “missing” behind “is”, not %s', pushq.shown_word(words[next])));
     elsif field = 'kind' then
       perform pushq.refuse_filter(
-        positions[next], 'a kind is never missing: a token of which nobody has said it is of kind ''alert''');
+        positions[next], 'a kind is never missing: a token without a given kind is of kind ''alert''');
     end if;
     condition := condition || '{"is": "missing"}';
     next := next + 1;
@@ -298,7 +298,7 @@ begin
     place,
     format('%s is not a time: use one such as 2026-11-22 or 2026-11-22T09:00:00+01:00', pushq.shown_word(value)));
 exception when invalid_datetime_format or datetime_field_overflow or invalid_parameter_value then
-  perform pushq.refuse_filter(place, format('%s is not a day and time that there is', pushq.shown_word(value)));
+  perform pushq.refuse_filter(place, format('%s is not an existing day and time', pushq.shown_word(value)));
 end $$;
 
 -- How long `30 days` are, in seconds. A day has 24 hours.

@@ -54,7 +54,7 @@ begin
       string := substr(string, place);
       done := done + place - 1;
       if rest ~ '^\s*:' then
-        problem := format('the placeholder at position %s stands in a name: use it in texts only', done + 1);
+        problem := format('the placeholder at position %s is in a name: use it in texts only', done + 1);
         return;
       elsif left(string, 4) = '{{{{' then
         literal := literal || '{{';

@@ -47,12 +47,12 @@ begin
     left join pushq.device d on d.queue_id = q.id and d.token = t.t;
   end if;
   if recipients = 0 then
-    problems := problems || 'nobody is in the audience'::text;
+    problems := problems || 'the audience has no recipients'::text;
   end if;
 
   select * into earlier from pushq.campaign k where k.queue_id = q.id and k.key = preview_campaign.key;
   if found then
-    problems := problems || format('key “%s” is that of a campaign of %s: nothing would be sent again', key,
+    problems := problems || format('key “%s” belongs to a campaign of %s: nothing would be sent again', key,
                                    earlier.created_at::timestamptz(0));
   end if;
   if c.id is null then

@@ -76,8 +76,9 @@ begin
   perform from pushq.call c where c.tenant_id = tenant and c.called_at > since offset most / weight - 1 limit 1;
   if found then
     raise exception using errcode = 'PQ429',
-      message = format('tenant “%s” may call pushq %s times a second', name, most),
-      hint = format('repeat it later; an operator can allow more with: pushq-admin tenant set %s --max-calls', name);
+      message = format('tenant “%s” has reached its limit of %s calls a second', name, most),
+      hint = format(
+        'repeat the call later; an operator can allow more with: pushq-admin tenant set %s --max-calls', name);
   elsif random() * weight < 1 then
     insert into pushq.call (tenant_id) values (tenant);
   end if;
@@ -140,7 +141,8 @@ create or replace function pushq.refuse_quota(
 language plpgsql as $$
 begin
   raise exception using errcode = 'PQ507',
-    message = format('tenant “%s” may have %s %s: it has %s, and this would add %s', tenant, quota, what, used, added),
+    message = format('tenant “%s” may have at most %s %s: it has %s, and this call would add %s', tenant, quota, what,
+                     used, added),
     hint = format('%s; an operator can allow more with: pushq-admin tenant set %s %s', remedy, tenant, option);
 end $$;
 

@@ -58,8 +58,8 @@ begin
   if exists (
     select from pushq.tenant_move m
     where m.tenant = remove_tenant.tenant and m.leaves and m.stage <> 'moved') then
-    raise exception using errcode = 'PQ409', message = format('%s is just being moved to another database', tenant),
-      hint = 'finish that, or undo it: pushq-admin tenant move --abandon';
+    raise exception using errcode = 'PQ409', message = format('%s is being moved to another database', tenant),
+      hint = 'finish the move, or undo it with: pushq-admin tenant move --abandon';
   end if;
   return query
     select (select count(*) from pushq.app a where a.tenant_id = owner),

@@ -18,7 +18,7 @@ declare
   pardoned bigint := 0;                                   -- those of them that failed before the campaign was resumed
 begin
   if until <= now() or not isfinite(until) then
-    raise exception using errcode = 'PQ400', message = format('send_by %s has passed or never comes', send_by);
+    raise exception using errcode = 'PQ400', message = format('send_by %s has passed or is infinite', send_by);
   end if;
   -- Two callers wait for each other. And nobody can resume the campaign meanwhile, since that would miss the jobs
   -- that are set aside here. Workers never wait for this row.
@@ -32,7 +32,7 @@ begin
   end if;
   if exists (select from pushq.cancelled x where x.queue_id = q and x.id in (root, only_job)) then
     raise exception using errcode = 'PQ409', message = format('send %s or its job was cancelled', root),
-      hint = 'send it anew';
+      hint = 'send the message again with a new call';
   end if;
   perform pushq.refuse_past_expiration(q, root);
 
@@ -99,7 +99,7 @@ begin
   where m.expiration <> 0 and m.expiration < extract(epoch from now());
   if found then
     raise exception using errcode = 'PQ409', message = format('the message expired at %s', to_timestamp(passed)),
-      hint = 'send it anew with another expiration';
+      hint = 'send the message again with another expiration';
   end if;
 end $$;
 
@@ -112,8 +112,8 @@ declare
 begin
   select r.root_id into root from pushq.result r where r.queue_id = q and r.job_id = job;
   if root is null then
-    raise exception using errcode = 'PQ404', message = format('job %s has not ended, or its day is gone', job),
-      hint = 'jobs with failed recipients are listed by: pushq-admin job list --failed';
+    raise exception using errcode = 'PQ404', message = format('job %s has not ended, or its day was deleted', job),
+      hint = 'list jobs with failed recipients with: pushq-admin job list --failed';
   end if;
   return pushq.send_again(q, root, job, send_by);
 end $$;

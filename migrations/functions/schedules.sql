@@ -91,7 +91,7 @@ begin
     when sqlstate 'PQ001' then null;
     when data_exception then
       raise exception using errcode = 'PQ400', message = format('an option has a wrong value: %s', sqlerrm),
-        hint = 'times are intervals from the start of a run on, such as "6 hours"';
+        hint = 'write times as intervals from the start of a run, such as "6 hours"';
   end;
 end $$;
 
@@ -134,7 +134,7 @@ begin
     return known.next_at;
   elsif not replaces then
     raise exception using errcode = 'PQ409',
-      message = format('there is another schedule “%s”: %s in %s', name, known.cron, known.time_zone),
+      message = format('there is already a different schedule “%s”: %s in %s', name, known.cron, known.time_zone),
       hint = 'replace it (replaces => true, --replace), or use another name';
   end if;
   update pushq.schedule s

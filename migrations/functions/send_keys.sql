@@ -9,7 +9,7 @@ begin
       hint = 'give it 1 to 200 bytes, or leave it out';
   elsif octet_length(key) > 200 then
     raise exception using errcode = 'PQ400', message = format('the key has %s bytes', octet_length(key)),
-      hint = 'at most 200 bytes are taken';
+      hint = 'use at most 200 bytes';
   end if;
 end $$;
 
@@ -40,7 +40,7 @@ begin
   select * into known from pushq.send_key k where k.queue_id = $1 and k.key = $2;
   if known.digest <> $4 then
     raise exception using errcode = 'PQ409', message = format('key “%s” was used for another send', key),
-      hint = 'use a new key for what is not a repetition';
+      hint = 'to repeat the call, leave its content unchanged; otherwise use a new key';
   elsif exists (select from pushq.cancelled x where x.queue_id = $1 and x.id = known.root_id) then
     raise warning 'send % of key “%” was cancelled: nothing is sent', known.root_id, key
       using hint = 'send it under a new key';
@@ -78,7 +78,7 @@ begin
     if not known.is_same then
       raise exception using errcode = 'PQ409',
         message = format('message %s: key “%s” was used for another send', known.n, known.key),
-        hint = 'use a new key for what is not a repetition';
+        hint = 'to repeat the call, leave its content unchanged; otherwise use a new key';
     elsif known.is_cancelled then
       raise warning 'send % of key “%” was cancelled: nothing is sent', known.root_id, known.key
         using hint = 'send it under a new key';

@@ -146,7 +146,7 @@ begin
     raise exception using errcode = 'PQ400',
       message = format('payloads has %s elements, and %s has %s', coalesce(count, 0), of_other.name,
                        cardinality(of_other.list)),
-      hint = 'element n of each is for message n';
+      hint = 'give both the same length: element n of each is for message n';
   elsif array_position(user_keys, null) is not null then
     raise exception using errcode = 'PQ400',
       message = format('message %s: its user_key is null', array_position(user_keys, null));

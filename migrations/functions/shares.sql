@@ -75,7 +75,7 @@ begin
     raise exception using errcode = 'PQ400',
       message = format('the variants and the holdout take %s %% together, and leave nobody for the payload',
                        trim_scale((1 - rest) * 100)),
-      hint = 'the payload is a variant, too: it goes to everybody who is in no other share';
+      hint = 'leave a share for the payload: it goes to everybody who is in no other share';
   elsif held = 0 and names = '{}' then
     return;
   end if;

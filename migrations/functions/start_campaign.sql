@@ -10,7 +10,7 @@ begin
   select * into known from pushq.campaign c where c.queue_id = q and c.key = $2;
   if known.digest <> $3 then
     raise exception using errcode = 'PQ409', message = format('key “%s” was used for another campaign', key),
-      hint = 'use a new key for what is not a repetition';
+      hint = 'to repeat the call, leave its content unchanged; otherwise use a new key';
   elsif known.cancelled_at is not null then
     raise exception using errcode = 'PQ409', message = format('campaign “%s” was cancelled', key),
       hint = 'start another one under a new key';
@@ -34,7 +34,7 @@ declare
 begin
   if key is null then
     raise exception using errcode = 'PQ400', message = 'a campaign needs a key',
-      hint = 'its key is what it is called, such as spring-sale';
+      hint = 'give it a unique name, such as spring-sale';
   end if;
   perform pushq.check_key(key);
   earlier := pushq.earlier_campaign(q, key, digest);
@@ -223,7 +223,7 @@ begin
   else
     started := pushq.earlier_campaign(q, key, digest);
     if started is distinct from known.campaign_id then
-      raise exception using errcode = 'PQ409', message = format('another campaign was started with list %s', list),
+      raise exception using errcode = 'PQ409', message = format('list %s was already used for another campaign', list),
         hint = 'begin another list: pushq.new_list';
     end if;
   end if;

@@ -24,7 +24,7 @@ begin
       hint = 'the number of digits must be even, such as 64';
   elsif length(digits) > 200 then
     raise exception using errcode = 'PQ400', message = format('the device token has %s bytes', length(digits) / 2),
-      hint = 'at most 100 bytes are taken';
+      hint = 'use at most 100 bytes';
   end if;
   return decode(digits, 'hex');
 end $$;

@@ -31,7 +31,7 @@ declare
 begin
   if num_nonnulls(trace.token, trace.user_key, trace.device) > 1 or num_nonnulls(trace.send, trace.campaign) > 1
     or num_nonnulls(trace.token, trace.user_key, trace.device, trace.send) = 0 then
-    raise exception using errcode = 'PQ400', message = 'it is not clear what to trace',
+    raise exception using errcode = 'PQ400', message = 'the call does not say clearly what to trace',
       hint = 'give a token, a user_key or a device, and perhaps a send or a campaign; or a send alone';
   end if;
   root := trace.send;
@@ -92,10 +92,10 @@ begin
     status := null; reason := null; traceparent := null;
     at := coalesce(d.inactive_since, d.registered_at);
     what := case
-      when not d.is_known then 'there is no device of this number any more, or there never was one'
+      when not d.is_known then 'there is no device of this number, or it was deleted'
       when d.active and d.registered_at is null then format('the device is active; its token is for %s', d.kind)
       when d.active then format('the device is active; its app last registered its token, which is for %s', d.kind)
-      else format('the device is inactive since then: %s',
+      else format('the device has been inactive since then: %s',
                   coalesce((pushq.reason(d.inactive_reason)).reason, 'it was deactivated by hand')) end;
     return next;
     foreach root in array roots loop
@@ -125,7 +125,7 @@ begin
   end loop;
   if oldest is not null then
     device_id := null; token_start := null; root_id := null; campaign_key := null; apns_id := null; at := oldest;
-    what := 'sends before this time were not looked at: name one by its number';
+    what := 'sends before this time were not searched: to trace one, give its number';
     return next;
   end if;
 end $$;
@@ -224,7 +224,7 @@ begin
       from pushq.message x
       where x.day = b.day and x.queue_id = q and x.id = coalesce(e.message_id, l.message_id, j.message_id);
       at := m.created_at;
-      what := case when m.user_key is null then 'the message was given' else 'the message was given for a user' end
+      what := 'the message was submitted' || case when m.user_key is null then '' else ' for a user' end
         || coalesce('; its traceparent is ' || m.traceparent, '');
       traceparent := m.traceparent;
       return next;
@@ -243,7 +243,7 @@ begin
         what := case when place <= l.watermark then 'a worker holds it, and may have sent it: no answer is known yet'
                      else 'a worker holds it, and has not sent it yet' end;
       elsif j.id is null then
-        what := 'its job is gone: it has ended this moment, or was deleted';
+        what := 'its job is gone: it ended at this moment, or was deleted';
       else
         what := pushq.trace_waiting(q, j, device);
       end if;
@@ -352,7 +352,7 @@ begin
   from pushq.stuck_job s
   where s.queue_id = q and s.job_id = j.id and s.set_aside_at is not null;
   if problem is not null then
-    return format('it waits: its job was set aside, because PostgreSQL refused its end: %s', problem);
+    return format('it waits: its job was set aside, because PostgreSQL refused to store its end: %s', problem);
   end if;
   select u.paused_reason, n.suspended_at, u.credential_id, c.paused_at as campaign_paused_at,
          c.paused_reason as campaign_reason
@@ -393,7 +393,7 @@ begin
     return pushq.trace_nobody(q, root, d.token, null);
   end if;
   if f.made > 0 and not exists (select from pushq.body b where b.queue_id = q and b.root_id = root) then
-    return 'the recipients of the campaign are not kept any more';
+    return 'the recipients of the campaign are no longer kept';
   end if;
   if f.shares is not null and (select s.share from pushq.shares_of(f.shares, array[device]) s) = 0 then
     return 'it is in the holdout of the campaign, which gets nothing';
@@ -419,7 +419,7 @@ begin
              coalesce(d.kind, 'alert'))
     when device > f.last_device_id then 'it was not in the audience: it was added after the campaign had begun'
     when f.sorted and not f.done and w.due_at is not null then
-      'not yet: where its clocks show the campaign''s local time, that is at ' || pushq.shown_time(w.due_at)
+      'not yet: in its time zone, the campaign''s local time is at ' || pushq.shown_time(w.due_at)
     when not f.done and (device > f.cursor_device_id or device = any (f.rest)) then
       case when f.start_at > now() then 'not yet: the campaign begins at ' || pushq.shown_time(f.start_at)
            when f.paused then 'not yet: the campaign is paused, and the device is in no job'
@@ -427,16 +427,16 @@ begin
     when f.done_at is not null and device > f.cursor_device_id then
       'it was not reached: the campaign was cancelled before'
     when not d.active then
-      format('it was not in the audience: it is inactive since %s (%s)', pushq.shown_time(d.inactive_since),
+      format('it was not in the audience: it has been inactive since %s (%s)', pushq.shown_time(d.inactive_since),
              coalesce((pushq.reason(d.inactive_reason)).reason, 'by hand'))
     when c.filter is not null and device <> all (
       (pushq.filtered_devices(q, aim, c.filter_tree, f.start_at, device - 1, device, 1, 1)).ids) then
-      format('it was not in the audience: what is known of it does not fit the filter “%s”', c.filter)
+      format('it was not in the audience: it does not match the filter “%s”', c.filter)
     when f.left_out > 0 and pushq.wave_of(f.clock, coalesce(
            (select p.time_zone from pushq.profile p where p.queue_id = q and p.device_id = device),
            f.clock ->> 'zone')) is null then
-      'it was left out: nobody has said its time zone, or the campaign''s local time had passed there'
-    else 'it was not in the audience: when fan-out passed it, something was known of it that has changed since' end;
+      'it was left out: its time zone is not known, or the campaign''s local time had passed there'
+    else 'it was not in the audience: something that is known of it has changed since fan-out reached it' end;
 end $$;
 
 -- Why there is no device to trace, or none of these among the recipients of a send.
@@ -463,13 +463,13 @@ begin
            or exists (select from pushq.device v where v.queue_id = k.id and v.user_key = trace_nobody.user_key));
     return case when bytes is not null then 'there is no such token in this queue'
                 when user_key is not null then 'the user has no device in this queue'
-                else 'there is no such send in this queue, or it is not kept any more' end
-      || coalesce('; but there is in ' || other, '');
+                else 'there is no such send in this queue, or it is no longer kept' end
+      || coalesce('; found in ' || other, '');
   end if;
   return case
     when exists (select from pushq.body b where b.queue_id = q and b.root_id = root)
       then 'the device is not among the recipients of this send'
-    else 'there is no such send in this queue, or it is not kept any more' end;
+    else 'there is no such send in this queue, or it is no longer kept' end;
 end $$;
 
 -- A time in a sentence, as the columns of the command show one.

@@ -67,7 +67,7 @@ struct PlaceholderReader: ~Copyable {
         var place = string.lowerBound
         while let start = first(Self.opening, from: place, to: string.upperBound) {
             guard !isName(endingAt: string.upperBound) else {
-                throw error("stands in a name", "use it in texts only", at: start)
+                throw error("is in a name", "use it in texts only", at: start)
             }
             if hasBytes(Self.opening, at: start + 2) {
                 found.append(Placeholder(range: start..<start + 4, attribute: nil, fallback: start..<start + 2))

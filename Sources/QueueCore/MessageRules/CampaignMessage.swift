@@ -44,12 +44,12 @@ package struct CampaignMessage {
         let members = node.members ?? []
         var seen: Set<String> = []
         for member in members where !seen.insert(member.name).inserted {
-            throw Refusal("“\(member.name)” stands twice in the message", "keep one", at: member.offset)
+            throw Refusal("“\(member.name)” occurs twice in the message", "keep one", at: member.offset)
         }
         for member in members where !["default", "languages"].contains(member.name) {
             let shown = String(String.UnicodeScalarView(member.name.unicodeScalars.prefix(40)))
             throw Refusal(
-                "the message has “\(shown)” beside default and languages", "leave it out", at: member.offset)
+                "the message has “\(shown)” next to default and languages", "leave it out", at: member.offset)
         }
         guard let standard = members.first(where: { $0.name == "default" }) else {
             throw Refusal("the message has no default", "add the payload for all other languages", at: node.offset)
@@ -72,7 +72,7 @@ package struct CampaignMessage {
         }
         var known: Set<String> = []
         for (tag, member) in zip(tags, translations) where !known.insert(tag).inserted {
-            throw Refusal("the language “\(tag)” stands twice in the message", "keep one", at: member.offset)
+            throw Refusal("the language “\(tag)” occurs twice in the message", "keep one", at: member.offset)
         }
         func version(_ language: String?, _ node: JSONNode) -> Version {
             Version(

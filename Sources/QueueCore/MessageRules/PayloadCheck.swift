@@ -76,7 +76,7 @@ struct PayloadCheck {
 
     private mutating func escape(at offset: Int?) {
         guard let offset else { return }
-        let problem = "the payload has a \\u escape that is no character"
+        let problem = "the payload has a \\u escape that is not a character"
         findings.append(.error("payload", problem, "write the character itself", at: offset))
     }
 
@@ -144,7 +144,7 @@ extension PayloadCheck {
     private mutating func repeated(in object: JSONNode, _ path: String) {
         var seen: Set<[UInt8]> = []
         for member in object.members ?? [] where !seen.insert(Array(member.name.utf8)).inserted {
-            let problem = "“\(Self.shown(member.name))” stands twice in \(path)"
+            let problem = "“\(Self.shown(member.name))” occurs twice in \(path)"
             findings.append(.error(path == "the payload" ? "payload" : path, problem, "keep one", at: member.offset))
             return
         }
@@ -152,8 +152,8 @@ extension PayloadCheck {
 
     private func unknown(_ member: JSONNode.Member, _ path: String) -> Finding {
         let place = "\(path).\(Self.shown(member.name))"
-        let remedy = path == "aps" ? "a key of your own belongs beside aps" : "leave it out"
-        return .warning(place, "\(place) is no key that Apple documents", remedy, at: member.offset)
+        let remedy = path == "aps" ? "a key of your own belongs next to aps" : "leave it out"
+        return .warning(place, "\(place) is not a key that Apple documents", remedy, at: member.offset)
     }
 
     /// Whether a value is what it has to be.

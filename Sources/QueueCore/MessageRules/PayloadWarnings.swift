@@ -29,7 +29,7 @@ struct PayloadWarnings {
 
     private mutating func switches() {
         for key in ["content-available", "mutable-content"] where root.at("aps.\(key)")?.value == .number("0") {
-            warn("aps.\(key)", "aps.\(key) is 0, which says nothing", "leave it out, or set it to 1")
+            warn("aps.\(key)", "aps.\(key) is 0, which has no effect", "leave it out, or set it to 1")
         }
     }
 
@@ -40,7 +40,7 @@ struct PayloadWarnings {
         guard case .string(let level) = root.at("aps.interruption-level")?.value else { return }
         if !Self.interruptionLevels.contains(level) {
             let remedy = "use \(Self.interruptionLevels.joined(separator: ", "))"
-            warn("aps.interruption-level", "aps.interruption-level is none that Apple documents", remedy)
+            warn("aps.interruption-level", "aps.interruption-level is not one that Apple documents", remedy)
         } else if level == "critical", root.at("aps.sound.critical")?.value != .number("1") {
             let problem = "a critical alert is not heard without a critical sound"
             warn("aps.interruption-level", problem, "make aps.sound an object with critical 1 and a name")
@@ -71,6 +71,6 @@ struct PayloadWarnings {
 
     private mutating func customKeys() {
         guard type.rules.livesByCustomKeys, !(root.members ?? []).contains(where: { $0.name != "aps" }) else { return }
-        warn("payload", "the payload tells the app nothing", "add keys of your own beside aps")
+        warn("payload", "the payload contains nothing for the app", "add keys of your own next to aps")
     }
 }

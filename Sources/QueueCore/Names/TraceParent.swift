@@ -30,6 +30,6 @@ package struct TraceParentError: Error, Equatable, CustomStringConvertible {
     package init() {}
 
     package var description: String {
-        "it should be W3C's traceparent: 00-, 32 digits of the trace, -, 16 of the parent, -, 2 of flags"
+        "is not a traceparent of W3C Trace Context: 00-, 32 digits of the trace, -, 16 of the parent, -, 2 of flags"
     }
 }

@@ -19,7 +19,7 @@ import Testing
             #expect(listed.map { $0["name"] as? String } == ["vips"])
             expectFailure(
                 try await shop.admin("audience", "add", Shop.queue, "vips", "--filter", "tag 'x'"), code: 1,
-                saying: "audience “vips” has another filter: tag 'vip'", "--replace")
+                saying: "audience “vips” already has another filter: tag 'vip'", "--replace")
 
             let payload = #"{"aps":{"alert":"x"}}"#
             let dryRun = try await shop.pushq(

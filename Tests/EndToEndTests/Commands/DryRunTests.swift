@@ -169,10 +169,10 @@ import Testing
         ("update pushq.credential set topics = '{com.other}'", "credential “main” is not for topic com.acme.shop"),
         ("update pushq.queue set paused_at = now(), paused_reason = 'lunch'", "the queue is paused: lunch"),
         ("update pushq.tenant set suspended_at = now()", "tenant “acme” is suspended"),
-        ("delete from pushq.device", "nobody is in the audience"),
+        ("delete from pushq.device", "the audience has no recipients"),
         (
             #"select pushq.start_campaign('acme/com.acme.shop/production', 'sale', '{"aps":{"alert":"x"}}')"#,
-            "key “sale” is that of a campaign of "
+            "key “sale” belongs to a campaign of "
         ),
     ])
     func `says what is in the way, and fails`(state: String, problem: String) async throws {

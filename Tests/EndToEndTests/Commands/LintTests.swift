@@ -14,7 +14,7 @@ import Testing
             ended.output == """
                 standard input:2:29: error: aps.alert.title is a number: use a string
                 standard input:3:12: error: aps.badge is a string: use a whole number, 0 or greater
-                standard input:3:17: warning: aps.foo is no key that Apple documents: a key of your own belongs beside aps
+                standard input:3:17: warning: aps.foo is not a key that Apple documents: a key of your own belongs next to aps
                 standard input: error: priority 7 is unknown: use 10, 5 or 1
                 standard input: 58 of 4,096 bytes, 3 errors, 1 warning
 

@@ -78,7 +78,7 @@ import Testing
             #expect(try await add("--cron", "@daily", "--audience", "all").code == 0)
             expectFailure(
                 try await add("--cron", "@hourly", "--audience", "all"), code: 1,
-                saying: "there is another schedule “s”: @daily in UTC", "--replace")
+                saying: "there is already a different schedule “s”: @daily in UTC", "--replace")
             #expect(try await add("--cron", "@hourly", "--audience", "all", "--replace").code == 0)
         }
     }

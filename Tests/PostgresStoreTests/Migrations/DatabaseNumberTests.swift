@@ -85,7 +85,7 @@ import Transport
             try await migrator.setDatabaseNumber(5)
             for number in [0, 6] as [Int32] {
                 let error = await #expect(throws: PostgresError.self) { try await migrator.setDatabaseNumber(number) }
-                #expect("\(try #require(error))".contains("this database has the number 5, and keeps it"))
+                #expect("\(try #require(error))".contains("the number 5 of this database cannot be changed"))
             }
             for number in [-1, 1024] as [Int32] {
                 let error = await #expect(throws: PostgresError.self) { try await migrator.setDatabaseNumber(number) }

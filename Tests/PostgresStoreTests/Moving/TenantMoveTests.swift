@@ -340,17 +340,17 @@ import Transport
                 "acme", move, peer: "one", numbers: try await first.numbers(ofMove: "acme"))
             #expect(
                 try await world.refusal("select pushq.remove_tenant('acme')", in: first)
-                    == "acme is just being moved to another database")
+                    == "acme is being moved to another database")
             _ = try await first.stopLeaving("acme", true)
             try await first.detachTenant("acme")
             for store in [first, second] {
                 #expect(
                     try await world.refusal("insert into pushq.tenant (name) values ('acme')", in: store)
-                        == "a tenant acme is just being moved to or from another database")
+                        == "tenant acme is being moved to or from another database")
             }
             #expect(
                 try await world.refusal("select pushq.queue_id('\(Self.name)')", in: second)
-                    == "tenant “acme” is just coming here from one")
+                    == "tenant “acme” is being moved here from one")
             try await world.mover().abandon()
             #expect(try await world.refusal("select pushq.queue_id('\(Self.name)')", in: first) == nil)
             #expect(try await world.refusal("insert into pushq.tenant (name) values ('acme')", in: second) == nil)

@@ -71,13 +71,14 @@ import Transport
                 try await refusal(
                     store,
                     "pushq.send(QUEUE, \(Self.payload), tokens => array['\(Self.token(20))', '\(Self.token(21))'])")
-                    == "PQ507 tenant “acme” may have 6 devices: it has 5, and this would add 2; unregister devices that are not "
+                    == "PQ507 tenant “acme” may have at most 6 devices: it has 5, and this call would add 2; unregister devices that are not "
                     + "needed; an operator can allow more with: pushq-admin tenant set acme --max-devices")
             #expect(try await refusal(store, calls[0]) == nil)
             try await store.countUsage()
             for call in calls.dropFirst() {
                 #expect(
-                    try await refusal(store, call)?.hasPrefix("PQ507 tenant “acme” may have 6 devices: it has 6")
+                    try await refusal(store, call)?.hasPrefix(
+                        "PQ507 tenant “acme” may have at most 6 devices: it has 6")
                         == true, "\(call)")
                 let known = call.replacing(/a{62}\d\d/, with: Self.token(10))
                 #expect(try await refusal(store, known) == nil, "\(known)")
@@ -116,7 +117,7 @@ import Transport
             #expect(try await store.usage(of: "acme")?.waiting == .init(used: 6, quota: 7))
             #expect(
                 try await refusal(store, send)
-                    == "PQ507 tenant “acme” may have 7 waiting recipients: it has 6, and this would add 2; wait until some of them "
+                    == "PQ507 tenant “acme” may have at most 7 waiting recipients: it has 6, and this call would add 2; wait until some of them "
                     + "have been sent to, or cancel what is not needed; an operator can allow more with: pushq-admin tenant set "
                     + "acme --max-waiting")
             #expect(
@@ -128,7 +129,7 @@ import Transport
                 "pushq.add_to_list(QUEUE, (select max(id) from pushq.list), array['\(Self.token(12))'])",
             ] {
                 #expect(
-                    try await refusal(store, call)?.hasPrefix("PQ507 tenant “acme” may have 7 waiting") == true,
+                    try await refusal(store, call)?.hasPrefix("PQ507 tenant “acme” may have at most 7 waiting") == true,
                     "\(call)")
             }
             // A campaign for all takes its recipients from the devices; it has a quota of its own.
@@ -148,7 +149,7 @@ import Transport
             for call in [send, "pushq.start_campaign(QUEUE, 'k', \(Self.payload))"] {
                 #expect(
                     try await refusal(store, call)
-                        == "PQ507 tenant “acme” may have 100 bytes of payload a day: it has 84, and this would add 21; wait for the next "
+                        == "PQ507 tenant “acme” may have at most 100 bytes of payload a day: it has 84, and this call would add 21; wait for the next "
                         + "day (UTC); an operator can allow more with: pushq-admin tenant set acme --max-day-bytes")
             }
             try await queue.run("update pushq.tenant_usage set bytes_day = bytes_day - 1")
@@ -167,7 +168,7 @@ import Transport
             let third = "pushq.start_campaign(QUEUE, 'three', \(Self.payload))"
             #expect(
                 try await refusal(store, third)
-                    == "PQ507 tenant “acme” may have 2 campaigns under way: it has 2, and this would add 1; wait until one has ended, or "
+                    == "PQ507 tenant “acme” may have at most 2 campaigns under way: it has 2, and this call would add 1; wait until one has ended, or "
                     + "cancel it; an operator can allow more with: pushq-admin tenant set acme --max-campaigns")
             // The same once more is no other campaign.
             #expect(try await queue.startCampaign(key: "one") == first)
@@ -201,7 +202,7 @@ import Transport
             for call in calls {
                 #expect(
                     try await refusal(store, call)
-                        == "PQ429 tenant “acme” may call pushq 3 times a second; repeat it later; an operator can allow more with: "
+                        == "PQ429 tenant “acme” has reached its limit of 3 calls a second; repeat the call later; an operator can allow more with: "
                         + "pushq-admin tenant set acme --max-calls", "\(call)")
             }
             #expect(try await store.usage(of: "acme")?.calls == .init(used: 3, quota: 3))

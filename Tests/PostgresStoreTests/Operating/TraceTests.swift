@@ -79,7 +79,7 @@ import Transport
             }
             #expect(
                 told == [
-                    ["-", "-", "-", "the message was given"],
+                    ["-", "-", "-", "the message was submitted"],
                     ["1", "503", "7", "refused for now: ServiceUnavailable"],
                     ["2", "503", "7", "failed, its attempts are used up"],
                     ["1", "200", "8", "APNs accepted it"],
@@ -109,7 +109,7 @@ import Transport
                 #expect(step.traceparent == (step.rootID == root ? Self.traceparent : nil), "\(step.what)")
             }
             #expect(steps.contains { $0.rootID == plain })
-            #expect(steps.contains { $0.what == "the message was given; its traceparent is \(Self.traceparent)" })
+            #expect(steps.contains { $0.what == "the message was submitted; its traceparent is \(Self.traceparent)" })
             // A retry on the next day brings the message there.
             try await queue.run(
                 """
@@ -161,7 +161,7 @@ import Transport
                 ("update pushq.tenant set suspended_at = now()", "it waits: the tenant is suspended"),
                 (
                     "insert into pushq.stuck_job (queue_id, job_id, problem, set_aside_at) select queue_id, id, 'p', now() from pushq.job",
-                    "its job was set aside, because PostgreSQL refused its end: p"
+                    "its job was set aside, because PostgreSQL refused to store its end: p"
                 ),
             ]
             for (change, text) in states {
@@ -201,7 +201,7 @@ import Transport
             try await queue.fanOut(try await queue.connection.execute(filtered).one().int8("start_campaign"))
             #expect(
                 try await end(try token(1), campaign: "f", queue)
-                    == "it was not in the audience: what is known of it does not fit the filter “tag 'vip'”")
+                    == "it was not in the audience: it does not match the filter “tag 'vip'”")
             // One for a list.
             _ = try await queue.connection.execute(
                 Statement(
@@ -260,10 +260,10 @@ import Transport
             let other = try DeviceToken(hex: "aabb")
             #expect(
                 try await end(.token(other), queue)
-                    == "there is no such token in this queue; but there is in acme/com.acme/production")
+                    == "there is no such token in this queue; found in acme/com.acme/production")
             #expect(
                 try await end(.user("42"), queue)
-                    == "the user has no device in this queue; but there is in acme/com.acme/production")
+                    == "the user has no device in this queue; found in acme/com.acme/production")
             #expect(try await end(.user("43"), queue) == "the user has no device in this queue")
             let send = Int64(
                 try await queue.number(
@@ -292,7 +292,7 @@ import Transport
             try await queue.run("select pg_stat_force_next_flush()")
             let before = try await queue.number(reads)
             #expect(
-                try await end(try token(1), queue).hasPrefix("sends before this time were not looked at"))
+                try await end(try token(1), queue).hasPrefix("sends before this time were not searched"))
             try await queue.run("select pg_stat_force_next_flush()")
             let first = try await queue.number("\(reads) -- after one")
             #expect(first - before < 51_000)

@@ -73,7 +73,7 @@ import Transport
             await #expect {
                 try await save("tag 'b'", queue)
             } throws: {
-                "\($0)".contains("audience “vips” has another filter: tag 'a'")
+                "\($0)".contains("audience “vips” already has another filter: tag 'a'")
             }
             #expect(try await save("tag 'b'", queue, replacing: true))
             let saved = try await queue.connection.audiences(ofQueue: QueueFixture.name)
@@ -91,7 +91,7 @@ import Transport
                 ("vips", "tga 'a'", "the filter is wrong at position 1: there is no field “tga”; did you mean “tag”?"),
                 ("all", "tag 'a'", "“all” cannot be the name of an audience"),
                 ("v i p", "tag 'a'", "“v i p” cannot be the name of an audience"),
-                ("vips", "not audience other", "a saved audience cannot ask for another one"),
+                ("vips", "not audience other", "a saved audience cannot refer to another one"),
             ] {
                 await #expect {
                     try await save(filter, as: name, queue)

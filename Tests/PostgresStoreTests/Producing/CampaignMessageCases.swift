@@ -47,7 +47,7 @@ struct CampaignMessageCase: Sendable {
         alert("{{a|b {{c}}", "the placeholder at position 18 has braces in its default: leave them out"),
         CampaignMessageCase(
             #"{"aps":{"alert":"x"},"{{name}}" : 1}"#,
-            "the placeholder at position 23 stands in a name: use it in texts only"),
+            "the placeholder at position 23 is in a name: use it in texts only"),
         CampaignMessageCase(#"{"aps":{"alert":"x"},"a":["{{name}}"]}"#),
         alert(
             #"\u007b{name}}"#, #"the payload has braces that are written as \u007b: write { instead"#),
@@ -78,15 +78,15 @@ struct CampaignMessageCase: Sendable {
             "the message has no default: add the payload for all other languages"),
         CampaignMessageCase(
             #"{"default":\#(payload),"languages":{},"extra":1}"#,
-            "the message has “extra” beside default and languages: leave it out"),
+            "the message has “extra” next to default and languages: leave it out"),
         CampaignMessageCase(
             #"{"default":\#(payload),"default":\#(payload),"languages":{}}"#,
-            "“default” stands twice in the message: keep one"),
+            "“default” occurs twice in the message: keep one"),
         translated("[]", #"the languages are not a JSON object: write {"de": {"aps": …}}"#),
         translated(
             #"{"german!":\#(payload)}"#, "the language “german!” is not a language tag: use one such as de or de-AT"),
         translated(
-            #"{"de-AT":\#(payload),"de_at":\#(payload)}"#, "the language “de-AT” stands twice in the message: keep one"),
+            #"{"de-AT":\#(payload),"de_at":\#(payload)}"#, "the language “de-AT” occurs twice in the message: keep one"),
         translated(#"{"de":{}}"#, "language “de”: aps is missing, which push type alert requires: add it"),
         translated(
             #"{"fr":\#(payload),"de":{"aps":{"alert":"{{"}}}"#,

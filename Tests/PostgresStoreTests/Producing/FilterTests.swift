@@ -263,7 +263,7 @@ import Transport
         ("seen within 99999 weeks", 13, "that is longer than 11574 days"),
         ("seen = '2026-01-01'", 6, "“seen” takes <, <=, >, >= or within"),
         ("seen > 'yesterday'", 8, "“yesterday” is not a time: use one such as 2026-11-22 or 2026-11-22T09:00:00+01:00"),
-        ("seen > '2026-02-30'", 8, "“2026-02-30” is not a day and time that there is"),
+        ("seen > '2026-02-30'", 8, "“2026-02-30” is not an existing day and time"),
         ("user within 3 days", 6, "“within” is for “registered” and “seen” only"),
         ("user is nobody", 9, "expected “missing” behind “is”, not “nobody”"),
         ("user in 'ann'", 9, "expected “(” behind “in”, not “'ann'”"),

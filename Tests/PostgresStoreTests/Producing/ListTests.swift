@@ -176,11 +176,11 @@ import Transport
             for (order, problem) in [
                 (
                     "select pushq.add_to_list('\(QueueFixture.name)', \(list), \(Self.tokens([3])))",
-                    "was started with list"
+                    "was already used for a campaign"
                 ),
                 (
                     "select pushq.start_campaign('\(QueueFixture.name)', 'other', \(Self.payload), list => \(list))",
-                    "another campaign was started with list"
+                    "was already used for another campaign"
                 ),
                 ("select pushq.add_to_list('\(QueueFixture.name)', 0, \(Self.tokens([3])))", "has no list 0"),
                 (

@@ -184,13 +184,13 @@ import Transport
                 "select pushq.start_campaign('\(Self.name)', 'k', '\(payload)', push_type => 'liveactivity'\(options))"
             }
             await refused(campaign(Self.start(), ", expiration => 0"), "would lose the starts")
-            await refused(campaign(channel, ""), "is no channel of this queue")
+            await refused(campaign(channel, ""), "is not a channel of this queue")
             await refused(
                 "select pushq.send('\(Self.name)', '\(channel)', array['a2'], push_type => 'liveactivity')",
-                "is no channel of this queue")
+                "is not a channel of this queue")
             await refused(
                 "select pushq.send_many('\(Self.name)', array['\(channel)'], array['a2'], push_type => 'liveactivity')",
-                "is no channel of this queue")
+                "is not a channel of this queue")
             try await queue.run("select pushq.register_channel('\(Self.name)', 'dGhlaXJz', 0)")
             #expect(try await reached(queue, "channel", channel) == ["a2", "c2"])
             try await queue.run("update pushq.channel set retired_at = now()")

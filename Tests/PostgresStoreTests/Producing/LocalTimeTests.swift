@@ -307,9 +307,9 @@ import Transport
             }
             let (waiting, without) = (try await trace(1), try await trace(2))
             #expect(
-                waiting.contains("not yet: where its clocks show the campaign's local time, that is at 20"),
+                waiting.contains("not yet: in its time zone, the campaign's local time is at 20"),
                 "\(waiting)")
-            #expect(without.contains("it was left out: nobody has said its time zone"), "\(without)")
+            #expect(without.contains("it was left out: its time zone is not known"), "\(without)")
         }
     }
 

@@ -84,14 +84,14 @@ struct MessageCase: Sendable {
         .of(.alert, #"{"aps":{"alert":"\u0041"},"n":1e999999}"#),
         .of(
             .alert, #"{"aps":{"alert":"\ud83d"}}"#,
-            #"the payload has a \u escape that is no character: write the character itself"#),
+            #"the payload has a \u escape that is not a character: write the character itself"#),
         .of(
             .alert, #"{"aps":{"alert":"\u0000"}}"#,
-            #"the payload has a \u escape that is no character: write the character itself"#),
-        .of(.alert, #"{"aps":{"alert":"x"},"aps":{"alert":"y"}}"#, "“aps” stands twice in the payload: keep one"),
-        .of(.alert, #"{"b":1,"a":1,"a":2,"b":2,"aps":{"alert":"x"}}"#, "“a” stands twice in the payload: keep one"),
-        .of(.alert, #"{"aps":{"alert":"x","badge":1,"badge":2}}"#, "“badge” stands twice in aps: keep one"),
-        .of(.alert, #"{"aps":{"alert":{"title":"x","title":"y"}}}"#, "“title” stands twice in aps.alert: keep one"),
+            #"the payload has a \u escape that is not a character: write the character itself"#),
+        .of(.alert, #"{"aps":{"alert":"x"},"aps":{"alert":"y"}}"#, "“aps” occurs twice in the payload: keep one"),
+        .of(.alert, #"{"b":1,"a":1,"a":2,"b":2,"aps":{"alert":"x"}}"#, "“a” occurs twice in the payload: keep one"),
+        .of(.alert, #"{"aps":{"alert":"x","badge":1,"badge":2}}"#, "“badge” occurs twice in aps: keep one"),
+        .of(.alert, #"{"aps":{"alert":{"title":"x","title":"y"}}}"#, "“title” occurs twice in aps.alert: keep one"),
         .of(.alert, #"{"a":{"b":1,"b":2},"aps":{"alert":"x"}}"#),
         .of(.alert, "{}", "aps is missing, which push type alert requires: add it"),
         .of(.alert, #"{"aps":null}"#, "aps is missing, which push type alert requires: add it"),
@@ -137,7 +137,7 @@ struct MessageCase: Sendable {
             #"aps.badge is an object: use a whole number, 0 or greater, or {"increment": 1}"#),
         .of(
             .alert, #"{"aps":{"badge":{"increment":1,"increment":2}}}"#,
-            "“increment” stands twice in aps.badge: keep one"),
+            "“increment” occurs twice in aps.badge: keep one"),
         .of(
             .voip, #"{"aps":{"badge":{"increment":1}}}"#,
             "aps.badge.increment does not go with push type voip: use a whole number, 0 or greater"),

@@ -159,7 +159,7 @@ import Testing
             await #expect {
                 try await register("aa", Self.again, in: queue)
             } throws: { error in
-                "\(error)".contains("tenant “acme” may call pushq 1 times a second")
+                "\(error)".contains("tenant “acme” has reached its limit of 1 calls a second")
             }
             #expect(try await versions(queue) == before)
         }

@@ -254,7 +254,8 @@ import Transport
             try await add(to: queue)
             #expect(try await value("s", queue) == before)
             let error = await #expect(throws: PostgresError.self) { try await add("@daily", to: queue) }
-            #expect(error?.description.contains("there is another schedule “s”: \(Self.hourly) in UTC") == true)
+            #expect(
+                error?.description.contains("there is already a different schedule “s”: \(Self.hourly) in UTC") == true)
             try await add("@daily", ", replaces => true, time_zone => 'Europe/Vienna'", to: queue)
             #expect(try await value("cron", queue) == "@daily")
             #expect(

@@ -265,7 +265,7 @@ import Testing
             try await call("{aa,bb,cc,dd,ee}")
             try await queue.run("delete from pushq.job")
             let error = await #expect(throws: PostgresError.self) { try await call("{aa,bb,cc,dd,ee,ff}") }
-            #expect("\(try #require(error))".contains("may have 5 waiting recipients"))
+            #expect("\(try #require(error))".contains("may have at most 5 waiting recipients"))
             #expect(try await queue.number("select count(*) from pushq.device") == 5)
         }
     }

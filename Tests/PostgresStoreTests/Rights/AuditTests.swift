@@ -252,7 +252,7 @@ import Testing
             ] {
                 let error = await #expect(throws: PostgresError.self) { try await queue.run(statement) }
                 #expect(
-                    error?.description.contains("neither changed nor deleted by hand") == true,
+                    error?.description.contains("cannot be changed or deleted by hand") == true,
                     "\(String(describing: error))")
             }
             // Entries as of a year and a day ago: of the tenant, of one that is gone, and of none.

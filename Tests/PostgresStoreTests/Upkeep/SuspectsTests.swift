@@ -313,18 +313,18 @@ import Transport
         let end = ". No device was deactivated"
         let sandbox = try await problem()
         #expect(
-            sandbox == start + "of the app from the App Store or TestFlight, which belong into its queue for production"
+            sandbox == start + "of the app from the App Store or TestFlight, which belong in its queue for production"
                 + end)
         let production = try await problem(environment: "production")
         #expect(
-            production == start + "of development builds of the app, which belong into its queue for the sandbox" + end)
+            production == start + "of development builds of the app, which belong in its queue for the sandbox" + end)
     }
 
     @Test func `the pause names the queue that has the same tokens`() async throws {
-        let known = "; 100 of 100 of them that were looked at are devices of "
+        let known = "; 100 of the 100 that were checked are also devices of "
         let twin = "acme/com.acme/production"
         #expect(try await problem(neighbour: twin).contains("of the other environment"))
-        #expect(try await problem(neighbour: twin).contains(known + twin + ", too. No device was deactivated"))
+        #expect(try await problem(neighbour: twin).contains(known + twin + ". No device was deactivated"))
         #expect(try await !problem(neighbour: twin, sharing: 0.1).contains(twin))
         let other = "acme/com.acme.other/sandbox"
         let text = try await problem(neighbour: other)
