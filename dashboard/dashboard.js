@@ -188,7 +188,7 @@ async function send(url, body) {
   const response = await fetch(url, { ...options, credentials: "same-origin", cache: "no-store" });
   const answer = await response.json();
   if (response.status === 401 && me.signed_in) { me = { signed_in: false }; show(); }
-  if (!response.ok) throw new Error(answer.error ?? `the server answers with ${response.status}`);
+  if (!response.ok) throw new Error(answer.error ?? `the server answered with status ${response.status}`);
   return answer;
 }
 
@@ -254,7 +254,7 @@ function asTime(text) {
 }
 
 function cut(rows) {
-  return rows.length < 100 ? null : element("p", { class: "weak" }, "These are the first 100. Narrow the view to see others.");
+  return rows.length < 100 ? null : element("p", { class: "weak" }, "Only the first 100 are shown. Use a filter to see others.");
 }
 
 async function overview(matching) {
@@ -264,21 +264,21 @@ async function overview(matching) {
   const stopped = queues.filter((row) => bad.has(row.state) || row.state === "paused" || row.state === "suspended");
   const facts = [
     ["waiting", count(sum(queues, "waiting"), queues.some((row) => row.is_partial))],
-    ["waits longest", oldest < 0 ? "–" : duration(oldest), oldest > 60 ? "doubtful" : null],
-    ["sent a second", count(Math.round(sum(queues, "sent_per_second")))],
+    ["longest wait", oldest < 0 ? "–" : duration(oldest), oldest > 60 ? "doubtful" : null],
+    ["sent per second", count(Math.round(sum(queues, "sent_per_second")))],
     ["in flight", count(sum(queues, "in_flight"))],
-    ["queues that stand", count(stopped.length), stopped.length ? "bad" : "good"],
+    ["stopped queues", count(stopped.length), stopped.length ? "bad" : "good"],
   ];
   if (workers) facts.push(["workers", count(workers.length), workers.length ? null : "bad"]);
   return [
     element("h2", {}, "Overview"), sums(facts),
-    narrowing("overview", [matching], [["matching", "Queues with this in their names", "acme/"]]),
+    narrowing("overview", [matching], [["matching", "Queues with this text in their names", "acme/"]]),
     table("Queues", queues, {
       links: { queue: (row) => link(path("queue", row.queue), row.queue) },
       leave: ["workers", "is_partial", "campaigns_unbegun", "median_latency"], empty: "There are no queues.",
     }),
     element("h3", {}, "Answers of APNs in the last seconds"),
-    table("Answers by reason", answers, { empty: "Nothing was answered in the last seconds." }),
+    table("Answers by reason", answers, { empty: "There were no answers in the last seconds." }),
   ];
 }
 
@@ -295,15 +295,15 @@ async function queue(name) {
     isPaused ? element("p", { class: "doubtful" }, `Paused: ${row.paused_because}`) : null,
     sums([
       ["state", row.state, bad.has(row.state) ? "bad" : doubtful.has(row.state) ? "doubtful" : null],
-      ["waiting", count(row.waiting, row.is_partial)], ["waits longest", duration(row.oldest)],
-      ["sent a second", count(row.sent_per_second)], ["limit a second", count(row.limit_per_second)],
-      ["in flight", count(row.in_flight)], ["answers within", duration(row.median_latency)],
-      ["99% within", duration(row.p99_latency)], ["refused %", count(row.refused_percent)],
+      ["waiting", count(row.waiting, row.is_partial)], ["longest wait", duration(row.oldest)],
+      ["sent per second", count(row.sent_per_second)], ["limit per second", count(row.limit_per_second)],
+      ["in flight", count(row.in_flight)], ["median latency", duration(row.median_latency)],
+      ["99% latency", duration(row.p99_latency)], ["refused %", count(row.refused_percent)],
       ["main reason", row.main_reason ?? "–"],
     ]),
     element("div", { class: "actions" }, isPaused
       ? action("Resume the queue", `Resume ${name}?`, { action: "queue-resume", queue: name })
-      : action("Pause the queue", `Pause ${name}? What waits keeps waiting.`, { action: "queue-pause", queue: name })),
+      : action("Pause the queue", `Pause ${name}? Pushes wait until it is resumed.`, { action: "queue-pause", queue: name })),
     element("h3", {}, "Campaigns"), campaignTable(campaigns), element("h3", {}, "Schedules"), scheduleTable(name, schedules),
     element("h3", {}, "Failed jobs"), failedTable(failed),
   ];
@@ -316,7 +316,7 @@ function scheduleTable(queue, rows) {
     more: me.may_change ? [
       (row) => row.state === "paused"
         ? action(`Resume ${row.name}`, `Resume schedule ${row.name}?`, order("schedule-resume", row))
-        : action(`Pause ${row.name}`, `Pause schedule ${row.name}? Campaigns that it has started go on.`, order("schedule-pause", row)),
+        : action(`Pause ${row.name}`, `Pause schedule ${row.name}? Campaigns that it has started continue.`, order("schedule-pause", row)),
       (row) => action(`Run ${row.name} now`, `Start the campaign of schedule ${row.name} now?`, order("schedule-run", row)),
     ] : [],
     empty: "There are no schedules.",
@@ -324,7 +324,7 @@ function scheduleTable(queue, rows) {
 }
 
 function campaignTable(rows) {
-  return table("Campaigns, the latest first", rows, {
+  return table("Campaigns, newest first", rows, {
     links: {
       key: (row) => link(campaignPath(row), row.key), queue: (row) => link(path("queue", row.queue), row.queue),
     },
@@ -347,9 +347,9 @@ async function campaign(name, key) {
     ? [element("h3", {}, "Refusals by reason"), reasonPlot(row.reasons)] : [];
   // Each device gets it at a local time: so far as its zone has come, and is on the way to.
   const waves = row.local_time ? sums([["local time", row.local_time], ["next wave", moment(row.next_wave_at)],
-    ["in no wave", count(row.left_out)]]) : [];
+    ["left out", count(row.left_out)]]) : [];
   const partial = row.timeline_is_partial
-    ? element("p", { class: "weak" }, "Of the jobs that ended last: the campaign has more than are looked at.") : null;
+    ? element("p", { class: "weak" }, "Only the latest jobs are shown here, because the campaign has very many.") : null;
   return [
     element("h2", {}, `Campaign ${key}`),
     element("p", {}, link(path("queue", name), name), `, started ${moment(row.started_at)}`),
@@ -362,17 +362,17 @@ async function campaign(name, key) {
       ? action("Pause", `Pause campaign ${key}?`, order("campaign-pause")) : null,
     row.state === "paused" ? action("Resume", `Resume campaign ${key}?`, order("campaign-resume")) : null,
     row.state === "running" || row.state === "paused"
-      ? action("Cancel", `Cancel campaign ${key}? ${count(row.waiting)} recipients or more will not be sent to. This cannot be undone.`,
+      ? action("Cancel", `Cancel campaign ${key}? At least ${count(row.waiting)} recipients will not be sent to. This cannot be undone.`,
         order("campaign-cancel")) : null,
     row.failed > 0
-      ? action("Send again to the failed", `Send once more to the ${count(row.failed)} failed recipients of campaign ${key}?`,
+      ? action("Send again to failed recipients", `Send once more to the ${count(row.failed)} failed recipients of campaign ${key}?`,
         order("campaign-retry-failed")) : null),
     waves, plots, reasons, partial,
   ];
 }
 
 function failedTable(rows) {
-  return table("Jobs with failed recipients, the latest first", rows, {
+  return table("Jobs with failed recipients, newest first", rows, {
     links: {
       queue: (row) => link(path("queue", row.queue), row.queue),
       campaign: (row) => link(path("campaign", row.queue, row.campaign), row.campaign),
@@ -396,8 +396,8 @@ async function failed(queue, campaign, reason, since, until) {
       ["reason", "Reason", "InternalServerError"], ["since", "Ended since (UTC)", "2026-03-01 09:00"],
       ["until", "until (UTC)", "2026-03-01 12:00"],
     ]),
-    rows.length && isNarrow ? element("div", { class: "actions" }, action("Send again to all that fit",
-      `Send once more to the failed recipients of ${jobs} of ${queue} that fit?`, { action: "jobs-retry", ...filter })) : null,
+    rows.length && isNarrow ? element("div", { class: "actions" }, action("Send again to all that match",
+      `Send once more to the failed recipients of ${jobs} of ${queue} that match?`, { action: "jobs-retry", ...filter })) : null,
     failedTable(rows), cut(rows),
   ];
 }
@@ -405,18 +405,18 @@ async function failed(queue, campaign, reason, since, until) {
 async function workers() {
   const { workers } = await ask("/api/overview");
   return [element("h2", {}, "Workers"),
-    table("Workers", workers ?? [], { empty: "No worker has shown itself. Start one with: pushq work" })];
+    table("Workers", workers ?? [], { empty: "No worker is running. Start one with: pushq work" })];
 }
 
 async function credentials(matching) {
   const rows = await ask("/api/credentials", { matching });
   return [element("h2", {}, "Credentials"),
-    narrowing("credentials", [matching], [["matching", "Credentials with this in their names", "acme/"]]),
-    table("Credentials, those first that end first", rows, { empty: "There are no credentials." }), cut(rows)];
+    narrowing("credentials", [matching], [["matching", "Credentials with this text in their names", "acme/"]]),
+    table("Credentials, by expiry date", rows, { empty: "There are no credentials." }), cut(rows)];
 }
 
 async function audit() {
-  return [element("h2", {}, "Audit"), table("The latest changes", await ask("/api/audit"), { empty: "Nothing was changed." })];
+  return [element("h2", {}, "Audit"), table("The latest changes", await ask("/api/audit"), { empty: "There are no changes." })];
 }
 
 // What somebody looks for is not in the address: it may be a token.
@@ -432,8 +432,8 @@ async function trace() {
       const [devices, steps] = await Promise.all([send("/api/devices", wanted), send("/api/trace", wanted)]);
       results.replaceChildren(
         element("h3", {}, "Devices"), table("Devices", devices, { empty: "There is no such device in this queue." }),
-        element("h3", {}, "What became of notifications"),
-        table("Steps in their order", steps, { empty: "Nothing was sent to them." }));
+        element("h3", {}, "What happened to notifications"),
+        table("Steps in order", steps, { empty: "Nothing was sent to them." }));
     } catch (error) {
       results.replaceChildren();
       say(problem, error.message);
@@ -441,10 +441,10 @@ async function trace() {
   };
   return [
     element("h2", {}, "Trace"),
-    element("p", {}, "Why did somebody get a notification, or not? Name the queue, and a user or a device token."),
+    element("p", {}, "Find out why somebody got a notification, or did not. Enter the queue, and a user or a device token."),
     element("form", { class: "look-up", onsubmit: look },
       field("queue", "Queue", "acme/com.acme.shop/production"), field("user", "User", "4711"),
-      field("device", "or device token", ""), field("campaign", "Only of campaign", ""),
+      field("device", "or device token", ""), field("campaign", "Campaign (optional)", ""),
       element("button", { type: "submit", class: "primary" }, "Look up")),
     results,
   ];
@@ -463,7 +463,7 @@ function signIn() {
   };
   return [element("form", { class: "sign-in", onsubmit: enter },
     element("h2", {}, "Sign in"),
-    element("label", {}, "Token, as it was printed when the page was started",
+    element("label", {}, "Token (printed when the dashboard was started)",
       element("input", { name: "token", type: "password", required: true, autocomplete: "current-password" })),
     element("label", {}, "Your name, for the audit",
       element("input", { name: "name", maxlength: 40, autocomplete: "username" })),
@@ -486,7 +486,7 @@ function show() {
   views.hidden = !me.signed_in;
   document.getElementById("who").hidden = !me.signed_in;
   document.getElementById("login").textContent =
-    (me.name ? `${me.name} as ` : "") + (me.login ?? "") + (me.may_change ? "" : " (reading only)");
+    (me.name ? `${me.name} as ` : "") + (me.login ?? "") + (me.may_change ? "" : " (read-only)");
   for (const item of views.querySelectorAll("[data-operators]")) item.hidden = !me.is_operator;
   const name = place()[0].replace("overview", "");
   for (const item of views.querySelectorAll("a")) {
@@ -500,7 +500,7 @@ function show() {
     main.querySelector("input").focus();
     return;
   }
-  main.replaceChildren(element("p", { class: "weak" }, "Asking …"));
+  main.replaceChildren(element("p", { class: "weak" }, "Loading …"));
   refresh(true);
 }
 

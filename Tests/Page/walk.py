@@ -121,7 +121,7 @@ class Walk:
         self.page.run("location.hash = values[0]", place)
         # The heading of the view before is gone, and what was asked for is there.
         self.page.wait(f"the view {place}", """
-            return location.hash === values[0] && !document.querySelector("main").innerText.startsWith("Asking")
+            return location.hash === values[0] && !document.querySelector("main").innerText.startsWith("Loading")
               && document.querySelector("main").innerText.includes(values[1])""", place, text)
 
     def act(self, button, done, answer="Yes"):
@@ -202,8 +202,8 @@ class Walk:
         self.act("Pause", "paused campaign summer-preview")
         self.act("Resume", "resumed campaign summer-preview")
         self.act("Cancel", "cancelled campaign summer-preview")
-        self.open(f"#/campaign/{queue}/broken", "Send again to the failed")
-        self.act("Send again to the failed", "1 failed recipient of campaign broken")
+        self.open(f"#/campaign/{queue}/broken", "Send again to failed recipients")
+        self.act("Send again to failed recipients", "1 failed recipient of campaign broken")
         # A person types a filter; the page that is drawn again every two seconds leaves what is typed alone.
         self.open("#/failed", "Send again")
         self.fill("queue", self.queue)
@@ -211,9 +211,9 @@ class Walk:
         self.page.run("window.drawn = document.querySelector('main table')")
         self.page.wait("the view is drawn again", "return document.querySelector('main table') !== window.drawn")
         self.click("Show", "document.querySelector('main')")
-        self.wait_for("Send again to all that fit")
+        self.wait_for("Send again to all that match")
         self.audit("failed-narrow")
-        self.act("Send again to all that fit", "1 failed recipient of 1 job will be sent to again")
+        self.act("Send again to all that match", "1 failed recipient of 1 job will be sent to again")
         self.open("#/overview/none", "There are no queues.")
         self.fill("matching", "PRODUCTION")
         self.click("Show", "document.querySelector('main')")

@@ -94,7 +94,7 @@ package final class Dashboard {
                 throw DashboardAccess.Refusal(status: 404, text: "there is nothing at \(path)")
             }
             reply(file)
-        default: throw DashboardAccess.Refusal(status: 405, text: "this path knows no \(request.head.method)")
+        default: throw DashboardAccess.Refusal(status: 405, text: "this path does not take \(request.head.method)")
         }
     }
 
@@ -102,7 +102,7 @@ package final class Dashboard {
         _ right: DashboardAccess.Right, of request: Request
     ) throws(DashboardAccess.Refusal) -> DashboardAccess.Session {
         guard let session = access.session(of: request.head, now: .now) else {
-            throw .init(status: 401, text: "sign in with a token of the page")
+            throw .init(status: 401, text: "sign in with a token of the dashboard")
         }
         guard session.right >= right else {
             throw .init(status: 403, text: "the token that you signed in with may only read")
@@ -131,7 +131,8 @@ package final class Dashboard {
         switch answers.begin(question, reply, now: loop.now) {
         case .answer(let response): reply(response)
         case .wait: break
-        case .refuse: reply(Response(DashboardAccess.Refusal(status: 503, text: "too many questions are under way")))
+        case .refuse:
+            reply(Response(DashboardAccess.Refusal(status: 503, text: "too many requests at once; try again")))
         case .ask:
             loop.startTask { [self] in
                 let response: Response

@@ -84,7 +84,7 @@ package struct DashboardAccess: Sendable {
             throw Refusal(status: 403, text: "the request does not say which page it comes from")
         }
         guard head.method != "POST" || Self.isJSON(head) else {
-            throw Refusal(status: 415, text: "the body of a request is application/json")
+            throw Refusal(status: 415, text: "the body of a request must be application/json")
         }
     }
 
@@ -120,13 +120,13 @@ package struct DashboardAccess: Sendable {
     ) throws -> (session: Session, cookie: String) {
         mistakes.removeAll { $0 < now - 60 }
         guard mistakes.count < Self.maximumMistakes else {
-            throw Refusal(status: 429, text: "too many wrong tokens; wait for a minute")
+            throw Refusal(status: 429, text: "too many wrong tokens; wait a minute")
         }
         let right = right(of: token)
         guard right != .none else {
             mistakes.append(now)
             throw Refusal(
-                status: 401, text: "this is not a token of the page; it was printed when the page was started")
+                status: 401, text: "wrong token; use one that was printed when the dashboard was started")
         }
         let secret = try SecureRandom.bytes(32).map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
         let session = Session(right: right, name: name, endsAt: now + Double(Self.sessionSeconds))

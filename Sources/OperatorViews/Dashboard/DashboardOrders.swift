@@ -42,7 +42,7 @@ enum DashboardOrders {
     private static func retryJobs(_ request: DashboardRequest, _ store: PostgresConnection) async throws -> String {
         let (queue, filter) = (try request.theQueue(), try request.theFilter())
         guard filter.campaign != nil || filter.reason != nil || filter.since != nil || filter.until != nil else {
-            throw DashboardRequest.bad("say which jobs are meant: by campaign, reason or time")
+            throw DashboardRequest.bad("select jobs by campaign, reason or time")
         }
         let sum = try await store.retryFailedJobs(ofQueue: queue, filter, most: maximumJobs)
         var said = [
@@ -52,7 +52,7 @@ enum DashboardOrders {
         if let refusal = sum.refusal {
             said.append("\(NumberText.counted(sum.refused, "job")) cannot be sent again, such as: \(refusal)")
         }
-        if sum.hasMore { said.append("there are more jobs that fit: do it again") }
+        if sum.hasMore { said.append("more jobs match: send again to them, too") }
         return said.joined(separator: "; ")
     }
 
@@ -62,7 +62,7 @@ enum DashboardOrders {
         let (queue, key) = (try request.theQueue(), try request.theKey())
         guard try await store.order(order, campaign: key, ofQueue: queue) else {
             throw DashboardAccess.Refusal(
-                status: 409, text: "campaign \(key) is not there, or is not in a state in which this can be done")
+                status: 409, text: "campaign \(key) does not exist, or its state does not allow this")
         }
         return "\(done) campaign \(key)"
     }

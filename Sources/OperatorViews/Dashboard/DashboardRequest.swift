@@ -57,7 +57,7 @@ package struct DashboardRequest: Decodable, Sendable {
 
     /// The queue, which has to be there.
     func theQueue() throws(DashboardAccess.Refusal) -> QueueName {
-        guard let queue = try optionalQueue() else { throw Self.bad("name a queue") }
+        guard let queue = try optionalQueue() else { throw Self.bad("the queue is missing") }
         return queue
     }
 
@@ -71,12 +71,12 @@ package struct DashboardRequest: Decodable, Sendable {
     }
 
     func theKey() throws(DashboardAccess.Refusal) -> String {
-        guard let key, !key.isEmpty else { throw Self.bad("name a campaign by its key") }
+        guard let key, !key.isEmpty else { throw Self.bad("the campaign's key is missing") }
         return key
     }
 
     func theJob() throws(DashboardAccess.Refusal) -> Int64 {
-        guard let job, let id = Int64(job) else { throw Self.bad("name a job by its number") }
+        guard let job, let id = Int64(job) else { throw Self.bad("the job's number is missing or wrong") }
         return id
     }
 
@@ -93,7 +93,7 @@ package struct DashboardRequest: Decodable, Sendable {
         filter.since = try Self.time(since)
         filter.until = try Self.time(until)
         if let since = filter.since, let until = filter.until, since > until {
-            throw Self.bad("the end of the time is before its beginning")
+            throw Self.bad("the end time is before the start time")
         }
         return filter
     }

@@ -146,9 +146,9 @@ import Transport
                     == 413)
             for (body, part) in [
                 ("nonsense", "not a JSON object"), ("[]", "not a JSON object"), ("{}", "there is no such action"),
-                (#"{"action": "queue-pause"}"#, "name a queue"),
+                (#"{"action": "queue-pause"}"#, "the queue is missing"),
                 (#"{"action": "queue-pause", "queue": "a"}"#, "is not of the form tenant/app/environment"),
-                (#"{"action": "job-retry", "queue": "\#(Shop.queue)", "job": "x"}"#, "name a job by its number"),
+                (#"{"action": "job-retry", "queue": "\#(Shop.queue)", "job": "x"}"#, "the job's number is missing"),
             ] {
                 let answer = try await page.send("POST", "/api/order", own, body: body)
                 #expect(answer.status == 400 && answer.body.contains(part), "\(body): \(answer.body)")
