@@ -289,7 +289,7 @@ extension `Real processes with databases of their own` {
                         if let exit = await move.waitForExit(within: patience) {
                             let errors = try String(contentsOfFile: log, encoding: .utf8)
                             // A claim that is committed after the tenant was detached has it go on where it was.
-                            if exit != .code(0), errors.contains("Run the command again"), attempt < 20 {
+                            if exit != .code(0), errors.contains("The tenant was not moved"), attempt < 20 {
                                 attempt += 1
                                 continue
                             }

@@ -107,7 +107,7 @@ package struct TopDrawing {
         case .workers:
             LiveTable(TopColumns.liveWorkers, figures.workers ?? [], columns: columns).lines(
                 style: { $0.isSilent ? .bad : .plain })
-                ?? [StyledLine(figures.workers == nil ? Self.workersRefused : "no worker has shown itself: pushq work")]
+                ?? [StyledLine(figures.workers == nil ? Self.workersRefused : "no worker is running: pushq work")]
         case .answers:
             LiveTable(TopColumns.liveReasons, figures.loads.reasons, columns: columns).lines(style: { _ in .plain })
                 ?? ["nothing was answered in the last seconds"]

@@ -58,7 +58,7 @@ import Transport
             try await top.shows("waiting 1  oldest 1h 0")
             #expect(top.terminal.screen.count == 24)
             top.terminal.type("2")
-            try await top.shows("no worker has shown itself: pushq work")
+            try await top.shows("no worker is running: pushq work")
             top.terminal.type("?")
             try await top.shows("pause or resume the selected queue")
             top.terminal.type("x1")

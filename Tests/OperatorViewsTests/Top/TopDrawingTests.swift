@@ -64,7 +64,7 @@ import Transport
         state.view = .workers
         #expect(lines(state, figures)[4] == "workers send for all tenants: only operators see them")
         figures.workers = []
-        #expect(lines(state, figures)[4] == "no worker has shown itself: pushq work")
+        #expect(lines(state, figures)[4] == "no worker is running: pushq work")
         state.view = .answers
         #expect(lines(state, figures)[4] == "nothing was answered in the last seconds")
     }
