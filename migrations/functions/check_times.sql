@@ -6,6 +6,8 @@ begin
   if not isfinite(start) or not isfinite(send_by) then
     raise exception using errcode = 'PQ400', message = format('%s or send_by is infinite', start_name),
       hint = 'give a finite time';
+  elsif start >= '10000-01-01' or send_by >= '10000-01-01' then
+    raise exception using errcode = 'PQ400', message = format('%s or send_by is after the year 9999', start_name);
   elsif send_by <= now() then
     raise exception using errcode = 'PQ400', message = format('send_by %s has passed', send_by);
   elsif send_by <= start then

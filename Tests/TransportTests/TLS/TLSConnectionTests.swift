@@ -105,7 +105,7 @@ import Transport
         #expect(failure.issuer == "CN=Test CA")
         let text = try #require(error).description
         #expect(text.hasPrefix("TLS with localhost:"))
-        #expect(text.contains("CN=Test CA") && text.contains("CA file") && !text.contains("\n"))
+        #expect(text.contains("CN=Test CA") && text.contains("--ca FILE") && !text.contains("\n"))
     }
 
     @Test(arguments: ["localhost", "127.0.0.1"])
