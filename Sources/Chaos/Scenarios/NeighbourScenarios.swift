@@ -25,7 +25,9 @@ extension Scenario {
                     settings.hasNeighbour = true
                     settings.sql = """
                         insert into pushq.rate_limit (tenant_id, queue_id, rate, burst)
-                        select tenant_id, id, 100000, 100000 from pushq.queue where id = $queue
+                        select tenant_id, id, 100000, 100000 from pushq.queue where id = $queue;
+                        insert into pushq.frequency_cap (queue_id, pushes, period)
+                        select id, 100, interval '1 day' from pushq.queue where id = $queue
                         """
                 }, expectation: .clean,
                 disturb: { trial in
@@ -97,6 +99,9 @@ extension Scenario {
             "begin; select pushq.pause_campaign('\(queue)', 'campaign 2')",
             "begin; select pushq.register_device('\(queue)', \(token(1)), 'somebody')",
             "begin; select pushq.unregister_device('\(queue)', \(token(2)))",
+            "begin; select pushq.set_badge('\(queue)', token => \(token(3)), badge => 1)",
+            // Keeps its places under the frequency cap.
+            "begin; select pushq.forget_device('\(queue)', \(token(4)))",
             "begin; select from pushq.rate_limit for update",
             "begin; select from pushq.queue where id = pushq.queue_id('\(queue)') for no key update",
             "begin; select from pushq.job order by id desc limit 5 for update",
