@@ -7,6 +7,7 @@ import math
 import os
 import random
 import signal
+import threading
 import time
 import zoneinfo
 
@@ -39,6 +40,7 @@ class Event:
     since: float = None  # of deactivations that are undone: those that were written down from then on
     quiet_hours: str = None  # of a campaign that has its own, or none
     previewed: tuple = None  # of starts: how many devices there are, and how many of them have no token
+    connection: object = None  # whose transaction it is part of
 
 
 @dataclasses.dataclass
@@ -66,6 +68,7 @@ class Driver:
         self.local_times = {}  # (queue, key) -> what a campaign was started with, for whoever repeats it
         self.quiet_hours = {}  # the same of its quiet hours
         self.scheduled = []  # events of campaigns that workers are to start
+        self.open = []  # threads that end transactions
         self.environments = sorted({queue.environment for queue in episode.queues})
         self.places = [(e, n) for n in range(episode.workers) for e in self.environments]
 
@@ -78,6 +81,8 @@ class Driver:
         finally:
             self.receiver.end()
         self.history.followed, self.history.unfollowed = follower.end(), follower.problem
+        # What took effect when a transaction ended comes after what was done while it was open.
+        self.history.events.sort(key=lambda event: event.ended)
         for worker in self.running.values():
             worker.drain()
         return self.history
@@ -212,13 +217,16 @@ class Driver:
     def do(self, operation):
         event = Event(operation, time.time())
         self.history.events.append(event)
-        getattr(self, type(operation).__name__.lower())(operation, event)
+        self.call(event)
         event.ended = time.time()
 
+    def call(self, event):
+        getattr(self, type(event.operation).__name__.lower())(event.operation, event)
+
     def sql(self, event, statement, parameters):
-        """One call in a transaction of its own. A refusal is noted."""
+        """One call in a transaction of its own, or in the event's. A refusal is noted."""
         try:
-            return self.stack.query(statement, parameters)[0][0]
+            return self.stack.query(statement, parameters, event.connection)[0][0]
         except psycopg2.Error as error:
             if error.pgcode is None or error.pgcode[:2] in ("08", "57"):
                 raise
@@ -226,7 +234,12 @@ class Driver:
             return None
 
     def admin(self, event, *arguments, stdin=None):
-        code, _, errors = self.stack.command(self.stack.admin, *arguments, stdin=stdin, may_fail=True)
+        """A command. Where a producer's transaction kept what it changes for too long, it is repeated, as a person would."""
+        while True:
+            is_open = any(thread.is_alive() for thread in self.open)
+            code, _, errors = self.stack.command(self.stack.admin, *arguments, stdin=stdin, may_fail=True)
+            if code == 0 or not is_open or "was given up" not in errors:
+                break
         if code != 0:
             event.error = errors.strip() or f"exit {code}"
 
@@ -538,6 +551,46 @@ class Driver:
             send.ended = time.time()
         self.history.events += inner
 
+    def opentransaction(self, operation, event):
+        """Each change is an event of its own, which ends with the transaction."""
+        connection = event.connection = self.stack.new_connection()
+        ((number,),) = self.stack.query("select pg_current_xact_id()::text", (), connection)
+        inner = [Event(change, event.began, connection=connection) for change in operation.changes]
+        for change in inner:
+            self.call(change)
+        for place in operation.forgotten:
+            self.sql(event, "select pushq.forget_device(%s, %s)", place)
+        end = threading.Thread(target=self.end_transaction, args=(operation, inner, connection, number))
+        self.open.append(end)
+        end.start()
+
+    def end_transaction(self, operation, inner, connection, number):
+        """It counts if it was committed, also where a fault has cut its connection off."""
+        time.sleep(operation.seconds)
+        try:
+            (connection.commit if operation.commits else connection.rollback)()
+        except psycopg2.Error:
+            operation = dataclasses.replace(operation, commits=self.was_committed(number))
+        connection.close()
+        for change in inner:
+            change.ended = time.time()
+        self.history.events += inner if operation.commits else []
+
+    def was_committed(self, number):
+        deadline = time.monotonic() + STUCK_SECONDS
+        while True:
+            try:
+                connection = self.stack.new_connection()
+                ((state,),) = self.stack.query("select pg_xact_status(%s::xid8)", (number,), connection)
+                connection.close()
+                if state != "in progress":
+                    return state == "committed"
+            except psycopg2.OperationalError:
+                pass  # PostgreSQL is being started again
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"nobody says whether transaction {number} was committed")
+            time.sleep(0.1)
+
     # What operators do.
 
     def changecap(self, operation, event):
@@ -646,6 +699,8 @@ class Driver:
 
     def settle(self, operation, event):
         """A large episode takes its time on a busy machine: what counts is whether anything still happens."""
+        for thread in self.open:
+            thread.join()
         before, since = None, time.monotonic()
         while due := self.due():
             now = self.progress()

@@ -24,6 +24,7 @@ from .scenario import (
     Import,
     KillWorker,
     Message,
+    OpenTransaction,
     PauseCampaign,
     PauseQueue,
     PreviewStarts,
@@ -111,6 +112,7 @@ class Generator:
         self.change_dice = random.Random(f"changes {seed} {size}")
         self.quiet_dice = random.Random(f"quiet hours {seed} {size}")
         self.badge_dice = random.Random(f"badges {seed} {size}")
+        self.open_dice = random.Random(f"open transactions {seed} {size}")
         self.is_long = size == "long"
         self.messages = 0
         self.keys = 0
@@ -145,6 +147,7 @@ class Generator:
             self.change_restraints(queues)
             self.renew_secret()
             self.set_badges(queues)
+            self.keep_open(queues)
             self.start_activities(queues)
             self.schedule(queues)
         self.come_to_an_end()
@@ -397,6 +400,32 @@ class Generator:
                 SetBadge(queue.name, token, badge=badge) for token in dice.sample(self.tokens[queue.name], dice.choice([1, 2]))
             ]
         return None
+
+    def keep_open(self, queues):
+        """Now and then a transaction that has changed devices, or forgotten some, stays open while they are sent to. Who
+        gets a device is somebody new, so that the call changes it whoever else has registered it."""
+        dice = self.open_dice
+        if dice.random() > (0.05 if self.is_long else 0.06):
+            return
+        with self.throwing(dice):
+            queue = dice.choice(queues)
+            tokens = dice.sample(self.tokens[queue.name], min(len(self.tokens[queue.name]), dice.choice([1, 3, 6])))
+            changes = []
+            for token in tokens:
+                if dice.random() < 0.5:
+                    changes.append(SetBadge(queue.name, token, badge=dice.choice([0, 0, 3])))
+                else:
+                    owners = self.users.setdefault(queue.name, [])
+                    owners.append(f"late owner {len(owners)}")
+                    changes.append(Register(queue.name, token, owners[-1], self.said()))
+            seconds = dice.choice([1, 4, 12, 17] if self.is_long else [0.5, 1, 2])
+            commits = dice.random() < 0.5
+            forgotten = () if commits else tuple((queue.name, token) for token in tokens[: dice.choice([1, 3])])
+            self.operations.append(OpenTransaction(tuple(changes), seconds, forgotten, commits))
+            for _ in range(dice.choice([1, 2, 3])):
+                others = dice.sample(self.tokens[queue.name], min(len(self.tokens[queue.name]), 4))
+                message = self.message(queue, "alert")
+                self.operations.append(Send(queue.name, message, tuple(dict.fromkeys(tokens + others)), urgent=dice.random() < 0.2))
 
     def open_app(self, queue, badge):
         """One alert comes before an app is opened on a device, and one after that."""

@@ -171,6 +171,9 @@ class Device:
         """Whose it may be: one user, or two while it changes hands."""
         return self.current(self.users, time, None)
 
+    def users_between(self, since, until):
+        return {user for moment in self.moments(since, until) for user in self.users_at(moment)}
+
     @staticmethod
     def current(changes, time, first):
         """What may be so at a time: one thing, or several while it is being changed."""
@@ -436,7 +439,7 @@ class Model:
             case s.ResumeTenant():
                 self.suspended.discard(operation.tenant)
                 self.expect(event, None)
-            case s.ResumeCampaign() | s.Schedule() | s.ChangeCap() | s.ChangeQuietHours() | s.RenewSecret():
+            case s.OpenTransaction() | s.ResumeCampaign() | s.Schedule() | s.ChangeCap() | s.ChangeQuietHours() | s.RenewSecret():
                 self.expect(event, None)
             case s.RetryFailed():
                 for sending in self.sendings:
@@ -504,7 +507,7 @@ class Model:
             return answers
 
         def users(device):
-            return {user for moment in device.moments(since, until) for user in device.users_at(moment)}
+            return device.users_between(since, until)
 
         sure, possible = set(), set()  # users with a token for what is started
         for token, device in devices.items():
@@ -528,14 +531,14 @@ class Model:
         """Which numbers are shown from then on. Whose a device is may be open at that time."""
         devices = {token: device for (queue, token), device in self.devices.items() if queue == operation.queue}
         for token, device in devices.items():
-            users = device.users_at(event.began)
+            users = device.users_between(event.began, event.ended)
             if operation.token == token or operation.user is not None and operation.user in users:
                 is_certain = operation.token is not None or users == {operation.user}
                 self.resets[operation.queue, token].append(Reset(event.began, event.ended, operation.badge, is_certain))
 
     def note_change_of_hands(self, event, operation):
         """What one user has not seen is not another's."""
-        users = self.devices[operation.queue, operation.token].users_at(event.began)
+        users = self.devices[operation.queue, operation.token].users_between(event.began, event.ended)
         changes = {user not in (None, operation.user) for user in users} if operation.user is not None else {False}
         if True in changes:
             is_certain = changes == {True}

@@ -280,6 +280,17 @@ class Transaction:
 
 
 @dataclasses.dataclass(frozen=True)
+class OpenTransaction:
+    """A producer that registers devices and sets badges in a transaction, and keeps it open while all else goes on. What it
+    has forgotten devices in is rolled back."""
+
+    changes: tuple
+    seconds: float
+    forgotten: tuple = ()  # pairs of queue and token
+    commits: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
 class PauseQueue:
     queue: str
 

@@ -293,12 +293,15 @@ class Stack:
     def connect(self):
         """The producer's connection; another one when the last was cut off."""
         if self.connection is None or self.connection.closed:
-            self.connection = psycopg2.connect(self.postgres.address(self.database))
+            self.connection = self.new_connection()
             self.connection.autocommit = True
         return self.connection
 
-    def query(self, sql, parameters=()):
-        with self.connect().cursor() as cursor:
+    def new_connection(self):
+        return psycopg2.connect(self.postgres.address(self.database))
+
+    def query(self, sql, parameters=(), connection=None):
+        with (connection or self.connect()).cursor() as cursor:
             cursor.execute(sql, parameters)
             return cursor.fetchall() if cursor.description else []
 
