@@ -93,6 +93,12 @@ create unlogged table pushq.call (
 
 create index call_time on pushq.call (tenant_id, called_at);
 
+-- Names that are locked at this moment (`pushq.take_lock`): nobody sees a row of it. Unlogged: a crash ends all locks.
+create unlogged table pushq.named_lock (
+  name text not null,
+  constraint named_lock_pkey primary key (name)
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
+
 -- The logins that may act for a tenant: as producers, or only to read (`pushq-admin tenant grant`). By name, so
 -- that a dump that is restored on another server still says who may.
 create table pushq.tenant_login (
@@ -310,6 +316,15 @@ create table pushq.tenant_move (
   constraint tenant_move_stage_known check (
     stage in ('copying', 'stopping', 'detached', 'moved') and leaves or stage in ('copying', 'arrived') and not leaves),
   constraint tenant_move_has_settings check ((stage = 'detached') = (settings is not null))
+);
+
+-- The sessions that move tenants at this moment, and those that were lost at it (functions/mover.sql).
+create table pushq.mover (
+  tenant     text        not null,
+  pid        int         not null,                        -- of the server's process
+  role       oid         not null,                        -- its login
+  started_at timestamptz not null,                        -- when it has connected
+  constraint mover_pkey primary key (tenant)
 );
 
 -- Rows of a tenant on its way that were changed since they were copied, in the order in which they were changed. As in

@@ -64,6 +64,13 @@ create table pushq.fan_out (                              -- locked for a step; 
 
 create index fan_out_open on pushq.fan_out (queue_id, lane, start_at, campaign_id) where not done and not paused;
 
+-- Locked by the worker that carries out a step of a queue's fan-out (functions/fan_out_step.sql). A table of its own:
+-- producers lock rows of the others, perhaps for long.
+create table pushq.fan_out_turn (
+  queue_id int not null,
+  constraint fan_out_turn_pkey primary key (queue_id)
+);
+
 -- A campaign with a rate of its own has a lane of its own, so that its jobs are found, claimed and made apart from
 -- those that it must not hold up. Lanes are never used again: 700 million campaigns have one.
 create sequence pushq.lane as int maxvalue 715827881;

@@ -3,8 +3,8 @@
 -- jobs it made; null if there is nothing to do, or if another worker is doing it.
 --
 -- With `campaign` null it is the lane's first one that nobody has locked: a lane's campaigns fan out one after the
--- other, and one that a producer is pausing, in a transaction that may last, keeps none of the others. The advisory
--- lock keeps other workers from starting the next one while a step of the first is under way.
+-- other, and one that a producer is pausing, in a transaction that may last, keeps none of the others. The queue's turn
+-- keeps other workers from starting the next one while a step of the first is under way.
 create or replace function pushq.fan_out_step(
   queue int, of_lane int, campaign bigint, per_job int, job_limit int, scan_limit int) returns int
 language plpgsql as $$
@@ -19,8 +19,12 @@ declare
   held  bigint[] := '{}';                                 -- of a campaign with a holdout: those of it
   due   int;                                              -- of these, those who would be sent to
 begin
-  if not pg_try_advisory_xact_lock('pushq.fan_out'::regclass::oid::int, queue) then
-    return null;
+  perform from pushq.fan_out_turn t where t.queue_id = queue for update skip locked;
+  if not found then
+    insert into pushq.fan_out_turn (queue_id) values (queue) on conflict on constraint fan_out_turn_pkey do nothing;
+    if not found then
+      return null;
+    end if;
   end if;
   perform pushq.fit_plans();
   select * into f

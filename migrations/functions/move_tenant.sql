@@ -26,7 +26,7 @@ language sql stable as $$
          ('newest_update', 'content'), ('feedback_record', 'content'), ('cancelled', 'content'),
          ('stuck_job', 'content'),
          ('tenant_usage', 'stays'), ('call', 'stays'), ('throughput', 'stays'), ('lease', 'stays'),
-         ('restored_queue', 'stays'), ('removed_queue', 'stays')
+         ('restored_queue', 'stays'), ('removed_queue', 'stays'), ('fan_out_turn', 'stays')
 $$;
 
 -- Which rows of a table of settings are those of a tenant with these queues.
@@ -346,7 +346,7 @@ declare
   known jsonb;
   place record;
 begin
-  perform pg_advisory_xact_lock(hashtextextended('pushq arrival ' || tenant, 0));
+  perform pushq.take_lock('arrival ' || tenant);
   if exists (select from pushq.tenant t where t.name = begin_arriving.tenant) then
     raise exception using errcode = 'PQ409',
       message = format('the other database already has a tenant %s', begin_arriving.tenant),

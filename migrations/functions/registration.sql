@@ -116,8 +116,7 @@ begin
 
   -- One call at a time for an installation, so that no two of its tokens stay; and for a device.
   if said.installation <> '' then
-    perform pg_advisory_xact_lock(
-      'pushq.profile'::regclass::oid::int, hashtext(concat(door.q, ' ', said.installation)));
+    perform pushq.take_lock(concat_ws(' ', 'installation', door.q, said.installation));
   end if;
   select * into was from pushq.device d where d.queue_id = door.q and d.token = bytes for no key update;
   select * into had from pushq.profile p where p.queue_id = door.q and p.device_id = was.id;

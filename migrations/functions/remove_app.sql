@@ -15,6 +15,7 @@ begin
   delete from pushq.schedule s where s.queue_id = any (queues);
   delete from pushq.feedback_poll p where p.queue_id = any (queues);
   delete from pushq.judgement j where j.queue_id = any (queues);
+  delete from pushq.fan_out_turn t where t.queue_id = any (queues);
   delete from pushq.throughput t where t.queue_id = any (queues);
   delete from pushq.restored_queue r where r.queue_id = any (queues);
   delete from pushq.queue q where q.id = any (queues);

@@ -43,7 +43,7 @@ declare
   before text;
   made   pushq.lineage;
 begin
-  perform pg_advisory_xact_lock(hashtextextended('pushq lineage', 0));
+  perform pushq.take_lock('lineage');
   select l.name into before from pushq.lineage l order by l.id desc limit 1;
   if before = here and not declared then
     return;

@@ -44,16 +44,16 @@ $$;
 -- Skips identifiers if this is another copy of the database than before. Called by whoever is going to draw numbers,
 -- when `pushq.is_new_start()`.
 --
--- No sequence goes back with a transaction. The lock is held for this call alone: a producer's transaction, which may
--- last, keeps nobody waiting. Without a queue, nothing was sent.
+-- No sequence goes back with a transaction. The lock is held for this call alone, since what has taken it is rolled
+-- back: a producer's transaction, which may last, keeps nobody waiting. Without a queue, nothing was sent.
 create or replace function pushq.follow_start() returns void
 language plpgsql as $$
 declare
   start   bigint := pushq.current_start();
   lineage bigint := hashtextextended(pushq.current_lineage(), 0);
 begin
-  perform pg_advisory_lock(hashtextextended('pushq timeline', 0));
   begin
+    perform pushq.take_lock('timeline');
     if lineage <> (select last_value from pushq.known_lineage) then
       if exists (select from pushq.queue) then
         perform pushq.skip_ids();
@@ -61,11 +61,9 @@ begin
       perform setval('pushq.known_lineage', lineage);
     end if;
     perform setval('pushq.known_start', start);
-  exception when query_canceled or others then
-    perform pg_advisory_unlock(hashtextextended('pushq timeline', 0));
-    raise;
+    raise exception using errcode = 'PQ001', message = 'the lock is given back';
+  exception when sqlstate 'PQ001' then null;
   end;
-  perform pg_advisory_unlock(hashtextextended('pushq timeline', 0));
 end $$;
 
 -- Skips identifiers, and notes up to which number they were drawn. There is room for 1,023 copies of a database, one

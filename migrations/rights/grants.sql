@@ -124,6 +124,7 @@ begin
         ('campaign_share', 'select', 'queue_id campaign_id place message_id made'),
         ('campaign_share', 'update', 'made'),
         ('fan_out', 'select', null), ('fan_out', 'update', null),
+        ('fan_out_turn', 'select', null), ('fan_out_turn', 'insert', null), ('fan_out_turn', 'update', null),
         ('wave', 'select', null), ('wave', 'insert', null), ('wave', 'update', 'device_ids'), ('wave', 'delete', null),
         ('list', 'select', 'queue_id id'), ('list', 'update', 'abandoned'), ('list_member', 'select', null),
         -- Whom it is for.

@@ -16,7 +16,6 @@ extension HealthCheck {
 }
 
 extension Statement {
-    /// The session of whoever moves a tenant holds a lock for it.
     fileprivate static let interruptedMoves = Statement(
         "interrupted_moves",
         #"""
@@ -24,11 +23,7 @@ extension Statement {
                extract(epoch from now() - m.changed_at)::float8 as seconds
         from pushq.tenant_move m
         where m.leaves and m.stage <> 'moved'
-          and not exists (
-            select from pg_locks l
-            where l.locktype = 'advisory' and l.objsubid = 1
-              and l.database = (select d.oid from pg_database d where d.datname = current_database())
-              and (l.classid::bigint << 32 | l.objid::bigint) = hashtextextended('pushq move ' || m.tenant, 0))
+          and not pushq.has_mover(m.tenant)
         order by m.changed_at
         limit 20
         """#)

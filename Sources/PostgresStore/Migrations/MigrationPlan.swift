@@ -53,6 +53,8 @@ package enum MigrationError: Error, Equatable, CustomStringConvertible {
     case changed(applied: String, here: String)
     /// The database refused it; nothing of it was done.
     case failed(String, line: Int?, PostgresError)
+    /// Somebody has had the lock of the first migration for all of the time.
+    case locked(by: String, PostgresError)
     /// A function or view that no file has any more could not be dropped; no function was changed.
     case dropFailed(PostgresError)
 
@@ -79,6 +81,9 @@ package enum MigrationError: Error, Equatable, CustomStringConvertible {
         case .failed(let name, let line, let error):
             "\(name.contains("/") ? "" : "migration ")\(name) failed\(line.map { " at line \($0)" } ?? ""), nothing of it was "
                 + "done: \(error.serverError?.description ?? error.description)"
+        case .locked(let holder, let error):
+            "another migrate seems to be running: \(holder) holds its lock; wait for it, or end that session if it is no "
+                + "migrate (\(error))"
         case .dropFailed(let error):
             // Without the server's hint, which would drop what is not pushq's.
             "a function or view that this version no longer has could not be dropped, so no function was changed: "

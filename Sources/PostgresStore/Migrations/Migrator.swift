@@ -117,14 +117,28 @@ package struct Migrator {
     }
 
     /// One migrator at a time. The others wait as long as they have time.
-    private func takeLock(within limit: Duration) async throws(PostgresError) {
-        try await connection.runScript(
-            """
-            set local statement_timeout = 0; set local lock_timeout = 0;
-            select pg_advisory_xact_lock(hashtextextended('pushq migration', 0));
-            set local lock_timeout = '\(Self.lockTimeout)'
-            """, within: limit)
+    ///
+    /// As soon as there is a table of migrations, it is what they lock, since nobody else may. Before that there is only
+    /// a lock that everybody may take, so the error says who has it. Who has waited for that one may find the table.
+    private func takeLock(within limit: Duration) async throws {
+        try await connection.runScript("set local statement_timeout = 0; set local lock_timeout = 0")
+        if try await !connection.mayLockMigrations() {
+            if let holder = try await connection.execute(.tryFirstLock).one().optionalText("holder") {
+                do throws(PostgresError) {
+                    try await connection.runScript("select pg_advisory_xact_lock(\(Self.firstLock))", within: limit)
+                } catch {
+                    throw MigrationError.locked(by: holder, error)
+                }
+            }
+        }
+        if try await connection.mayLockMigrations() {
+            try await connection.runScript("lock table pushq.migration in share row exclusive mode", within: limit)
+        }
+        try await connection.runScript("set local lock_timeout = '\(Self.lockTimeout)'")
     }
+
+    /// The key of the lock from before there are tables.
+    fileprivate static let firstLock = "hashtextextended('pushq migration', 0)"
 
     private func apply(_ migration: Migration, within limit: Duration) async throws(MigrationError) {
         do throws(PostgresError) {
@@ -181,6 +195,11 @@ package struct Migrator {
 }
 
 extension PostgresConnection {
+    /// Whether there is a table of migrations that this login may lock.
+    fileprivate func mayLockMigrations() async throws(PostgresError) -> Bool {
+        try await execute(.mayLockMigrations).one().bool("may")
+    }
+
     /// Whether any migration was ever applied.
     func hasMigrationTable() async throws(PostgresError) -> Bool {
         try await execute(.hasMigrationTable).one().bool("is_there")
@@ -190,6 +209,24 @@ extension PostgresConnection {
 extension Statement {
     fileprivate static let setDatabaseNumber = Statement(
         "set_database_number", "select pushq.set_database_number($number)")
+    fileprivate static let mayLockMigrations = Statement(
+        "may_lock_migrations",
+        "select coalesce(has_table_privilege(to_regclass('pushq.migration'), 'update'), false) as may")
+    /// Takes the lock if nobody has it, or says who does.
+    fileprivate static let tryFirstLock = Statement(
+        "try_first_lock",
+        #"""
+        select case when not pg_try_advisory_xact_lock(k.key) then coalesce(
+                 (select format('process %s of login %s', l.pid, a.usename)
+                  from pg_locks l
+                  left join pg_stat_activity a on a.pid = l.pid
+                  where l.locktype = 'advisory' and l.objsubid = 1 and l.granted
+                    and l.database = (select d.oid from pg_database d where d.datname = current_database())
+                    and (l.classid::bigint << 32 | l.objid::bigint) = k.key
+                  limit 1),
+                 'another session') end as holder
+        from (select \#(Migrator.firstLock) as key) k
+        """#)
     fileprivate static let hasMigrationTable = Statement(
         "has_migration_table", "select to_regclass('pushq.migration') is not null as is_there")
     static let appliedMigrations = Statement(

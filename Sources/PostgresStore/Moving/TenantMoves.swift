@@ -126,10 +126,10 @@ extension Statement {
         "finish_arriving", "delete from pushq.tenant_move where tenant = $tenant and not leaves and stage = 'arrived'")
 
     fileprivate static let lockMove = Statement(
-        "lock_move", "select pg_try_advisory_lock(hashtextextended('pushq move ' || $tenant, 0)) as is_mine")
+        "lock_move", "select pushq.lock_move($tenant) as is_mine")
 
     fileprivate static let unlockMove = Statement(
-        "unlock_move", "select pg_advisory_unlock(hashtextextended('pushq move ' || $tenant, 0)) as was_mine")
+        "unlock_move", "select pushq.unlock_move($tenant)::text")
 
     /// Whoever has looked for a queue since its transaction began keeps a lock on this table until its end. Whoever has
     /// a snapshot may look with that: a transaction that is REPEATABLE READ keeps its first one. A session of which

@@ -37,7 +37,8 @@ package struct RouterScript {
             raise exception 'a router has the encoding UTF8, and not %', getdatabaseencoding()
               using hint = 'make it with: createdb --template template0 --encoding UTF8 router';
           end if;
-          perform pg_advisory_xact_lock(hashtextextended('pushq_router', 0));
+          -- One such script at a time. Only superusers may lock a catalog so.
+          lock table pg_catalog.pg_extension in share row exclusive mode;
           if to_regrole('pushq_producer') is null then
             create role pushq_producer;
           end if;

@@ -10,11 +10,11 @@ import Testing
     /// Tables that hold no settings. Whoever adds a table decides.
     private static let data: Set<String> = [
         "audit", "badge", "body", "call", "campaign_share", "campaign_tally", "cancelled", "channel", "device", "duty",
-        "empty_send", "fan_out",
+        "empty_send", "fan_out", "fan_out_turn",
         "feedback", "feedback_poll", "feedback_record", "job", "judgement", "lease", "lineage", "list", "list_member",
         "list_user",
         "message",
-        "migration", "moved_row", "newest_update", "profile", "provider_token", "recent_push", "removed_queue",
+        "migration", "moved_row", "mover", "named_lock", "newest_update", "profile", "provider_token", "recent_push", "removed_queue",
         "restored_queue",
         "result",
         "send_key", "sleeper",

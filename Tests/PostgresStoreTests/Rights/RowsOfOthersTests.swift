@@ -14,7 +14,7 @@ import Transport
     private static let firstID = 7_000_000_000_001
 
     /// Tables whose rows belong to no tenant.
-    private static let nobodys: Set = ["duty", "lineage", "migration", "provider_token"]
+    private static let nobodys: Set = ["duty", "lineage", "migration", "named_lock", "provider_token"]
 
     // MARK: Making rows
 
@@ -106,6 +106,8 @@ import Transport
             insert into pushq.badge values (pushq.queue_id('QUEUE'), nextval('pushq.id'), 1);
             insert into pushq.tenant_move (tenant, id, leaves, stage, peer, queues)
             values ('TENANT', gen_random_uuid(), true, 'moved', 'TENANT-peer', array[pushq.queue_id('QUEUE')]);
+            insert into pushq.mover (tenant, pid, role, started_at) values ('TENANT', 7, 7, now());
+            insert into pushq.fan_out_turn (queue_id) values (pushq.queue_id('QUEUE'));
             insert into pushq.moved_row (owner, name, queue, key)
             select tenant_id, 'send_key', id, '{TENANT-note}' from pushq.queue where id = pushq.queue_id('QUEUE');
             insert into pushq.removed_queue (queue_id, tenant) values (pushq.queue_id('QUEUE') + 50, 'TENANT');

@@ -22,6 +22,7 @@ import Transport
         duty: insert select update
         empty_send: insert
         fan_out: select update
+        fan_out_turn: insert select update
         feedback: insert select update(cursor listed_at verdict)
         feedback_poll: insert select update
         feedback_record: delete insert select update(reported_at)
@@ -70,11 +71,13 @@ import Transport
         list_user: list_id queue_id user_key
         migration: applied_at
         moved_row: id key name owner queue
+        mover: pid role started_at tenant
         my_campaigns: cancelled cancelled_at created_at delivered expired failed fanned_out_at filter finished held_out key \
         max_rate paused_at paused_reason queue rejected retried stop_at_errors suppressed total unknown waiting
         my_feedback: apns_id campaign_key cursor device_id listed_at queue reason recorded_at reported_at root_id token \
         user_key verdict
         my_queues: app burst environment may_send paused_at paused_reason queue rate suspended_at tenant
+        named_lock: name
         profile: installation
         restored_queue: lineage_id paused_at paused_credential_version paused_reason queue_id
         schedule: after_outage created_at cron missed_at name next_at options paused_at payload problem queue_id \
