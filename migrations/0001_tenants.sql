@@ -62,8 +62,10 @@ create table pushq.tenant_quota (
   max_day_bytes bigint,                                   -- of payloads, in a day (UTC)
   max_calls     int,                                      -- of the functions for producers, in a second
   max_campaigns int,                                      -- that have not put all recipients into jobs yet
+  max_schedules int,                                      -- paused ones, too
   constraint tenant_quota_pkey primary key (tenant_id),
-  constraint tenant_quota_not_negative check (least(max_devices, max_waiting, max_day_bytes, max_campaigns, 0) = 0),
+  constraint tenant_quota_not_negative
+    check (least(max_devices, max_waiting, max_day_bytes, max_campaigns, max_schedules, 0) = 0),
   constraint tenant_quota_calls_positive check (max_calls > 0),
   constraint tenant_quota_tenant_exists foreign key (tenant_id) references pushq.tenant (id)
 );

@@ -164,12 +164,15 @@ create table pushq.schedule (
   run_at       timestamptz,                               -- the last run that a campaign was started for, …
   started_at   timestamptz,                               -- … and when that was
   missed_at    timestamptz,                               -- the last run that came too late to be started
+  tried_at     timestamptz,                               -- when a run was last tried, whatever became of it
   problem      text,                                      -- why the run that is due could not be started
+  failures     int         not null default 0,            -- how often in a row
   retry_at     timestamptz,                               -- when that is tried again
   constraint schedule_pkey primary key (queue_id, name),
   constraint schedule_name_form check (name ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$'),
   constraint schedule_after_outage_known check (after_outage in ('skip', 'once', 'all')),
-  constraint schedule_retry_has_problem check ((problem is null) = (retry_at is null))
+  constraint schedule_retry_has_problem check ((problem is null) = (retry_at is null)),
+  constraint schedule_failures_have_problem check ((problem is null) = (failures = 0))
 );
 
 create index schedule_due on pushq.schedule (next_at) where paused_at is null;

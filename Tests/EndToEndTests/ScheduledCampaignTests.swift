@@ -20,7 +20,7 @@ extension `Real processes that send campaigns` {
                 for worker in rig.workers { try await worker.says("started") }
                 let due = """
                     update pushq.schedule
-                    set next_at = pushq.cron_run(cron, time_zone, now() - interval '1 hour'), retry_at = null, problem = null
+                    set next_at = pushq.cron_run(cron, time_zone, now() - interval '1 hour'), retry_at = null, problem = null, failures = 0
                     """
                 try await rig.run(due)
                 try await rig.waitUntilEnded(500)

@@ -196,7 +196,7 @@ create or replace trigger audit after insert or update or delete on pushq.audien
 -- Its runs are the work of workers.
 create or replace trigger audit after insert or update or delete on pushq.schedule
   for each row execute function pushq.write_audit(
-    'next_at', 'run_at', 'started_at', 'missed_at', 'problem', 'retry_at');
+    'next_at', 'run_at', 'started_at', 'missed_at', 'tried_at', 'problem', 'failures', 'retry_at');
 -- Starting a campaign is a producer's work; stopping it is somebody's decision.
 create or replace trigger audit after update of paused_at, cancelled_at, stop_at_errors on pushq.campaign
   for each row execute function pushq.write_audit('forgiven_at', 'forgiven', 'forgiven_bad');

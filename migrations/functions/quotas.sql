@@ -88,17 +88,19 @@ end $$;
 create or replace function pushq.call_weight(most int) returns int
 language plpgsql stable as $$ begin return greatest(1, most / 50); end $$;
 
--- Refuses a call that adds more than its tenant has room for. `devices` are new ones.
+-- Refuses a call that adds more than its tenant has room for. `devices` are new ones. `schedules` have been added.
 create or replace function pushq.check_quota(
-  q int, recipients bigint default 0, bytes bigint default 0, devices bigint default 0, campaigns int default 0
+  q int, recipients bigint default 0, bytes bigint default 0, devices bigint default 0, campaigns int default 0,
+  schedules int default 0
 ) returns void
 language plpgsql as $$
 declare
   used    record;
-  running bigint;
+  running bigint;                                         -- campaigns, or schedules
 begin
   select t.id, t.name, u.waiting, u.devices, case when u.bytes_day = pushq.today() then u.bytes else 0 end as bytes,
-         o.max_devices, o.max_waiting, o.max_day_bytes, o.max_campaigns
+         o.max_devices, o.max_waiting, o.max_day_bytes, o.max_campaigns,
+         o.max_schedules
   into used
   from pushq.queue k
   join pushq.tenant t on t.id = k.tenant_id
@@ -130,6 +132,16 @@ begin
       perform pushq.refuse_quota(
         used.name, 'campaigns under way', '--max-campaigns', used.max_campaigns, running, campaigns,
         'wait until one has ended, or cancel it');
+    end if;
+  elsif schedules > 0 and used.max_schedules is not null then
+    select count(*) into running
+    from pushq.queue k
+    join pushq.schedule s on s.queue_id = k.id
+    where k.tenant_id = used.id;
+    if running > used.max_schedules then
+      perform pushq.refuse_quota(
+        used.name, 'schedules', '--max-schedules', used.max_schedules, running - schedules, schedules,
+        'remove one that is not needed');
     end if;
   end if;
 end $$;

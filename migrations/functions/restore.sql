@@ -327,7 +327,8 @@ begin
   if not sends then
     update pushq.schedule s
     set missed_at = pushq.cron_run(s.cron, s.time_zone, l.found_at, backwards => true),
-        next_at = pushq.cron_run(s.cron, s.time_zone, l.found_at), problem = null, retry_at = null
+        next_at = pushq.cron_run(s.cron, s.time_zone, l.found_at), problem = null, failures = 0,
+        retry_at = null
     where s.queue_id = q and s.paused_at is null and s.next_at <= l.found_at;
   end if;
 

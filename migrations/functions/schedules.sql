@@ -109,9 +109,10 @@ create or replace function pushq.add_schedule(
 ) returns timestamptz
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  q         int   := (pushq.enter(queue, sends => true)).q;
-  body      json  := pushq.payload_json(payload);
-  given     jsonb := jsonb_strip_nulls(coalesce(options, '{}'));
+  door      record := pushq.enter(queue, sends => true);
+  q         int    := door.q;
+  body      json   := pushq.payload_json(payload);
+  given     jsonb  := jsonb_strip_nulls(coalesce(options, '{}'));
   known     pushq.schedule;
   following timestamptz;
 begin
@@ -123,6 +124,9 @@ begin
           body, given, following)
   on conflict on constraint schedule_pkey do nothing;
   if found then
+    if door.has_quota then
+      perform pushq.check_quota(q, schedules => 1);
+    end if;
     return following;
   end if;
   select s.* into known
@@ -140,7 +144,7 @@ begin
   update pushq.schedule s
   set cron = add_schedule.cron, time_zone = coalesce(add_schedule.time_zone, 'UTC'),
       after_outage = add_schedule.after_outage, payload = body, options = given, next_at = following, problem = null,
-      retry_at = null
+      failures = 0, retry_at = null
   where s.queue_id = q and s.name = add_schedule.name;
   return following;
 end $$;
@@ -187,7 +191,8 @@ declare
   q int := (pushq.enter(queue, sends => true)).q;
 begin
   update pushq.schedule s
-  set paused_at = null, next_at = pushq.cron_run(s.cron, s.time_zone, now()), problem = null, retry_at = null
+  set paused_at = null, next_at = pushq.cron_run(s.cron, s.time_zone, now()), problem = null, failures = 0,
+      retry_at = null
   where s.queue_id = q and s.name = resume_schedule.name and s.paused_at is not null;
   if found then
     return true;
@@ -220,7 +225,11 @@ end $$;
 -- The campaign and the next run are one transaction, so a worker that is lost in it has done nothing; and a run's
 -- campaign has the run's key, so that there is never a second one. If several runs are due, nobody has started them for
 -- a while: 'all' starts each, oldest first. With 'once' and 'skip' there is only the last one; 'skip' leaves that out,
--- too, if it is more than an hour late. A run that cannot be started is tried again every minute.
+-- too, if it is more than an hour late. A run that cannot be started is tried again after a minute, and then after
+-- twice the time each, up to 15 minutes.
+--
+-- Tenants take turns, and so do the schedules of one: next is the one that was tried the longest ago, of the tenant of
+-- which that is so. So neither many schedules whose runs fail, nor one that makes up many runs, hold up others.
 --
 -- `event`: 'started', 'missed', 'failed' or 'failed again' with the same problem.
 create or replace function pushq.run_due_schedule()
@@ -232,20 +241,24 @@ declare
   n         pushq.queue_name;
   following timestamptz;
 begin
-  -- Those that have waited the longest for a start: one that makes up many runs holds up no other one.
   select x.* into s
   from pushq.schedule x
+  join pushq.queue k on k.id = x.queue_id
+  join (
+    select o.tenant_id, max(y.tried_at) as tried_at
+    from pushq.schedule y
+    join pushq.queue o on o.id = y.queue_id
+    group by o.tenant_id) t on t.tenant_id = k.tenant_id
   where x.paused_at is null and x.next_at <= now() and coalesce(x.retry_at <= now(), true)
     -- The run may have been started before the database was restored.
     and not exists (select from pushq.restored_queue r where r.queue_id = x.queue_id)
     -- It is about to leave, and its schedules are looked at again where it arrives.
     and not exists (
       select from pushq.tenant_move m
-      join pushq.queue q on q.tenant_id = m.owner
-      where q.id = x.queue_id and m.leaves and m.stage = 'stopping')
-  order by x.started_at nulls first, x.next_at
+      where m.owner = k.tenant_id and m.leaves and m.stage = 'stopping')
+  order by t.tried_at nulls first, x.tried_at nulls first, x.next_at
   limit 1
-  for no key update skip locked;
+  for no key update of x skip locked;
   if not found then
     return;
   end if;
@@ -260,7 +273,8 @@ begin
     event := 'missed';
     problem := s.problem;
     update pushq.schedule x
-    set next_at = following, missed_at = run_due_schedule.run_at, problem = null, retry_at = null
+    set next_at = following, missed_at = run_due_schedule.run_at, tried_at = clock_timestamp(), problem = null,
+        failures = 0, retry_at = null
     where x.queue_id = s.queue_id and x.name = s.name;
     return next;
     return;
@@ -277,14 +291,16 @@ begin
     end if;
     event := 'started';
     update pushq.schedule x
-    set next_at = following, run_at = run_due_schedule.run_at, started_at = now(), problem = null, retry_at = null
+    set next_at = following, run_at = run_due_schedule.run_at, started_at = now(), tried_at = clock_timestamp(),
+        problem = null, failures = 0, retry_at = null
     where x.queue_id = s.queue_id and x.name = s.name;
   exception when others then
     campaign := null;
     problem := sqlerrm;
     event := case when s.problem = problem then 'failed again' else 'failed' end;
     update pushq.schedule x
-    set problem = run_due_schedule.problem, retry_at = now() + interval '1 minute'
+    set problem = run_due_schedule.problem, failures = x.failures + 1, tried_at = clock_timestamp(),
+        retry_at = now() + least(interval '1 minute' * 2 ^ least(x.failures, 4), interval '15 minutes')
     where x.queue_id = s.queue_id and x.name = s.name;
   end;
   return next;
@@ -316,8 +332,8 @@ begin
            case when q.paused_at is not null
                 then format('the queue is paused, so its campaigns wait: %s', q.paused_reason) end,
            case when s.problem is not null and s.paused_at is null and n.suspended_at is null
-                then format('its run of %s could not be started, and is tried again every minute: %s',
-                            pushq.shown_time(s.next_at), s.problem) end,
+                then format('its run of %s could not be started, and is tried again at %s: %s',
+                            pushq.shown_time(s.next_at), pushq.shown_time(s.retry_at), s.problem) end,
            case when s.problem is null and s.paused_at is null and n.suspended_at is null
                      and s.next_at < now() - interval '1 minute'
                 then format('its run of %s is late: no worker starts it; see: pushq-admin worker list',

@@ -6,9 +6,10 @@ extension Statement {
         "set_tenant_quota",
         #"""
         insert into pushq.tenant_quota as o (
-          tenant_id, max_devices, max_waiting, max_day_bytes, max_calls, max_campaigns)
+          tenant_id, max_devices, max_waiting, max_day_bytes, max_calls, max_campaigns,
+          max_schedules)
         select t.id, nullif($devices::bigint, -1), nullif($waiting::bigint, -1), nullif($day_bytes::bigint, -1),
-               nullif($calls::int, -1), nullif($campaigns::int, -1)
+               nullif($calls::int, -1), nullif($campaigns::int, -1), nullif($schedules::int, -1)
         from pushq.tenant t
         where t.name = $name
         on conflict on constraint tenant_quota_pkey do update set
@@ -16,7 +17,8 @@ extension Statement {
           max_waiting = case when $waiting is null then o.max_waiting else excluded.max_waiting end,
           max_day_bytes = case when $day_bytes is null then o.max_day_bytes else excluded.max_day_bytes end,
           max_calls = case when $calls is null then o.max_calls else excluded.max_calls end,
-          max_campaigns = case when $campaigns is null then o.max_campaigns else excluded.max_campaigns end
+          max_campaigns = case when $campaigns is null then o.max_campaigns else excluded.max_campaigns end,
+          max_schedules = case when $schedules is null then o.max_schedules else excluded.max_schedules end
         returning tenant_id
         """#)
 
@@ -26,14 +28,14 @@ extension Statement {
         #"""
         delete from pushq.tenant_quota
         where tenant_id = $tenant_id
-          and coalesce(max_devices, max_waiting, max_day_bytes, max_calls, max_campaigns) is null
+          and coalesce(max_devices, max_waiting, max_day_bytes, max_calls, max_campaigns, max_schedules) is null
         """#)
 
     fileprivate static let tenantUsage = Statement(
         "tenant_usage",
         #"""
         select o.max_devices, o.max_waiting, o.max_day_bytes, o.max_calls::bigint, o.max_campaigns::bigint,
-               u.devices, u.waiting, u.counted_at,
+               o.max_schedules::bigint, u.devices, u.waiting, u.counted_at,
                case when u.bytes_day = pushq.today() then u.bytes else 0 end as day_bytes,
                (select count(*) * pushq.call_weight(o.max_calls)
                 from pushq.call c
@@ -41,7 +43,11 @@ extension Statement {
                (select count(*)
                 from pushq.queue q
                 join pushq.fan_out f on f.queue_id = q.id and not f.done
-                where q.tenant_id = t.id) as campaigns
+                where q.tenant_id = t.id) as campaigns,
+               (select count(*)
+                from pushq.queue q
+                join pushq.schedule s on s.queue_id = q.id
+                where q.tenant_id = t.id) as schedules
         from pushq.tenant t
         join pushq.tenant_quota o on o.tenant_id = t.id
         left join pushq.tenant_usage u on u.tenant_id = t.id
@@ -79,6 +85,8 @@ package struct QuotaChange: Sendable, Equatable {
     package var calls: Quota?
     /// Campaigns that have not put all recipients into jobs yet.
     package var campaigns: Quota?
+    /// Schedules, paused ones too.
+    package var schedules: Quota?
 
     /// No change.
     package init() {}
@@ -99,7 +107,8 @@ package struct TenantUsage: Sendable {
     package let dayBytes: Part?
     package let calls: Part?
     package let campaigns: Part?
-    /// When devices, waiting recipients and bytes were counted. Calls and campaigns are of now.
+    package let schedules: Part?
+    /// When devices, waiting recipients and bytes were counted. The others are of now.
     package let countedAt: Date?
 }
 
@@ -111,6 +120,7 @@ extension PostgresConnection {
             "day_bytes": .int8(change.dayBytes?.stored),
             "calls": .int4(change.calls.map { Int32(clamping: $0.stored) }),
             "campaigns": .int4(change.campaigns.map { Int32(clamping: $0.stored) }),
+            "schedules": .int4(change.schedules.map { Int32(clamping: $0.stored) }),
         ]
         guard let id = try await execute(.setTenantQuota, parameters).first?.int4("tenant_id") else { return false }
         _ = try await execute(.dropEmptyQuota, ["tenant_id": .int4(id)])
@@ -143,6 +153,7 @@ extension TenantUsage {
             dayBytes: part(row.optionalInt8("day_bytes"), of: row.optionalInt8("max_day_bytes")),
             calls: part(row.optionalInt8("calls"), of: row.optionalInt8("max_calls")),
             campaigns: part(row.optionalInt8("campaigns"), of: row.optionalInt8("max_campaigns")),
+            schedules: part(row.optionalInt8("schedules"), of: row.optionalInt8("max_schedules")),
             countedAt: row.optionalTime("counted_at"))
     }
 }

@@ -11,7 +11,7 @@ package struct DueRun: Equatable, Sendable {
         case started(campaign: String)
         /// It was due more than an hour ago, and its schedule does not want it any more.
         case missed
-        /// It could not be started, and is tried again in a minute.
+        /// It could not be started, and is tried again in a minute or later.
         case failed(problem: String)
         /// As before, with the same problem.
         case failedAgain

@@ -51,6 +51,7 @@ struct TenantSetCommand: Command {
     @Option("Maximum number of calls of the SQL functions in a second: 1 to 1000000.") var maxCalls: QuotaArgument?
     @Option("Maximum number of campaigns that have not put all recipients into jobs yet.") var maxCampaigns:
         QuotaArgument?
+    @Option("Maximum number of schedules.") var maxSchedules: QuotaArgument?
     var confirmation = Confirmation()
     var database = DatabaseOptions()
 
@@ -93,9 +94,13 @@ struct TenantSetCommand: Command {
         change.dayBytes = maxDayBytes?.quota
         change.calls = maxCalls?.quota
         change.campaigns = maxCampaigns?.quota
+        change.schedules = maxSchedules?.quota
         if case .limit(let calls) = change.calls { _ = try Int?(Int(calls)).bounded(1...1_000_000, "--max-calls") }
         if case .limit(let campaigns) = change.campaigns {
             _ = try Int?(Int(campaigns)).bounded(0...1_000_000, "--max-campaigns")
+        }
+        if case .limit(let schedules) = change.schedules {
+            _ = try Int?(Int(schedules)).bounded(0...1_000_000, "--max-schedules")
         }
         return change
     }

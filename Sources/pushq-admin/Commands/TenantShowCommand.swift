@@ -48,7 +48,7 @@ struct TenantShowCommand: Command {
     private static func facts(of usage: TenantUsage?) -> [(name: String, value: Cell)] {
         let parts: [(String, TenantUsage.Part?)] = [
             ("devices", usage?.devices), ("waiting", usage?.waiting), ("day_bytes", usage?.dayBytes),
-            ("calls", usage?.calls), ("campaigns", usage?.campaigns),
+            ("calls", usage?.calls), ("campaigns", usage?.campaigns), ("schedules", usage?.schedules),
         ]
         return parts.flatMap { name, part in
             [(name, Cell.count(part?.used)), ("max_\(name)", part.map { Cell.count($0.quota) } ?? .text("none"))]

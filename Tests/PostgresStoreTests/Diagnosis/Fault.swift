@@ -271,9 +271,9 @@ struct Fault: Sendable, CustomTestStringConvertible {
             "a schedule whose run cannot be started", .schedules,
             """
             insert into pushq.schedule (queue_id, name, cron, time_zone, after_outage, payload, options, next_at, problem,
-                                        retry_at)
+                                        failures, retry_at)
               select id, 'weekly', '@weekly', 'UTC', 'skip', '{}', '{}', '2026-11-22T00:00:00Z', 'there is no audience “vips”',
-                     now() from pushq.queue
+                     1, now() from pushq.queue
             """, .warning, "schedule weekly",
             "of \(queue) does not start its run of 2026-11-22T00:00:00Z: there is no audience “vips”",
             .command("pushq schedule show \(queue) weekly")),

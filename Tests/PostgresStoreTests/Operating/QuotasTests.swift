@@ -181,6 +181,25 @@ import Transport
         }
     }
 
+    @Test func `of schedules counts those of all queues, and leaves known ones alone`() async throws {
+        try await withQueue { _, queue, _ in
+            let store = queue.connection
+            try await set(store) { $0.schedules = .limit(1) }
+            func add(_ name: String, _ cron: String) -> String {
+                "pushq.add_schedule(QUEUE, '\(name)', '\(cron)', \(Self.payload), replaces => true)"
+            }
+            #expect(try await refusal(store, add("one", "@daily")) == nil)
+            #expect(try await refusal(store, add("one", "@hourly")) == nil)
+            #expect(
+                try await refusal(store, add("two", "@daily"))
+                    == "PQ507 tenant “acme” may have at most 1 schedules: it has 1, and this call would add 1; remove one that is "
+                    + "not needed; an operator can allow more with: pushq-admin tenant set acme --max-schedules")
+            #expect(try await store.usage(of: "acme")?.schedules == .init(used: 1, quota: 1))
+            try await set(store) { $0.schedules = Quota.none }
+            #expect(try await refusal(store, add("two", "@daily")) == nil)
+        }
+    }
+
     @Test func `of calls is one of a second, and of every function`() async throws {
         try await withQueue { _, queue, _ in
             let store = queue.connection

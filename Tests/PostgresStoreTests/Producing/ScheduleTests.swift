@@ -193,7 +193,7 @@ import Transport
             let shown = try await queue.connection.schedules(ofQueue: QueueFixture.name, named: "s")
             #expect(
                 shown[0].problems.contains {
-                    $0.contains("could not be started, and is tried again every minute: there is no audience “vips”")
+                    $0.contains(/could not be started, and is tried again at \S+: there is no audience “vips”/)
                 })
 
             try await queue.run("update pushq.schedule set retry_at = now() where problem is not null")
@@ -215,6 +215,41 @@ import Transport
             let order = try await runDue(queue).map(\.schedule)
             #expect(order.count == 49)
             #expect(try #require(order.firstIndex(of: "other")) < 2)
+        }
+    }
+
+    @Test func `is tried again later each time, and many that fail keep no other tenant's from its time`() async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            _ = try await queue.connection.createTenant("beta")
+            _ = try await queue.connection.createApp("com.beta", of: "beta")
+            let neighbour = QueueName(tenant: "beta", app: "com.beta", environment: .sandbox)
+            _ = try await queue.connection.createQueue(neighbour)
+            try await queue.run(
+                #"select pushq.add_schedule('\#(neighbour)', 'theirs', '\#(Self.hourly)', '{"aps":{"alert":"x"}}')"#)
+            for number in 1...20 { try await add(name: "failing\(number)", to: queue) }
+            try await queue.run(
+                #"update pushq.schedule set options = '{"filter": "audience gone"}' where name like 'failing%'"#)
+            func fail() async throws -> [DueRun] {
+                try await queue.run(
+                    """
+                    update pushq.schedule set retry_at = now() where problem is not null;
+                    update pushq.schedule
+                    set next_at = now() - case name when 'theirs' then interval '1 minute' else interval '2 minutes' end
+                    """)
+                return try await runDue(queue)
+            }
+            for _ in 1...3 {
+                let order = try await fail().map(\.schedule)
+                #expect(order.count == 21)
+                #expect(try #require(order.firstIndex(of: "theirs")) < 2, "\(order)")
+            }
+            let waits =
+                "select round(extract(epoch from retry_at - tried_at)) from pushq.schedule where name = 'failing1'"
+            #expect(try await queue.number(waits) == 240)
+            for _ in 1...3 { _ = try await fail() }
+            #expect(try await queue.number(waits) == 900)
         }
     }
 

@@ -28,7 +28,7 @@ import Testing
         "campaign: id", "campaign: key", "campaign: message_id", "campaign: queue_id", "campaign: forgiven",
         "campaign: forgiven_at", "campaign: forgiven_bad", "campaign: filter", "campaign: filter_tree",
         "schedule: next_at", "schedule: run_at", "schedule: started_at", "schedule: missed_at", "schedule: problem",
-        "schedule: retry_at", "tenant: cursor_offset",
+        "schedule: retry_at", "schedule: tried_at", "schedule: failures", "tenant: cursor_offset",
     ]
     /// What a row is called, and what it belongs to. Entries name it.
     private static let identity: Set<String> = [

@@ -80,14 +80,14 @@ import Transport
         named_lock: name
         profile: installation
         restored_queue: lineage_id paused_at paused_credential_version paused_reason queue_id
-        schedule: after_outage created_at cron missed_at name next_at options paused_at payload problem queue_id \
-        retry_at run_at started_at time_zone
+        schedule: after_outage created_at cron failures missed_at name next_at options paused_at payload problem queue_id \
+        retry_at run_at started_at time_zone tried_at
         send_key: digest due_at key queue_id root_id
         tenant: audit_days created_at feedback_days history_days
         tenant_login: granted_at login read_only tenant_id
         tenant_move: begun_at changed_at feedback_days history_days id ids leaves logins noted owner peer queues \
         reports_held_until settings stage suspended_at tenant
-        tenant_quota: max_calls max_campaigns max_day_bytes max_devices max_waiting tenant_id
+        tenant_quota: max_calls max_campaigns max_day_bytes max_devices max_schedules max_waiting tenant_id
         tenant_usage: bytes bytes_day bytes_to counted_at devices devices_counted_at devices_to tenant_id waiting
         webhook: created_at former_sealed former_until sealed tenant_id url
         webhook_progress: batch_to cursor delivered_at failing_since failures newest not_before problem taken_until turn
