@@ -284,10 +284,16 @@ begin
       order by queue_id, device_id
       limit step) r
     left join pushq.frequency_cap c on c.queue_id = r.queue_id),
-  old as (
+  -- A row that a producer has locked is left to the next round.
+  old as materialized (
+    select r.queue_id, r.device_id
+    from page p
+    join pushq.recent_push r on r.queue_id = p.queue_id and r.device_id = p.device_id
+    where p.is_lifted or coalesce(r.sent_at[cardinality(r.sent_at)] < p.kept_since, true)
+    for update of r skip locked),
+  gone as (
     delete from pushq.recent_push r
-    using page p
-    where r.queue_id = p.queue_id and r.device_id = p.device_id
-      and (p.is_lifted or coalesce(r.sent_at[cardinality(r.sent_at)] < p.kept_since, true)))
+    using old o
+    where r.queue_id = o.queue_id and r.device_id = o.device_id)
   select queue_id, device_id into after_queue, after_device from page order by queue_id desc, device_id desc limit 1;
 end $$;

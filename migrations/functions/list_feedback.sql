@@ -35,7 +35,9 @@ begin
         join pushq.tenant t on t.id = q.tenant_id
         where f.cursor is null and f.verdict in ('deactivated', 'undone')
         order by f.queue_id, f.id
-        limit most) u) n
+        limit most
+        -- One that a producer erases at this moment, in a transaction that may last, keeps the others from nobody.
+        for no key update of f skip locked) u) n
     where f.day = n.day and f.queue_id = n.queue_id and f.id = n.id
     returning n.tenant_id, n.cursor),
   -- Webhooks are due by this: whoever delivers need not look for reports of each queue.

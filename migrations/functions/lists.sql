@@ -182,9 +182,14 @@ end $$;
 create or replace function pushq.lists_to_forget() returns table (queue_id int, list_id bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
-  -- Marked first, so that no caller adds to a list, or starts a campaign with it, when some members are gone.
+  -- Marked first, so that no caller adds to a list, or starts a campaign with it, when some members are gone. Those that
+  -- a caller adds to at this moment are not abandoned.
   update pushq.list l set abandoned = true
-  where l.campaign_id is null and not l.abandoned and l.loaded_at < now() - interval '1 day';
+  where l.ctid = any (array(
+    select o.ctid
+    from pushq.list o
+    where o.campaign_id is null and not o.abandoned and o.loaded_at < now() - interval '1 day'
+    for no key update skip locked));
   return query
     select l.queue_id, l.id
     from pushq.list l
@@ -196,7 +201,8 @@ begin
 end $$;
 
 -- Deletes up to `step` members of a list behind the device `after`, and as many of its users; and the list with the
--- last of them. Returns the last one's device, or null when there are none left.
+-- last of them. Returns the last one's device, or null when there are none left. What a producer has locked, in a
+-- transaction that may last, is left to the next round, and so is the list.
 create or replace function pushq.forget_list(q int, list bigint, after bigint, step int) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -209,14 +215,16 @@ begin
     from pushq.list_user o
     where o.queue_id = q and o.list_id = list
     order by o.user_key
-    limit step));
+    limit step
+    for update skip locked));
   get diagnostics users = row_count;
   with old as materialized (
     select device_id
     from pushq.list_member
     where queue_id = q and list_id = list and device_id > after
     order by device_id
-    limit step),
+    limit step
+    for update skip locked),
   gone as (
     delete from pushq.list_member m
     where m.queue_id = q and m.list_id = list and m.device_id = any (array(select device_id from old)))
@@ -224,7 +232,14 @@ begin
   if upto is null and users > 0 then
     return after;
   elsif upto is null then
-    delete from pushq.list l where l.queue_id = q and l.id = list;
+    delete from pushq.list l
+    where l.ctid = any (array(
+      select o.ctid
+      from pushq.list o
+      where o.queue_id = q and o.id = list
+        and not exists (select from pushq.list_member m where m.queue_id = q and m.list_id = list)
+        and not exists (select from pushq.list_user u where u.queue_id = q and u.list_id = list)
+      for update skip locked));
   end if;
   return upto;
 end $$;

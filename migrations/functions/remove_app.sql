@@ -82,11 +82,11 @@ end $$;
 
 -- Deletes up to `step` rows of a removed queue from one table, behind the key `after`. Returns how many, and the key of
 -- the last one: null when none is left. Taking a lease's row away fences its worker, so nothing of it is written
--- afterwards.
+-- afterwards. Fails if a producer who found the queue in time has had a row locked for two seconds.
 create or replace function pushq.clear_queue(
   q int, from_table text, after bigint, step int, out gone bigint, out last bigint
 )
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '2s' as $$
 declare
   key text := case
     when from_table in ('job', 'campaign', 'device', 'channel', 'feedback_record', 'cancelled') then 'id'
@@ -112,7 +112,7 @@ end $$;
 
 -- Deletes up to `step` keys of sends of a removed queue. Returns how many.
 create or replace function pushq.clear_send_keys(q int, step int) returns bigint
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '2s' as $$
 declare
   gone bigint;
 begin

@@ -34,7 +34,8 @@ language sql stable security definer set search_path = pg_catalog, pg_temp as $$
 $$;
 
 -- Deletes up to `step` rows of these queues from a day, except what still waits: the recipients of jobs, and the
--- messages of these and of campaigns that are still to be fanned out. Returns how many.
+-- messages of these and of campaigns that are still to be fanned out. Rows that a producer has locked are left to the
+-- next round. Returns how many.
 create or replace function pushq.clear_day(from_parent text, from_day date, queues int[], step int) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -60,7 +61,8 @@ begin
        select r.ctid as spot
        from pushq.%1$I r
        where r.day = $1 and r.queue_id = any ($2) and not (%2$s)
-       limit $3)
+       limit $3
+       for update of r skip locked)
      delete from pushq.%1$I r
      where r.day = $1 and r.ctid = any (array(select spot from old))', from_parent, needed)
   using from_day, queues, step;
@@ -141,8 +143,8 @@ begin
   where f.queue_id = b.queue_id and f.campaign_id = b.campaign_id;
 end $$;
 
--- Deletes up to `step` rows of a plain table that are past retention, those first that are so for longest. Returns how
--- many. What was cancelled is kept while a job of it waits, which may be scheduled for long, and what is known of a job
+-- Deletes up to `step` rows of a plain table that are past retention, those first that are so for longest, but for those
+-- that a producer has locked. Returns how many. What was cancelled is kept while a job of it waits, which may be scheduled for long, and what is known of a job
 -- whose end was refused, until it has ended.
 create or replace function pushq.forget_old(from_table text, days int, step int) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -171,7 +173,8 @@ begin
        from pushq.%1$I r
        where r.%2$I < now() - make_interval(days => $1) and (%3$s)
        order by r.%2$I
-       limit $2))', from_table, age, over)
+       limit $2
+       for update of r skip locked))', from_table, age, over)
   using case from_table when 'stuck_job' then 0 else days end, step;
   get diagnostics gone = row_count;
   return gone;

@@ -4,8 +4,16 @@ extension Statement {
         "clear_queue", "select gone, last from pushq.clear_queue($queue_id, $table, $after, 5000)")
     static let clearSendKeys = Statement("clear_send_keys", "select pushq.clear_send_keys($queue_id, 5000)")
     static let daysOfHistory = Statement("days_of_history", "select parent, day from pushq.days_of_history()")
+    /// One that a producer has locked is found by its age later.
     static let listsOfQueue = Statement(
-        "lists_of_queue", "update pushq.list set abandoned = true where queue_id = $queue_id returning id")
+        "lists_of_queue",
+        #"""
+        update pushq.list
+        set abandoned = true
+        where queue_id = $queue_id
+          and id in (select l.id from pushq.list l where l.queue_id = $queue_id for no key update skip locked)
+        returning id
+        """#)
     /// A send may be committed while its app is removed: so the queues are cleared a last time a day later.
     static let removedQueues = Statement(
         "removed_queues",

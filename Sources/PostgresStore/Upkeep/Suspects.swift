@@ -10,7 +10,7 @@ extension Statement {
     /// one time. Suspects from before the queue was resumed are spared: the operator who resumed it has corrected
     /// something.
     ///
-    /// A device or queue that somebody is writing in a transaction of their own is left for the next time.
+    /// A device, report or queue that somebody is writing in a transaction of their own is left for the next time.
     ///
     /// The parameters are those of ``SuspectPolicy``.
     static let judgeSuspects = Statement(
@@ -95,7 +95,8 @@ extension Statement {
             union all
             select queue_id, '-infinity', resumed_at, true from accused) r
           join pushq.feedback f on f.queue_id = r.queue_id and f.recorded_at > r.after and f.recorded_at <= r.upto
-          where f.verdict = 'suspect' and f.day >= pushq.today() - 1),
+          where f.verdict = 'suspect' and f.day >= pushq.today() - 1
+          for no key update of f skip locked),
         free_device as materialized (
           select d.queue_id, d.id
           from pushq.device d

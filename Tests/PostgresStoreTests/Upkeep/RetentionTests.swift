@@ -248,6 +248,70 @@ import Transport
         }
     }
 
+    @Test func `what a producer has locked in an open transaction keeps nothing else from being forgotten`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let name = "'\(QueueFixture.name)'"
+            try await queue.run(
+                """
+                select pushq.add_to_list(\(name), pushq.new_list(\(name)), array['aa', 'bb']) from generate_series(1, 3);
+                select pushq.send(\(name), '\(Self.payload)', array['aa'], key => 'a');
+                select pushq.send(\(name), '\(Self.payload)', array['bb'], key => 'b');
+                update pushq.list set loaded_at = now() - interval '2 days';
+                update pushq.send_key set due_at = now() - interval '30 days';
+                insert into pushq.newest_update (queue_id, recipient_id, due_at, message_id)
+                select queue_id, id, now() - interval '30 days', 1 from pushq.device;
+                insert into pushq.recent_push select queue_id, id, '{}', '{}', '{}' from pushq.device;
+                insert into pushq.feedback (queue_id, device_id, reason, reported_at, verdict)
+                select queue_id, id, 1, now(), 'deactivated' from pushq.device
+                """)
+            // Its lists, send and reports have rows of the device, and one list is being added to.
+            let producer = try await database.connect()
+            try await producer.runScript(
+                """
+                begin;
+                select pushq.forget_device(\(name), 'aa');
+                select pushq.add_to_list(\(name), (select max(id) from pushq.list), array['cc'])
+                """)
+            let counts = """
+                select concat_ws(' ', (select count(*) from pushq.list_member), (select count(*) from pushq.list),
+                                 (select count(*) from pushq.send_key), (select count(*) from pushq.newest_update),
+                                 (select count(*) from pushq.recent_push),
+                                 (select count(*) from pushq.feedback where cursor is null))
+                """
+            try await queue.worker.runScript("set lock_timeout = '2s'")
+            try await queue.worker.forget()
+            #expect(try await queue.worker.listFeedback() == 1)
+            #expect(try await queue.texts(counts) == ["4 3 1 1 1 1"], "the device's, and the list that is open")
+            try await producer.runScript("rollback")
+            try await queue.worker.forget()
+            #expect(try await queue.worker.listFeedback() == 1)
+            #expect(try await queue.texts(counts) == ["0 0 0 0 0 0"])
+        }
+    }
+
+    @Test func `a removed app whose device a producer has locked keeps nothing else from being forgotten`() async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 2)
+            try await queue.run(
+                """
+                insert into pushq.send_key (queue_id, key, digest, root_id, due_at)
+                values (\(queue.id) + 1, 'k', '', 1, now() - interval '30 days')
+                """)
+            let producer = try await database.connect()
+            try await producer.runScript("begin; update pushq.device set user_key = 'anna'")
+            _ = try await queue.connection.removeApp("com.acme", of: "acme")
+            try await queue.worker.forget()
+            #expect(try await queue.number("select count(*) from pushq.send_key") == 0)
+            try await producer.runScript("commit")
+            try await queue.worker.forget()
+            #expect(try await queue.number("select count(*) from pushq.device") == 0)
+        }
+    }
+
     @Test func `a removed app is deleted in steps, and by upkeep if that was interrupted`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 12_000)
