@@ -54,6 +54,10 @@ extension PostgresConnection {
         }
         guard let session = unsafe session else { throw brokenOff(solo) }
         guard let result = unsafe PQgetResult(session) else { return nil }
+        guard !hasUnreplicatedCommit else {
+            unsafe PQclear(result)
+            throw brokenOff(solo)
+        }
         if unsafe PQresultStatus(result) == PGRES_FATAL_ERROR {
             let error = unsafe ServerError(result, task: solo.task)
             if unsafe error.endsSession || PQstatus(session) == CONNECTION_BAD {

@@ -113,6 +113,11 @@ extension PostgresConnection {
                 continue
             }
             nullsInRow = 0
+            guard !hasUnreplicatedCommit else {
+                unsafe PQclear(result)
+                // Whoever has asked repeats it on another session, and waits for the standby again.
+                return lose(lastFailure)
+            }
             unsafe take(result, for: call)
         }
     }

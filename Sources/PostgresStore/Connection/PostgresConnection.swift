@@ -65,8 +65,11 @@ package import Transport
     /// nothing more.
     private(set) var hasFallenSilent = false
 
-    /// What the server said when it ended the session, while nothing was asked of it.
+    /// Why the connection is of no use any more: what the server said when it ended the session, while nothing was asked of it.
     fileprivate var farewell: String?
+    /// Somebody has cancelled the wait for the synchronous standby. PostgreSQL reports such a commit as done, although it is
+    /// lost if the standby takes over before it has received it.
+    fileprivate(set) var hasUnreplicatedCommit = false
 
     /// Called for each notification.
     package var onNotification: ((_ channel: String, _ payload: String) -> Void)?
@@ -215,8 +218,13 @@ extension PostgresConnection: ReadinessHandler {
 /// server tells an idle client why it closes.
 private func noteNotice(_ connection: UnsafeMutableRawPointer?, _ notice: OpaquePointer?) {
     guard let connection = unsafe connection, let notice = unsafe notice else { return }
-    let error = unsafe ServerError(notice, task: "waiting")
-    guard error.endsSession else { return }
     // Called by libpq, inside of a method of this connection: it is alive.
-    unsafe Unmanaged<PostgresConnection>.fromOpaque(connection).takeUnretainedValue().farewell = error.message
+    let own = unsafe Unmanaged<PostgresConnection>.fromOpaque(connection).takeUnretainedValue()
+    let error = unsafe ServerError(notice, task: "waiting")
+    own.hasUnreplicatedCommit = own.hasUnreplicatedCommit || error.isOfUnreplicatedCommit
+    if error.endsSession {
+        own.farewell = error.message
+    } else if error.isOfUnreplicatedCommit {
+        own.farewell = "the wait for the synchronous standby was cancelled"
+    }
 }

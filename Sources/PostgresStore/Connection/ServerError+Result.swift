@@ -13,6 +13,8 @@ extension ServerError {
             task: task, state: SQLState(field("C") ?? "XX000"),
             message: field("M") ?? wholeMessage.onOneLine,
             hint: field("H"), constraint: field("n"), position: field("P").flatMap { Int($0) },
-            endsSession: severity == "FATAL" || severity == "PANIC")
+            endsSession: severity == "FATAL" || severity == "PANIC",
+            // The function of the server that warns has the same name in every language.
+            isOfUnreplicatedCommit: field("R") == "SyncRepWaitForLSN")
     }
 }

@@ -11,10 +11,12 @@ package struct ServerError: Error, Equatable, Sendable {
     let position: Int?
     /// The session is over: the server ended it with this error.
     let endsSession: Bool
+    /// A warning that a commit did not wait for the synchronous standby.
+    let isOfUnreplicatedCommit: Bool
 
     init(
         task: String, state: SQLState, message: String, hint: String? = nil, constraint: String? = nil,
-        position: Int? = nil, endsSession: Bool = false
+        position: Int? = nil, endsSession: Bool = false, isOfUnreplicatedCommit: Bool = false
     ) {
         self.task = task
         self.state = state
@@ -24,6 +26,7 @@ package struct ServerError: Error, Equatable, Sendable {
         self.constraint = constraint
         self.position = position
         self.endsSession = endsSession
+        self.isOfUnreplicatedCommit = isOfUnreplicatedCommit
     }
 
     private static let missingDay =

@@ -95,6 +95,46 @@ struct `A database with several hosts` {
         }
     }
 
+    /// PostgreSQL says that such a commit is done. A standby that takes over does not have it.
+    @Test(arguments: [true, false])
+    func `has not done what it stopped waiting for a standby for`(byScript: Bool) async throws {
+        try await withPair { actor, primary, _, _ in
+            let here = try DatabaseAddress(url: primary.connectionString(), environment: [:])
+            let connection = try await PostgresConnection.connect(to: here, as: "test", on: actor.loop)
+            let observer = try await PostgresConnection.connect(to: here, as: "observer", on: actor.loop)
+            defer { observer.close() }
+            for sql in ["alter system set synchronous_standby_names = 'nobody'", "select pg_reload_conf()"] {
+                try await primary.client("psql", ["-qd", "postgres", "-c", sql]).run()
+            }
+            let setting = Statement("setting", "select current_setting('synchronous_standby_names') as names")
+            try await eventually("the setting") {
+                try await connection.execute(setting).one().text("names") == "nobody"
+            }
+            let cancel = Statement(
+                "cancel",
+                """
+                select count(pg_cancel_backend(pid)) as cancelled from pg_stat_activity
+                where pid = \(connection.backendProcessID) and wait_event = 'SyncRep'
+                """)
+            async let outcome = #expect(throws: PostgresError.self) {
+                if byScript {
+                    try await connection.runScript("begin; insert into note default values; commit")
+                } else {
+                    _ = try await connection.execute(Self.write)
+                }
+            }
+            try await eventually("the wait for a standby") {
+                try await observer.execute(cancel).one().int8("cancelled") == 1
+            }
+            guard case .connectionLost(_, let reason, .unknown) = try #require(await outcome) else {
+                Issue.record("not in doubt: \(String(describing: await outcome))")
+                return
+            }
+            #expect(reason == "the wait for the synchronous standby was cancelled")
+            #expect(!connection.isOpen)
+        }
+    }
+
     @Test func `is the next one when the first accepts and says nothing`() async throws {
         let silent = try await DatabaseProxy { $0.isFromClient ? .drop : .pass }
         defer { silent.close() }
