@@ -29,6 +29,7 @@ create table pushq.device (
   constraint device_pkey primary key (queue_id, id),
   constraint device_token_once unique (queue_id, token),
   constraint device_token_length check (octet_length(token) between 1 and 100),
+  constraint device_user_key_length check (octet_length(user_key) between 1 and 200),
   constraint device_active_or_since check (active = (inactive_since is null)),
   constraint device_kind_known check (
     kind is null or kind in ('alert', 'liveactivity-start') or pushq.device_kind(kind) is not null)

@@ -203,6 +203,7 @@ begin
     raise exception using errcode = 'PQ400',
       message = format('badge %s is out of range: use 0 to 99999', coalesce(badge::text, 'null'));
   end if;
+  perform pushq.check_user_key(user_key);
   if token is not null then
     bytes := pushq.token(token);
     ids := array(select d.id from pushq.device d where d.queue_id = q and d.token = bytes);

@@ -84,6 +84,7 @@ begin
   elsif exists (select from unnest(users) u where coalesce(u, '') = '') then
     raise exception using errcode = 'PQ400', message = 'a user key is empty', hint = 'leave it out';
   end if;
+  perform pushq.check_user_key(u) from unnest(users) u where octet_length(u) > 200;
   with fresh as materialized (
     insert into pushq.list_user (queue_id, list_id, user_key)
     select q, list, s.u from (select distinct u from unnest(users) u order by u) s

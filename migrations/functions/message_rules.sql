@@ -313,7 +313,7 @@ begin
   if push_type is null or push_type <> all (array['alert', 'background', 'voip', 'complication', 'fileprovider', 'mdm',
       'liveactivity', 'location', 'pushtotalk', 'widgets', 'controls']) then
     return format('push type “%s” is unknown: use alert, background, voip, complication, fileprovider, mdm, '
-                  'liveactivity, location, pushtotalk, widgets or controls', push_type);
+                  'liveactivity, location, pushtotalk, widgets or controls', left(push_type, 40));
   end if;
   return null;
 end $$;

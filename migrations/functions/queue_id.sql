@@ -38,7 +38,7 @@ create or replace function pushq.refuse_queue(who text, name text) returns void
 language plpgsql stable as $$
 begin
   perform pushq.refuse_moved(split_part(name, '/', 1), who, false);
-  raise exception using errcode = 'PQ404', message = format('there is no queue “%s”', name),
+  raise exception using errcode = 'PQ404', message = format('there is no queue “%s”', left(name, 240)),
     hint = 'list them with: select queue from pushq.my_queues, or as an operator: pushq-admin queue list';
 end $$;
 

@@ -83,7 +83,8 @@ language plpgsql as $$
 declare
   door    record := pushq.enter(queue, sends => false);
   bytes   bytea  := pushq.token(token);
-  problem text   := coalesce(pushq.kind_problem(kind), pushq.profile_problem(said));
+  problem text   := coalesce(
+    pushq.kind_problem(kind), pushq.profile_problem(said), pushq.user_key_problem(user_key));
   was     pushq.device;                                   -- before this call
   older   pushq.device;                                   -- the token that this one takes the place of
   had     pushq.profile;                                  -- of this device, or else of the older one

@@ -128,7 +128,8 @@ declare
 begin
   select c.id into root from pushq.campaign c where c.queue_id = q and c.key = retry_failed_campaign.key;
   if root is null then
-    raise exception using errcode = 'PQ404', message = format('there is no campaign “%s” in queue “%s”', key, queue),
+    raise exception using errcode = 'PQ404',
+      message = format('there is no campaign “%s” in queue “%s”', left(key, 200), queue),
       hint = 'list them with: pushq-admin campaign list';
   end if;
   return pushq.send_again(q, root, null, send_by);

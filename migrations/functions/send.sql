@@ -52,6 +52,9 @@ begin
       raise exception using errcode = 'PQ400', message = 'replace_waiting is for updates and ends of Live Activities',
         hint = 'other pushes replace each other on the device, by their collapse ID';
     end if;
+    if user_key is not null then
+      perform pushq.check_user_key(user_key);
+    end if;
     if traceparent is not null then
       perform pushq.check_traceparent(traceparent);
     end if;
@@ -134,13 +137,15 @@ begin
   else
     ids := pushq.devices_of_user(q, user_key, aim);
   end if;
+  if door.has_quota then
+    -- The message of a send that reaches nobody is kept, too.
+    perform pushq.check_quota(
+      q, recipients => case when ids is null then 0 else greatest(cardinality(ids), 1) end,
+      bytes => octet_length(body::text), devices => fresh);
+  end if;
   if ids is null then
     insert into pushq.empty_send (queue_id, root_id, why) values (q, root, pushq.why_nobody(q, user_key));
     return root;
-  end if;
-  if door.has_quota then
-    perform pushq.check_quota(
-      q, recipients => greatest(cardinality(ids), 1), bytes => octet_length(body::text), devices => fresh);
   end if;
 
   perform pushq.make_jobs(

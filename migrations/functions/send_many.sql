@@ -130,6 +130,7 @@ create or replace function pushq.check_lengths(
 language plpgsql immutable as $$
 declare
   of_other record;
+  problem  text;
 begin
   if (tokens is null) = (user_keys is null) then
     raise exception using errcode = 'PQ400', message = 'sends need either tokens or user_keys';
@@ -150,6 +151,14 @@ begin
   elsif array_position(user_keys, null) is not null then
     raise exception using errcode = 'PQ400',
       message = format('message %s: its user_key is null', array_position(user_keys, null));
+  end if;
+  select format('message %s: %s', u.n, pushq.user_key_problem(u.key)) into problem
+  from unnest(user_keys) with ordinality u(key, n)
+  where pushq.user_key_problem(u.key) is not null
+  order by u.n
+  limit 1;
+  if found then
+    raise exception using errcode = 'PQ400', message = problem;
   end if;
 end $$;
 

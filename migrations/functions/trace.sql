@@ -39,7 +39,7 @@ begin
     select c.id into root from pushq.campaign c where c.queue_id = q and c.key = trace.campaign;
     if root is null then
       raise exception using errcode = 'PQ404',
-        message = format('there is no campaign “%s” in queue “%s”', trace.campaign, queue),
+        message = format('there is no campaign “%s” in queue “%s”', left(trace.campaign, 200), queue),
         hint = 'list them with: pushq-admin campaign list';
     end if;
   end if;

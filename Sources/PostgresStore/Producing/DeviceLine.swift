@@ -45,7 +45,7 @@ struct DeviceLine {
         guard !text.isEmpty else { return }
         switch column {
         case .token: break
-        case .userKey: userKey = text
+        case .userKey: userKey = try Self.bounded(text, "the user key has more than 200 bytes")
         case .active: isActive = try Self.boolean(text)
         case .kind: kind = try Self.kind(text)
         case .locale: profile.locale = try Self.locale(text)

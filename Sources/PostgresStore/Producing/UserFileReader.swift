@@ -113,6 +113,7 @@ package struct UserFileReader: Sendable {
         guard let user = String(validating: field, as: UTF8.self), !user.utf8.contains(0) else {
             throw problem("the user key is not UTF-8 text")
         }
+        guard user.utf8.count <= 200 else { throw problem("the user key has more than 200 bytes") }
         userCount += 1
         users.append(user)
     }

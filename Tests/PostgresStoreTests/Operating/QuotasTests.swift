@@ -146,7 +146,9 @@ import Transport
             for _ in 1...4 { #expect(try await refusal(store, send) == nil) }
             try await store.countUsage()
             #expect(try await store.usage(of: "acme")?.dayBytes == .init(used: 84, quota: 100))
-            for call in [send, "pushq.start_campaign(QUEUE, 'k', \(Self.payload))"] {
+            // Also where nobody is reached: the message is kept.
+            let toNobody = "pushq.send(QUEUE, \(Self.payload), user_key => 'nobody')"
+            for call in [send, toNobody, "pushq.start_campaign(QUEUE, 'k', \(Self.payload))"] {
                 #expect(
                     try await refusal(store, call)
                         == "PQ507 tenant “acme” may have at most 100 bytes of payload a day: it has 84, and this call would add 21; wait for the next "

@@ -290,6 +290,21 @@ import Testing
         }
     }
 
+    @Test(arguments: [
+        ("", "the user key is empty: give it 1 to 200 bytes, or null for no user"),
+        (String(repeating: "x", count: 32_768), "the user key has 32768 bytes: use at most 200"),
+    ])
+    func `is refused with a user key that cannot be stored`(user: String, problem: String) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            await #expect {
+                try await register("aa", "locale => 'de'", user: user, in: queue)
+            } throws: { error in
+                "\(error)".contains(problem)
+            }
+        }
+    }
+
     @Test(arguments: ["UTC", "Asia/Kathmandu", "America/Argentina/Ushuaia", "America/Port-au-Prince", "Etc/GMT+12"])
     func `may be any zone of the database`(zone: String) async throws {
         try await withDatabase { _, database in

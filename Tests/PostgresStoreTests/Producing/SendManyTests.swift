@@ -190,6 +190,10 @@ import Testing
         ),
         (#"array['{"aps":{"alert":"x"}}']"#, "user_keys => '{NULL}'", "message 1: its user_key is null"),
         (
+            #"array['{"aps":{"alert":"x"}}', '{"aps":{"alert":"x"}}']"#, "user_keys => array['a', repeat('x', 201)]",
+            "message 2: the user key has 201 bytes: use at most 200"
+        ),
+        (
             #"array['{"aps":{"alert":"x"}}', '{"aps":{}}']"#, "tokens => '{aa,bb}'",
             "message 2: aps has none of alert, badge, sound"
         ),

@@ -328,6 +328,8 @@ import Transport
         ),
         (#"'{"aps":{"alert":"x"}}', array['00ff'], send_by => now()"#, "send_by"),
         (#"'{"aps":{"alert":"x"}}', array['00ff'], run_at => 'infinity'"#, "run_at or send_by is infinite"),
+        (#"'{"aps":{"alert":"x"}}', user_key => ''"#, "the user key is empty: give it 1 to 200 bytes"),
+        (#"'{"aps":{"alert":"x"}}', user_key => repeat('x', 201)"#, "the user key has 201 bytes: use at most 200"),
         (#"'{"aps":{"alert":"x"}}', array['00ff'], key => ''"#, "the key is empty"),
         (#"'{"aps":{"alert":"x"}}', array['00ff'], key => repeat('x', 201)"#, "the key has 201 bytes"),
     ])

@@ -39,6 +39,7 @@ import Testing
         ("user_key,plan\nanna,pro\nbert\n", "users.csv:3: the line has 1 fields, and the header has 2"),
         ("user_key,plan\n\"anna,pro\n", "users.csv:2: a quotation mark is not closed"),
         ("anna\nb\0b\n", "users.csv:2: the user key is not UTF-8 text"),
+        (String(repeating: "x", count: 201), "users.csv:1: the user key has more than 200 bytes"),
         (String(repeating: "x", count: 70_000), "users.csv:1: the line is longer than 64 KiB"),
     ])
     func `that is broken is refused with the line that is wrong`(text: String, problem: String) throws {

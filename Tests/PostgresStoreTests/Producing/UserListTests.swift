@@ -107,6 +107,7 @@ import Transport
                 "pushq.add_users_to_list('\(name)', \(tokens), array['anna'])",
                 "pushq.add_to_list('\(name)', \(users), array['a1'])",
                 "pushq.add_users_to_list('\(name)', \(users), array['anna', ''])",
+                "pushq.add_users_to_list('\(name)', \(users), array['anna', repeat('x', 201)])",
             ] {
                 await #expect(throws: PostgresError.self, "\(call)") { try await queue.run("select \(call)") }
             }

@@ -1,0 +1,19 @@
+-- What is wrong with the key by which a producer calls a user, in one line with what to do about it, or null.
+create or replace function pushq.user_key_problem(user_key text) returns text
+language sql stable as $$
+  select case
+    when user_key = '' then 'the user key is empty: give it 1 to 200 bytes, or null for no user'
+    when octet_length(user_key) > 200
+      then format('the user key has %s bytes: use at most 200', octet_length(user_key)) end
+$$;
+
+-- Refuses a user key that cannot be stored.
+create or replace function pushq.check_user_key(user_key text) returns void
+language plpgsql stable as $$
+declare
+  problem text := pushq.user_key_problem(user_key);
+begin
+  if problem is not null then
+    raise exception using errcode = 'PQ400', message = problem;
+  end if;
+end $$;
