@@ -66,11 +66,15 @@ begin
   return null;
 end $$;
 
--- A value as the audit tells it. A secret is bytes, and so is a token.
+-- A value as the audit tells it. A secret is bytes, and so is a token. Of a long one only the beginning is kept:
+-- filters and payloads are a tenant's, and whoever changes one again and again must not fill the audit.
 create or replace function pushq.told(value jsonb, type oid) returns jsonb
 language plpgsql stable as $$
 begin
-  return case when type = 'bytea'::regtype and value <> 'null' then '"(not shown)"' else value end;
+  return case
+    when type = 'bytea'::regtype and value <> 'null' then '"(not shown)"'
+    when length(value #>> '{}') > 200 then to_jsonb(left(value #>> '{}', 200) || '…')
+    else value end;
 end $$;
 
 -- Writes an entry about something that the caller has done.
@@ -112,12 +116,13 @@ begin
   where n.queue_id = q;
 end $$;
 
--- Writes that a job was cancelled by hand. `count` recipients of it had not been sent to.
-create or replace function pushq.note_cancellation(q int, job bigint, count bigint) returns void
+-- Writes that a send, a broadcast or a job was cancelled: `object` is send or job. `count` recipients of it had not
+-- been sent to.
+create or replace function pushq.note_cancellation(q int, object text, id bigint, count bigint) returns void
 language plpgsql as $$
 begin
   perform pushq.note_change(
-    n.tenant, 'job', concat_ws(' ', n.name, job), 'cancelled',
+    n.tenant, note_cancellation.object, concat_ws(' ', n.name, id), 'cancelled',
     jsonb_build_object('recipients', jsonb_build_object('to', count)))
   from pushq.queue_name n
   where n.queue_id = q;

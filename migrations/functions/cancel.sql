@@ -2,11 +2,13 @@
 
 -- Cancels a send or a broadcast. The worker that claims or holds a job of it ends the job: untouched recipients as
 -- cancelled, uncertain ones as unknown. `stopped` recipients will not be sent to. `held` ones are in jobs that
--- workers hold; these stop within moments, but may have sent to some. Cancelling again changes nothing.
+-- workers hold; these stop within moments, but may have sent to some. Cancelling again changes nothing, and is in the
+-- audit once.
 create or replace function pushq.cancel(queue text, send bigint, out stopped bigint, out held bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  q int := (pushq.enter(queue, sends => false)).q;
+  q             int := (pushq.enter(queue, sends => false)).q;
+  was_cancelled boolean;
 begin
   if exists (select from pushq.campaign c where c.queue_id = q and c.id = send) then
     raise exception using errcode = 'PQ400', message = format('%s is a campaign, not a send', send),
@@ -17,8 +19,12 @@ begin
     raise exception using errcode = 'PQ404',
       message = format('there is no send %s in queue “%s”, or it is no longer kept', send, queue);
   end if;
+  was_cancelled := exists (select from pushq.cancelled x where x.queue_id = q and x.id = send);
   select * into stopped, held
   from pushq.stop_jobs(q, send, array(select b.job_id from pushq.body b where b.queue_id = q and b.root_id = send));
+  if not was_cancelled and stopped + held > 0 then
+    perform pushq.note_cancellation(q, 'send', send, stopped + held);
+  end if;
 end $$;
 
 -- Cancels one job, whatever it is of. Somebody does this by hand, so it is in the audit, once.
@@ -38,7 +44,7 @@ begin
   was_cancelled := exists (select from pushq.cancelled x where x.queue_id = q and x.id = job);
   select * into stopped, held from pushq.stop_jobs(q, job, array[job]);
   if not was_cancelled and stopped + held > 0 then
-    perform pushq.note_cancellation(q, job, stopped + held);
+    perform pushq.note_cancellation(q, 'job', job, stopped + held);
   end if;
 end $$;
 

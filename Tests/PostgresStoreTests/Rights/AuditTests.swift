@@ -14,7 +14,8 @@ import Testing
         "feedback", "feedback_poll", "feedback_record", "job", "judgement", "lease", "lineage", "list", "list_member",
         "list_user",
         "message",
-        "migration", "moved_row", "mover", "named_lock", "newest_update", "profile", "provider_token", "recent_push", "removed_queue",
+        "migration", "moved_row", "mover", "named_lock", "newest_update", "profile", "provider_token", "recent_push",
+        "removed_queue",
         "restored_queue",
         "result",
         "send_key", "sleeper",
@@ -296,6 +297,41 @@ import Testing
                     "acme device \(name) \(id) reactivated devices:→1", "acme device \(name) imported devices:→2",
                     "acme device \(name) \(id) forgotten devices:→1",
                 ])
+        }
+    }
+
+    @Test func `keeps only the beginning of what is long, so that nobody fills it with filters or payloads`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let name = "'\(QueueFixture.name)'"
+            for number in [1, 2] {
+                try await queue.run(
+                    """
+                    select pushq.save_audience(
+                      \(name), 'vips', 'tag in (' || string_agg(format('''tag%s''', i), ', ') || ')', replaces => true)
+                    from generate_series(\(number), 700) i;
+                    select pushq.add_schedule(
+                      \(name), 's', '@daily', format('{"aps":{"alert":"%s"}}', repeat('\(number)', 3000)), replaces => true)
+                    """)
+            }
+            let entries = "from pushq.audit where object in ('audience', 'schedule')"
+            #expect(try await queue.number("select count(*) \(entries)") == 4)
+            #expect(try await queue.number("select max(octet_length(changes::text)) \(entries)") < 2000)
+        }
+    }
+
+    @Test func `has a send that was cancelled, once`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let name = QueueFixture.name
+            let send = try await queue.number(
+                #"select pushq.send('\#(name)', '{"aps":{"alert":"x"}}', array['aa', 'bb'])"#)
+            let made = try await entries(queue.connection) {
+                for _ in 1...2 { try await queue.run("select pushq.cancel('\(name)', \(send))") }
+            }
+            #expect(made == ["acme send \(name) \(send) cancelled recipients:→2"])
         }
     }
 
