@@ -235,6 +235,7 @@ begin
   if clock is null then
     raise exception using errcode = 'PQ400', message = 'the local time is missing';
   end if;
+  perform pushq.check_times(coalesce(start_at, now()), 'start_at', null, null);
   clock := clock || jsonb_build_object('start', pushq.clock_start(clock, start_at));
   return query
   select w.due, sum(z.recipients)::bigint,

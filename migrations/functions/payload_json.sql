@@ -6,6 +6,25 @@ begin
   if pg_typeof(payload) <> all ('{json,jsonb,text,varchar,bpchar}'::regtype[]) then
     raise exception using errcode = 'PQ400',
       message = format('the payload is of type %s: use json, jsonb or text', pg_typeof(payload));
+  elsif octet_length(payload::text) > 8192 then
+    return pushq.long_json(payload::text);
   end if;
   return payload::text::json;
+end $$;
+
+-- The same for a text that is longer than any usual payload: only such a one can be nested so deeply that PostgreSQL
+-- gives up. Of what is wrong in it, PostgreSQL's detail may repeat all.
+create or replace function pushq.long_json(written text) returns json
+language plpgsql immutable parallel safe as $$
+declare
+  reason text;
+  lack   text;
+begin
+  return written::json;
+exception
+  when statement_too_complex then
+    raise exception using errcode = 'PQ400', message = 'the payload nests deeper than 64 levels: flatten it';
+  when invalid_text_representation then
+    get stacked diagnostics reason = message_text, lack = pg_exception_detail;
+    raise exception using errcode = '22P02', message = reason, detail = left(lack, 200);
 end $$;

@@ -306,7 +306,8 @@ begin
   return next;
 end $$;
 
--- The schedules of a queue by name, or the one of a name, with their next runs, `most` of each.
+-- The schedules of a queue by name, or the one of a name, with their next runs, `most` of each: up to 100; null for
+-- one.
 --
 -- `problems` says in words why one of them starts nothing at present, or why nothing is sent of what it starts.
 create or replace function pushq.show_schedules(queue text, name text, most int)
@@ -318,6 +319,9 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   ids int[] := pushq.readable_queues(coalesce(queue, ''));
 begin
+  -- A run far ahead takes a millisecond to find.
+  perform pushq.check_most(most, 100);
+  most := coalesce(most, 1);
   return query
   select s.name, s.cron, s.time_zone, s.after_outage, s.payload, s.options, s.paused_at is not null,
          case when s.paused_at is not null then pushq.next_runs(s.cron, s.time_zone, now(), most)

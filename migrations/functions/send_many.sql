@@ -176,14 +176,19 @@ begin
   end if;
   texts := payloads::text[];
   return texts::json[];
-exception when invalid_text_representation then
+exception when invalid_text_representation or statement_too_complex then
   -- Which it was.
   for n in 1 .. cardinality(texts) loop
     begin
       perform texts[n]::json;
-    exception when invalid_text_representation then
-      get stacked diagnostics reason = message_text, lack = pg_exception_detail;
-      raise exception using errcode = '22P02', message = format('message %s: %s', n, reason), detail = lack;
+    exception
+      when statement_too_complex then
+        raise exception using errcode = 'PQ400',
+          message = format('message %s: the payload nests deeper than 64 levels: flatten it', n);
+      when invalid_text_representation then
+        get stacked diagnostics reason = message_text, lack = pg_exception_detail;
+        raise exception using errcode = '22P02', message = format('message %s: %s', n, reason),
+          detail = left(lack, 200);
     end;
   end loop;
   raise;

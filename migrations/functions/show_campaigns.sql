@@ -15,6 +15,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   ids int[] := pushq.readable_queues(queue);
 begin
+  perform pushq.check_most(most);
   return query
   select n.tenant, n.app, n.environment, c.key, c.campaign_id,
          case when c.cancelled_at is not null then 'cancelled' when c.finished then 'finished'
@@ -191,6 +192,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   ids int[] := pushq.readable_queues(queue);
 begin
+  perform pushq.check_most(most);
   return query
   with ended as materialized (
     select r.ended_at, r.delivered, r.rejected, r.failed, r.suppressed, r.expired, r.cancelled, r.unknown, r.outcomes,

@@ -13,6 +13,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   q int := (pushq.enter(queue, sends => false)).q;
 begin
+  perform pushq.check_most(most);
   return query
   select d.id, d.token, d.user_key, d.kind, d.active, d.registered_at, d.inactive_since, d.inactive_reason,
          d.reactivated_at, p.installation, p.activity_type, p.activity, p.locale, p.time_zone, p.app_version,
@@ -54,6 +55,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   q int := (pushq.enter(queue, sends => false)).q;
 begin
+  perform pushq.check_most(most);
   return query
   select f.device_id, d.token, d.user_key, f.reason, f.reported_at, f.recorded_at, f.verdict, f.root_id, f.job_id,
          (select c.key from pushq.campaign c where c.queue_id = f.queue_id and c.id = f.root_id)

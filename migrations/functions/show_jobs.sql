@@ -12,6 +12,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   ids int[] := pushq.readable_queues(queue);
 begin
+  perform pushq.check_most(most);
   return query
   select n.tenant, n.app, n.environment, j.id, case when s.job_id is not null then 'set aside' else j.state end,
          j.lane, j.run_at, j.send_by, j.recipient_count, j.attempt, j.rescues, j.campaign_id, j.root_id, w.name
@@ -80,6 +81,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   ids int[] := pushq.readable_queues(queue);
 begin
+  perform pushq.check_most(most), pushq.check_most(looking);
   return query
   select n.tenant, n.app, n.environment, r.job_id, r.root_id, c.key, r.attempt, r.ended_at, r.failed, why.codes,
          why.counts
@@ -144,6 +146,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   q int := (pushq.readable_queues(queue))[1];
 begin
+  perform pushq.check_most(most);
   return query
   select j.id, j.recipient_count::int
   from (
@@ -184,6 +187,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   ids int[] := pushq.readable_queues(queue);
 begin
+  perform pushq.check_most(most);
   return query
   select n.tenant, n.app, n.environment, s.job_id, j.root_id, c.key, j.recipient_count, j.send_by, s.tries,
          s.set_aside_at, s.problem

@@ -32,6 +32,7 @@ declare
   of_lanes  int[];
   of_times  timestamptz[];
 begin
+  perform pushq.check_most(most);
   if ids is null then
     with recursive first_job as (
       (select j.queue_id, j.lane, j.run_at from pushq.job j order by j.queue_id, j.lane, j.run_at, j.id limit 1)

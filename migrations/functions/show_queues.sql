@@ -14,6 +14,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   ids int[] := pushq.readable_queues(null, show_queues.tenant);
 begin
+  perform pushq.check_most(most);
   return query
   with shown as materialized (
     select *
@@ -56,6 +57,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   ids int[] := pushq.readable_queues(null, show_statistics.tenant);
 begin
+  perform pushq.check_most(most);
   return query
   with shown as materialized (
     select * from pushq.queue_name n where ids is null or n.queue_id = any (ids)),

@@ -29,6 +29,7 @@ declare
   was_in  boolean;
   oldest  timestamptz;
 begin
+  perform pushq.check_most(most);
   if num_nonnulls(trace.token, trace.user_key, trace.device) > 1 or num_nonnulls(trace.send, trace.campaign) > 1
     or num_nonnulls(trace.token, trace.user_key, trace.device, trace.send) = 0 then
     raise exception using errcode = 'PQ400', message = 'the call does not say clearly what to trace',

@@ -109,6 +109,18 @@ import Transport
         }
     }
 
+    @Test(arguments: ["infinity", "-infinity", "10000-01-01"])
+    func `previews no waves of a start that is no time`(start: String) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            let error = await #expect(throws: PostgresError.self) {
+                try await queue.run(
+                    "select from pushq.preview_waves('\(QueueFixture.name)', '09:00', start_at => '\(start)')")
+            }
+            #expect(error?.description.contains(/start_at or send_by is (infinite|after the year 9999)/) == true)
+        }
+    }
+
     // MARK: Its waves
 
     /// Zones whose clocks never change, by their hours ahead of UTC: `Etc/GMT-2` is two hours ahead.

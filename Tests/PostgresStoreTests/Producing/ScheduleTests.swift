@@ -344,6 +344,14 @@ import Transport
         ("'s', '@daily', PAYLOAD, options => '{\"send_by\": \"-1 hour\"}'", "send_by"),
     ]
 
+    @Test func `shows one run where nobody says how many`() async throws {
+        try await withSchedule { _, _, queue in
+            let runs = "select cardinality(next_runs) from pushq.show_schedules('\(QueueFixture.name)', 's', null)"
+            let count = try await queue.number(runs)
+            #expect(count == 1)
+        }
+    }
+
     @Test func `is refused with whatever a campaign would be refused with, and leaves nothing behind`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)

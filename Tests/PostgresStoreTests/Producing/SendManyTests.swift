@@ -202,6 +202,10 @@ import Testing
             "message 2: invalid input syntax for type json"
         ),
         (
+            #"array['{"aps":{"alert":"x"}}', repeat('[', 100000)]"#, "tokens => '{aa,bb}'",
+            "message 2: the payload nests deeper than 64 levels: flatten it"
+        ),
+        (
             #"array['{"aps":{"alert":"x"}}', null]"#, "tokens => '{aa,bb}'",
             "message 2: the payload is not a JSON object"
         ),

@@ -315,6 +315,7 @@ import Transport
             "aps.sound does not go with push type background"
         ),
         (#"'{"aps":{}}', array['00ff']"#, "aps has none of alert, badge, sound"),
+        (#"repeat('[', 100000), array['00ff']"#, "the payload nests deeper than 64 levels: flatten it"),
         (#"'{"aps":{"alert":"x"}}', array['00ff'], expiration => 300"#, "expiration 300 has passed"),
         (#"'{"aps":{"alert":"x"}}', array['00ff'], collapse_id => repeat('é', 33)"#, "the collapse ID has 66 bytes"),
         (

@@ -115,7 +115,8 @@ struct `A login of one tenant` {
     private static let pure: Set<String> = [
         "apns_id", "badge_increment", "broadcast_problem", "caller", "check_key", "check_lengths", "content",
         "csv_field", "device_kind",
-        "has_readable_escapes", "increment_problem", "is_plain_alert", "is_quiet", "read_quiet_hours", "read_token",
+        "has_readable_escapes", "increment_problem", "is_plain_alert", "is_quiet", "long_json", "read_quiet_hours",
+        "read_token",
         "started_type", "members_problem",
         "message_kind", "message_problem", "nesting",
         "payload_json", "payload_kind", "payload_problem", "payloads_json", "push_type_problem", "reason", "repetition",
@@ -379,6 +380,23 @@ struct `A login of one tenant` {
             }
             let theirs = await answer(neighbours.reader, "count(*) from pushq.show_jobs('beta/com.beta/production', 9)")
             #expect(theirs.contains("there is no queue"))
+        }
+    }
+
+    @Test(arguments: [
+        "show_jobs(QUEUE, -1)", "show_devices(QUEUE, 0, null, false, -1)", "show_feedback(QUEUE, -1)",
+        "show_campaigns(QUEUE, null, -1)", "show_failed_jobs(QUEUE, -1, 128, 191)",
+        "show_failed_jobs(QUEUE, 1, 128, 191, looking => -1)", "show_cancellable_jobs(QUEUE, -1, 192)",
+        "show_stuck_jobs(QUEUE, -1)", "show_timeline(QUEUE, 1, -1, 64, 127, 191, 6, 7)",
+        "show_load('acme', null, -1)", "show_queues('acme', null, -1, 9)", "show_statistics('acme', -1)",
+        "feedback_after(QUEUE, most => -1)", "trace(QUEUE, user_key => 'anna', most => -1)",
+        "show_schedules(QUEUE, null, -1)", "show_schedules(QUEUE, null, 100000)",
+    ])
+    func `is told in one line which number of rows it cannot have`(call: String) async throws {
+        try await withNeighbours { _, _, neighbours in
+            let own = call.replacing("QUEUE", with: "'acme/com.acme/production'")
+            let result = await answer(neighbours.producer, "count(*) from pushq.\(own)")
+            #expect(result.contains(/most cannot be (-1|100000)/), "\(result)")
         }
     }
 

@@ -61,7 +61,8 @@ import Transport
         try await withEmptyDatabase { _, database in
             let stranger = try await database.connect()
             try await stranger.runScript("select pg_advisory_lock(hashtextextended('pushq migration', 0))")
-            let process = try await stranger.execute(Statement("pid", "select pg_backend_pid() as pid")).one().int4("pid")
+            let process = try await stranger.execute(Statement("pid", "select pg_backend_pid() as pid")).one().int4(
+                "pid")
             let migrator = Migrator(try await database.connect())
             let error = await #expect(throws: MigrationError.self) { try await migrator.run(within: .seconds(1)) }
             #expect(error?.description.contains("process \(process) of login ") == true, "\(String(describing: error))")

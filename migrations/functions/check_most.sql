@@ -1,0 +1,9 @@
+-- Refuses a number of rows that nothing can be shown of, or more than `highest`. Null is for all, or none.
+create or replace function pushq.check_most(most bigint, highest bigint default null) returns void
+language plpgsql stable as $$
+begin
+  if most < 0 or most > highest then
+    raise exception using errcode = 'PQ400', message = format('most cannot be %s', most),
+      hint = case when highest is null then 'use 0 or more' else format('use 0 to %s', highest) end;
+  end if;
+end $$;
