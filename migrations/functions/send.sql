@@ -86,7 +86,8 @@ begin
       select d.id as device_id, pushq.today() as day, coalesce(root, nextval('pushq.id')) as root_id,
              nextval('pushq.id') as message_id, nextval('pushq.id') as job_id
       from pushq.device d
-      where d.queue_id = door.q and d.token = pushq.token(tokens[1])
+      -- What is not plainly a token is read below: an error here would show all of this statement.
+      where d.queue_id = door.q and d.token = pushq.plain_token(tokens[1])
         and not (d.kind is not null and d.registered_at is null and pushq.message_kind(push_type, body) = 'alert')),
     new_message as (
       insert into pushq.message (day, queue_id, id, root_id, payload, push_type, priority, expiration, collapse_id,
@@ -122,6 +123,9 @@ begin
   end if;
 
   q := door.q;
+  if tokens is not null then
+    parsed := array(select distinct pushq.token(t) from unnest(tokens) t);
+  end if;
   aim := pushq.message_kind(push_type, body);
   root := coalesce(root, nextval('pushq.id'));
   due_at := greatest(run_at, clock_timestamp());
@@ -129,9 +133,8 @@ begin
     q, root, body, push_type, priority, expiration, collapse_id, at_most_once, user_key, replace_waiting, due_at,
     traceparent => traceparent);
   if tokens is not null then
-    select array_agg(distinct pushq.token(t)) into parsed from unnest(tokens) t;
     select (select array_agg(id order by id) from unnest(d.ids) id), d.unknown into ids, fresh
-    from pushq.devices_of_tokens(q, parsed, array_fill(aim, array[coalesce(cardinality(parsed), 0)])) d;
+    from pushq.devices_of_tokens(q, parsed, array_fill(aim, array[cardinality(parsed)])) d;
   elsif run_at > now() then
     ids := '{}';
   else

@@ -1,9 +1,12 @@
 -- Reads a hexadecimal token in upper or lower case; ignores angle brackets and spaces. In SQL, so that what is plainly
 -- right is read by the expression that asks.
 create or replace function pushq.token(hex text) returns bytea
+language sql immutable as $$ select coalesce(pushq.plain_token(hex), pushq.read_token(hex)) $$;
+
+-- The same for what is plainly right; null for what is written otherwise, or wrong.
+create or replace function pushq.plain_token(hex text) returns bytea
 language sql immutable as $$
-  select case when hex ~ '^(?:[0-9A-Fa-f]{2})+$' and length(hex) <= 200 then decode(hex, 'hex')
-              else pushq.read_token(hex) end
+  select case when hex ~ '^(?:[0-9A-Fa-f]{2})+$' and length(hex) <= 200 then decode(hex, 'hex') end
 $$;
 
 -- The same for what is written otherwise, or wrong.

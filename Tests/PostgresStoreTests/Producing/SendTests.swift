@@ -345,6 +345,26 @@ import Transport
         }
     }
 
+    @Test func `are shown no long statement where a token is wrong`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await queue.run(
+                """
+                create function public.context(token text) returns text language plpgsql as $$
+                declare
+                  context text;
+                begin
+                  perform pushq.send('\(QueueFixture.name)', \(alert), array[token]);
+                exception when others then
+                  get stacked diagnostics context = pg_exception_context;
+                  return context;
+                end $$
+                """)
+            let lines = "cardinality(string_to_array(public.context('xy'), e'\\n'))"
+            #expect(try await queue.number("select \(lines)") < 8)
+        }
+    }
+
     @Test func `that name no queue, or more than one, are told`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)

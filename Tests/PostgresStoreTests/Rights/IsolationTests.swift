@@ -119,7 +119,8 @@ struct `A login of one tenant` {
         "read_token",
         "started_type", "members_problem",
         "message_kind", "message_problem", "nesting",
-        "payload_json", "payload_kind", "payload_problem", "payloads_json", "push_type_problem", "reason", "repetition",
+        "payload_json", "payload_kind", "payload_problem", "payloads_json", "plain_token", "push_type_problem",
+        "reason", "repetition",
         "sent_bytes", "set_digest", "token", "tokens", "unknown_push_type", "value_problem", "with_badge",
     ]
 
