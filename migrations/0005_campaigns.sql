@@ -72,8 +72,9 @@ create table pushq.fan_out_turn (
 );
 
 -- A campaign with a rate of its own has a lane of its own, so that its jobs are found, claimed and made apart from
--- those that it must not hold up. Lanes are never used again: 700 million campaigns have one.
-create sequence pushq.lane as int maxvalue 715827881;
+-- those that it must not hold up. No two of a queue have the same one (`pushq.free_lane`). The sequence begins again at
+-- its end, which campaigns that are rolled back bring nearer, too.
+create sequence pushq.lane as int maxvalue 715827881 cycle;
 create unique index fan_out_own_lane on pushq.fan_out (queue_id, lane) where lane > 2;
 
 -- Few: those that count against a tenant's quota of campaigns.

@@ -137,13 +137,27 @@ begin
   where u.id = q
   on conflict on constraint rate_limit_pkey do update set rate = excluded.rate, burst = excluded.burst;
   update pushq.fan_out o
-  set lane = nextval('pushq.lane') * 3 + o.lane
+  set lane = pushq.free_lane(q) * 3 + o.lane
   where o.queue_id = q and o.campaign_id = campaign and o.lane <= 2
   returning o.lane into own;
   if own is not null then
     update pushq.job j set lane = own
     where j.queue_id = q and j.lane = own % 3 and j.campaign_id = campaign;
   end if;
+end $$;
+
+-- A third of the number of a lane that no campaign of the queue has.
+create or replace function pushq.free_lane(q int) returns int
+language plpgsql as $$
+declare
+  own int;
+begin
+  loop
+    own := nextval('pushq.lane');
+    exit when not exists (
+      select from pushq.fan_out o where o.queue_id = q and o.lane > 2 and o.lane between own * 3 and own * 3 + 2);
+  end loop;
+  return own;
 end $$;
 
 -- Sets the rate of a campaign while it runs; null lifts it. False without a campaign of that key. Workers follow

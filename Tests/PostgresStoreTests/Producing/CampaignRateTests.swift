@@ -45,6 +45,16 @@ import Testing
         }
     }
 
+    @Test func `has a lane that no other campaign of its queue has, also when lanes begin again`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            _ = try await queue.startCampaign(key: "first", options: ", max_rate => 5")
+            try await queue.run("select setval('pushq.lane', 715827881)")
+            _ = try await queue.startCampaign(key: "second", options: ", max_rate => 5")
+            #expect(try await queue.texts("select lane from pushq.fan_out order by campaign_id") == ["5", "8"])
+        }
+    }
+
     @Test func `is found once under its key, whatever rate is asked for then, and none is refused that cannot be`()
         async throws
     {
