@@ -9,7 +9,7 @@ import Transport
 /// what does not exist: the answers must not differ.
 @Suite(.timeLimit(.minutes(10)))
 struct `A login of one tenant` {
-    private struct Neighbours {
+    struct Neighbours {
         let admin: PostgresConnection
         let producer: PostgresConnection
         let reader: PostgresConnection
@@ -22,10 +22,10 @@ struct `A login of one tenant` {
     }
 
     static let token = String(repeating: "b1", count: 32)
-    private static let payload = #"'{"aps":{"alert":"x"}}'"#
+    static let payload = #"'{"aps":{"alert":"x"}}'"#
 
     /// Calls `body` with two tenants, acme with logins of each kind, and beta with something of everything.
-    private func withNeighbours(
+    func withNeighbours(
         _ body: @escaping @Sendable (isolated LoopActor, TestDatabase, Neighbours) async throws -> Void
     ) async throws {
         try await withDatabase { actor, database in
@@ -79,7 +79,7 @@ struct `A login of one tenant` {
     }
 
     /// What a query gives, or the error.
-    private func answer(_ connection: PostgresConnection, _ query: String) async -> String {
+    func answer(_ connection: PostgresConnection, _ query: String) async -> String {
         do {
             return try await text(connection, query) ?? "null"
         } catch {
