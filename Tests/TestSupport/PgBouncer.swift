@@ -16,14 +16,18 @@ package struct PgBouncer: Sendable {
     private let folder: String
     private let minder: Minder
 
-    /// - Parameter postgres: the server behind it; that of the tests if none is given.
-    package init(to postgres: PrivatePostgres? = nil, poolSize: Int = 2) async throws {
+    /// - Parameters:
+    ///   - postgres: the server behind it; that of the tests if none is given.
+    ///   - login: whose sessions everybody shares; the superuser's if none is given.
+    package init(
+        to postgres: PrivatePostgres? = nil, login: String = TestServer.superuser, poolSize: Int = 2
+    ) async throws {
         let postgres = if let postgres { postgres } else { try await TestServer.shared() }
         folder = postgres.socketFolder
         minder = try Minder()
         let settings = """
             [databases]
-            * = host=\(folder) port=5432 user=\(TestServer.superuser)
+            * = host=\(folder) port=5432 user=\(login)
             [pgbouncer]
             listen_addr =
             listen_port = \(Self.port)

@@ -70,6 +70,54 @@ struct `Behind PgBouncer in transaction mode` {
 
     private static let planMode = Statement("plan_mode", "select current_setting('plan_cache_mode') as plan_cache_mode")
 
+    @Test func `each role sees its own tenant in a session that it shares with another one's`() async throws {
+        let isolation = `A login of one tenant`()
+        try await isolation.withNeighbours { _, database, neighbours in
+            let login = "pool_\(database.name)"
+            let (acme, beta) = ("producer_\(database.name)", "neighbour_\(database.name)")
+            try await neighbours.admin.runScript("create role \(login) login; grant \(acme), \(beta) to \(login)")
+            let pooler = try await PgBouncer(login: login, poolSize: 1)
+            let address = try pooler.address(of: database)
+            let clients = [
+                acme: try await PostgresConnection.connect(to: address, as: "test", on: database.loop),
+                beta: try await PostgresConnection.connect(to: address, as: "test", on: database.loop),
+            ]
+            /// The error of a call in a transaction of the role's client, which is rolled back; empty if there is none.
+            func refusal(_ role: String, _ query: String, sets: Bool = true) async throws -> String {
+                guard let client = clients[role] else { return "no client" }
+                var refusal = ""
+                do {
+                    try await client.runScript("begin; \(sets ? "set local role \(role); " : "")select \(query)")
+                } catch {
+                    refusal = "\(error)"
+                }
+                try await client.runScript("rollback")
+                return refusal
+            }
+            for probe in `A login of one tenant`.probes(
+                neighbours.send, neighbours.list, neighbours.job, neighbours.campaign)
+            {
+                for (role, own, others) in [(acme, "acme", "beta"), (beta, "beta", "acme")] {
+                    func probed(_ tenant: String) async throws -> String {
+                        try await refusal(
+                            role, probe.query.replacing("QUEUE", with: "\(tenant)/com.\(tenant)/production"))
+                    }
+                    #expect(try await !probed(own).contains("there is no queue"), "\(probe.function)")
+                    #expect(try await probed(others).contains("there is no queue"), "\(probe.function)")
+                }
+            }
+            for (role, own) in [(acme, "acme"), (beta, "beta")] {
+                let others = "1 / (count(*) filter (where queue like '\(own)/%') / count(*)) from pushq.my_queues"
+                #expect(try await refusal(role, others) == "")
+                // Nothing of a role stays on the session, and membership alone acts for nobody.
+                let list = "pushq.new_list('\(own)/com.\(own)/production')"
+                #expect(try await refusal(role, list, sets: false).contains("there is no queue"))
+            }
+            for client in clients.values { client.close() }
+            await pooler.end()
+        }
+    }
+
     @Test func `transactions and COPY stay whole, and migrations are applied once`() async throws {
         try await withEmptyDatabase { actor, database in
             let pooler = try await PgBouncer()
