@@ -1,5 +1,6 @@
 import APNs
 import APNsSimulator
+import Foundation
 import PostgresStore
 import QueueCore
 import TestSupport
@@ -28,6 +29,46 @@ import Testing
                 try await openConnections(3)
                 try await fixture.connection.runScript("update pushq.queue set connections = 1")
                 try await openConnections(1)
+            }
+            #expect(await fixture.simulator.snapshot().repeated == 0)
+        }
+    }
+
+    @Test func `a rate of a queue or a tenant holds within five seconds of being set, changed and lifted`() async throws
+    {
+        try await EngineFixture.run { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 20_000)
+            let store = fixture.connection
+            /// Waits for a whole second with so many pushes, of those that begin from now on.
+            func expectPace(_ pace: ClosedRange<Int>) async throws {
+                let start = Int(Date().timeIntervalSince1970) + 1
+                try await eventually("a second with \(pace) pushes", within: .seconds(7)) {
+                    let seen = await fixture.simulator.snapshot()
+                    let now = Int(Date().timeIntervalSince1970)
+                    return zip(seen.firstSecond..., seen.perSecond).contains { second, pushes in
+                        second >= start && second < now && pace.contains(pushes)
+                    }
+                }
+            }
+            func setTenant(_ rate: TenantChange.Rate) async throws {
+                var change = TenantChange()
+                change.rate = rate
+                #expect(try await store.setTenant(queue.tenant, to: change))
+            }
+            try await store.setRate(200, burst: 20, of: queue)
+            try await fixture.withEngine { _ in
+                try await fixture.startCampaign(queue)
+                try await expectPace(150...250)
+                try await store.setRate(80, burst: 8, of: queue)
+                try await expectPace(60...100)
+                try await setTenant(.limit(30, burst: 3))
+                try await expectPace(20...40)
+                try await setTenant(.limit(50, burst: 5))
+                try await expectPace(41...60)
+                try await setTenant(.noLimit)
+                try await expectPace(61...100)
+                try await store.liftRate(of: queue)
+                try await expectPace(101...20_000)
             }
             #expect(await fixture.simulator.snapshot().repeated == 0)
         }
