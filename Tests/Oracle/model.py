@@ -553,6 +553,10 @@ class Model:
             self.change(event, operation.queue, token, True, "perhaps")
         # Whose it is its app has said, if it has registered it.
         if user is not None and not any(change.registers == "yes" for change in device.changes):
+            had = device.users[-1][2] if device.users else None
+            if had not in (None, user) and device.profiles:
+                said = dataclasses.replace(device.profiles[-1][2], tags=(), attributes=())
+                device.profiles.append((event.began, event.ended, said))
             device.users.append((event.began, event.ended, user))
 
     def expect(self, event, error):

@@ -66,19 +66,24 @@ extension Statement {
                or s.returns and not d.active)
         """#)
 
-    /// Forgets the figures of badges of devices that go to another user: what the former one has not seen is not the
-    /// new one's.
-    static let forgetBadgesOfOthers = Statement(
-        "forget_badges_of_others",
+    /// Forgets what is known of the former users of devices that go to another one, as a registration does: tags,
+    /// attributes, and what their badges show. Only where there is something to forget, since it sorts all lines.
+    static let forgetFormerUsers = Statement(
+        "forget_former_users",
         #"""
-        select pushq.forget_badges(
-          $queue_id,
-          array(
-            select d.id
-            from (\#(lastLines)) s
-            join pushq.device d on d.queue_id = $queue_id and d.token = s.token
-            where s.user_key <> d.user_key and d.registered_at is null))::text
-        where exists (select from pushq.badge b where b.queue_id = $queue_id)
+        with passed_on as materialized (
+          select d.id
+          from (\#(lastLines)) s
+          join pushq.device d on d.queue_id = $queue_id and d.token = s.token
+          where s.user_key <> d.user_key and d.registered_at is null
+            and (exists (select from pushq.profile p where p.queue_id = $queue_id)
+                 or exists (select from pushq.badge b where b.queue_id = $queue_id))),
+        profiles as (
+          update pushq.profile p
+          set tags = '{}', attributes = '{}'
+          from passed_on o
+          where p.queue_id = $queue_id and p.device_id = o.id and (p.tags <> '{}' or p.attributes <> '{}'))
+        select pushq.forget_badges($queue_id, array(select id from passed_on))::text
         """#)
 
     /// How many devices the file gives to another user than the one whom their app has registered them for.
@@ -120,7 +125,7 @@ extension Statement {
 
 extension Statement {
     /// Notes what the lines say of devices beside their tokens. What their apps have said stays, as the user does; tags
-    /// and attributes are the producer's.
+    /// and attributes are the producer's, but not those of a user whose device it is not.
     static let importProfiles = Statement(
         "import_profiles",
         #"""
@@ -132,10 +137,12 @@ extension Statement {
                case when d.registered_at is null then pushq.plain_locale(s.locale) end,
                case when d.registered_at is null then s.time_zone end,
                case when d.registered_at is null then s.app_version end,
-               coalesce(s.tags, '{}'), coalesce(s.attributes, '{}'), s.first_seen_at,
+               case when o.is_theirs then coalesce(s.tags, '{}') else '{}' end,
+               case when o.is_theirs then coalesce(s.attributes, '{}') else '{}' end, s.first_seen_at,
                case when s.seen_at > coalesce(d.registered_at, '-infinity') then s.seen_at end
         from (select distinct on (token) * from device_stage order by token, ctid desc) s
         join pushq.device d on d.queue_id = $queue_id and d.token = s.token
+        cross join lateral (select s.user_key is null or s.user_key is not distinct from d.user_key as is_theirs) o
         where num_nonnulls(s.installation, s.activity_type, s.activity, s.locale, s.time_zone, s.app_version, s.tags,
                            s.attributes, s.first_seen_at, s.seen_at) > 0
         order by d.id
@@ -290,7 +297,7 @@ extension PostgresConnection {
         guard reactivates || namesMore, try await execute(.hasDevices, queue).one().bool("has_devices") else {
             return (0, 0)
         }
-        if namesMore { _ = try await execute(.forgetBadgesOfOthers, queue, within: Self.fileLimit) }
+        if namesMore { _ = try await execute(.forgetFormerUsers, queue, within: Self.fileLimit) }
         let changed = try await execute(
             .updateStagedDevices, ["reactivates": .bool(reactivates)] + queue, within: Self.fileLimit)
         if reactivates { _ = try await execute(.reactivateStagedDevices, queue, within: Self.fileLimit) }

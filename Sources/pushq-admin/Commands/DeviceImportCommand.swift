@@ -18,10 +18,10 @@ struct DeviceImportCommand: Command {
         If lines are wrong, the command lists them and imports nothing. With --keep-going it imports the other lines, \
         and the exit code is still 1.
 
-        Known devices get what the file says. But if an app has registered a device (pushq.register_device), only tags \
-        and attributes change: the device keeps the user, the kind, the locale and the like that the app named, \
-        because the file may be older. Inactive \
-        devices stay inactive unless you pass --reactivate, which also keeps devices active about which a report of \
+        Known devices get what the file says. Tags and attributes belong to the user: if the file gives a device to \
+        another user, those from before are removed. But if an app has registered a device (pushq.register_device), \
+        it keeps the user, the kind, the locale and the like that the app named, because the file may be older; only \
+        its tags and attributes change, unless the file names another user. Inactive devices stay inactive unless you pass --reactivate, which also keeps devices active about which a report of \
         APNs is still on its way. Importing is not a registration: if APNs reports that an imported token died before \
         the import, the device is deactivated.
         """

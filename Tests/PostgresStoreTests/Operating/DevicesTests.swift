@@ -242,6 +242,35 @@ private func withQueue(_ body: @Sendable @escaping (PostgresConnection) async th
         }
     }
 
+    @Test func `takes away the tags and attributes of the former user of a device that goes to another one`()
+        async throws
+    {
+        try await withQueue { store in
+            func importFile(_ lines: String...) async throws {
+                let file = DeviceFile.text("token;user_key;tags;attributes\n" + lines.joined(separator: "\n"))
+                _ = try await store.importDevices(from: file, inQueue: queue, reactivates: false) { _ in }
+            }
+            func known(of token: String) async throws -> String {
+                let device = try #require(try await store.device(DeviceToken(hex: token), inQueue: queue))
+                return "\(device.userKey ?? "-") \(device.profile.tags ?? []) \(device.profile.attributes ?? "{}")"
+            }
+            let alice = #"vip;"{""name"":""Alice""}""#
+            try await importFile("ab;alice;\(alice)", "cd;alice;\(alice)", "ef;;\(alice)", "01;alice;\(alice)")
+            var said = DeviceProfile()
+            said.attributes = #"{"name": "Alice"}"#
+            _ = try await store.registerDevice(DeviceToken(hex: "23"), userKey: "alice", profile: said, inQueue: queue)
+
+            try await importFile("ab;bob;;", "cd;alice;;", "ef;bob;;", #"01;bob;;"{""name"":""Bob""}""#)
+            #expect(try await known(of: "ab") == "bob [] {}", "what is known of Alice is not Bob's")
+            #expect(try await known(of: "cd") == #"alice ["vip"] {"name": "Alice"}"#)
+            #expect(try await known(of: "ef") == #"bob ["vip"] {"name": "Alice"}"#, "it was nobody's")
+            #expect(try await known(of: "01") == #"bob [] {"name": "Bob"}"#)
+
+            try await importFile(#"23;bob;vip;"{""name"":""Bob""}""#)
+            #expect(try await known(of: "23") == #"alice [] {"name": "Alice"}"#, "it stays Alice's: her app says so")
+        }
+    }
+
     @Test func `names each line that is wrong, and imports the others only if it is to keep going`() async throws {
         try await withQueue { store in
             let file = """
