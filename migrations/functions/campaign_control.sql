@@ -1,5 +1,23 @@
 -- Pausing, resuming, slowing down and cancelling a campaign.
 
+-- Refuses a campaign that is not there.
+create or replace function pushq.refuse_campaign(queue text, key text) returns void
+language plpgsql stable as $$
+begin
+  raise exception using errcode = 'PQ404',
+    message = format('there is no campaign “%s” in queue “%s”', left(key, 200), queue),
+    hint = format('list them with: pushq-admin campaign list %s', queue);
+end $$;
+
+-- The same if `q`, which is called `queue`, has none of that key: nothing was changed for another reason otherwise.
+create or replace function pushq.expect_campaign(q int, queue text, key text) returns void
+language plpgsql stable as $$
+begin
+  if not exists (select from pushq.campaign k where k.queue_id = q and k.key = expect_campaign.key) then
+    perform pushq.refuse_campaign(queue, key);
+  end if;
+end $$;
+
 -- Pauses a campaign. This marks the campaign and tells workers, which give its jobs back. A worker that claims one
 -- of its jobs later sees the mark and sets the job aside. Neither its jobs nor its counts are locked here, because
 -- the caller's transaction may last and every job that ends needs the counts.
@@ -11,7 +29,10 @@ declare
 begin
   update pushq.campaign k set paused_at = now()
   where k.queue_id = q and k.key = $2 and paused_at is null and cancelled_at is null returning id into c;
-  if c is null then return false; end if;
+  if c is null then
+    perform pushq.expect_campaign(q, queue, key);
+    return false;
+  end if;
   update pushq.fan_out set paused = true where queue_id = q and campaign_id = c;
   perform pushq.tell('root', c);
   return true;
@@ -42,7 +63,10 @@ begin
   perform pushq.check_isolation();
   update pushq.campaign k set paused_at = null, paused_reason = null
   where k.queue_id = q and k.key = $2 and paused_at is not null and cancelled_at is null returning id into c;
-  if c is null then return false; end if;
+  if c is null then
+    perform pushq.expect_campaign(q, queue, key);
+    return false;
+  end if;
   update pushq.fan_out o set paused = false, send_by = coalesce($3, o.send_by)
   where o.queue_id = q and o.campaign_id = c
   returning * into f;
@@ -93,7 +117,10 @@ begin
   perform pushq.check_isolation();
   update pushq.campaign k set cancelled_at = now(), paused_at = null, paused_reason = null
   where k.queue_id = q and k.key = $2 and cancelled_at is null returning id into c;
-  if c is null then return false; end if;
+  if c is null then
+    perform pushq.expect_campaign(q, queue, key);
+    return false;
+  end if;
   -- Waits for a step of fan-out that is under way.
   select o.* into f from pushq.fan_out o where o.queue_id = q and o.campaign_id = c for no key update;
   update pushq.fan_out o
@@ -160,8 +187,7 @@ begin
   return own;
 end $$;
 
--- Sets the rate of a campaign while it runs; null lifts it. False without a campaign of that key. Workers follow
--- within moments.
+-- Sets the rate of a campaign while it runs; null lifts it. Workers follow within moments.
 create or replace function pushq.set_campaign_rate(queue text, key text, max_rate float8) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -170,7 +196,7 @@ declare
 begin
   select * into c from pushq.campaign k where k.queue_id = q and k.key = $2;
   if c.id is null then
-    return false;
+    perform pushq.refuse_campaign(queue, key);
   elsif c.cancelled_at is not null then
     raise exception using errcode = 'PQ409', message = format('campaign “%s” was cancelled', key),
       hint = 'start another one under a new key';

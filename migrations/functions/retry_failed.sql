@@ -128,9 +128,7 @@ declare
 begin
   select c.id into root from pushq.campaign c where c.queue_id = q and c.key = retry_failed_campaign.key;
   if root is null then
-    raise exception using errcode = 'PQ404',
-      message = format('there is no campaign “%s” in queue “%s”', left(key, 200), queue),
-      hint = 'list them with: pushq-admin campaign list';
+    perform pushq.refuse_campaign(queue, key);
   end if;
   return pushq.send_again(q, root, null, send_by);
 end $$;

@@ -39,9 +39,7 @@ begin
   if trace.campaign is not null then
     select c.id into root from pushq.campaign c where c.queue_id = q and c.key = trace.campaign;
     if root is null then
-      raise exception using errcode = 'PQ404',
-        message = format('there is no campaign “%s” in queue “%s”', left(trace.campaign, 200), queue),
-        hint = 'list them with: pushq-admin campaign list';
+      perform pushq.refuse_campaign(queue, trace.campaign);
     end if;
   end if;
 

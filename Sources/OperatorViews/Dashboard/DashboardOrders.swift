@@ -62,7 +62,7 @@ enum DashboardOrders {
         let (queue, key) = (try request.theQueue(), try request.theKey())
         guard try await store.order(order, campaign: key, ofQueue: queue) else {
             throw DashboardAccess.Refusal(
-                status: 409, text: "campaign \(key) does not exist, or its state does not allow this")
+                status: 409, text: "campaign \(key) is not in a state that allows this")
         }
         return "\(done) campaign \(key)"
     }

@@ -117,13 +117,11 @@ extension PostgresConnection {
         }
     }
 
-    /// Sets the rate of a campaign, in pushes per second over all workers; nil lifts it. False if there is no such
-    /// campaign.
+    /// Sets the rate of a campaign, in pushes per second over all workers; nil lifts it.
     package func setRate(
         _ rate: Double?, ofCampaign key: String, ofQueue queue: QueueName
-    ) async throws(PostgresError) -> Bool {
-        try await execute(.setCampaignRate, ["queue": .queue(queue), "key": .text(key), "rate": .float8(rate)]).one()
-            .bool("set_campaign_rate")
+    ) async throws(PostgresError) {
+        _ = try await execute(.setCampaignRate, ["queue": .queue(queue), "key": .text(key), "rate": .float8(rate)])
     }
 
     /// Why recipients of a campaign or send were refused for good, or could not get a personal message, and how many of

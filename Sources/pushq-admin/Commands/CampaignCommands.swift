@@ -104,7 +104,7 @@ enum CampaignCommands {
 
         func run(_ console: Console) async throws {
             let rate = maxRate.rate?.perSecond
-            _ = try await named.withCampaign { campaign, store in
+            try await named.withCampaign { campaign, store in
                 try await store.setRate(rate, ofCampaign: campaign.key, ofQueue: campaign.queue)
             }
             console.show(

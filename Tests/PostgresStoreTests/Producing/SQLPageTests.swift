@@ -62,4 +62,30 @@ import Testing
             }
         }
     }
+    /// A call of each function that is about something with a key or a number, of which there is none.
+    @Test(arguments: [
+        "cancel(QUEUE, 1)", "cancel_job(QUEUE, 1)", "retry_failed(QUEUE, 1)", "retry_failed_campaign(QUEUE, 'gone')",
+        "pause_campaign(QUEUE, 'gone')", "resume_campaign(QUEUE, 'gone')", "cancel_campaign(QUEUE, 'gone')",
+        "set_campaign_rate(QUEUE, 'gone', 5)", "pause_schedule(QUEUE, 'gone')", "resume_schedule(QUEUE, 'gone')",
+        "run_schedule(QUEUE, 'gone')", "add_to_list(QUEUE, 1, array['ab'])", "add_users_to_list(QUEUE, 1, array['ab'])",
+        "start_campaign(QUEUE, 'k', '{\"aps\":{\"alert\":\"x\"}}', list => 1)",
+        "start_campaign(QUEUE, 'k', '{\"aps\":{\"alert\":\"x\"}}', filter => 'audience gone')",
+        "preview_campaign(QUEUE, 'k', filter => 'audience gone')", "trace(QUEUE, 'ab', campaign => 'gone')",
+        "broadcast(QUEUE, 'dGhlaXJz', '{\"aps\":{\"timestamp\":1,\"event\":\"end\"}}', expiration => 0)",
+        "send('acme/com.acme/production', '{\"aps\":{\"alert\":\"x\"}}', array['ab'])",
+    ])
+    func `promises PQ404 for what there is not, and the functions keep it`(call: String) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await queue.run(
+                """
+                do $$
+                begin
+                  perform pushq.\(call.replacing("QUEUE", with: "'\(QueueFixture.name)'"));
+                  raise exception 'there was no error';
+                exception when sqlstate 'PQ404' then null;
+                end $$
+                """)
+        }
+    }
 }
