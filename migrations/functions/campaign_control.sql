@@ -140,6 +140,17 @@ begin
   return true;
 end $$;
 
+-- Refuses the rate of a campaign.
+create or replace function pushq.check_max_rate(max_rate float8) returns void
+language plpgsql stable as $$
+begin
+  if not coalesce(max_rate between 0.0001 and 1000000, true) then
+    raise exception using errcode = 'PQ400',
+      message = format('max_rate %s is not between 0.0001 and 1000000', max_rate),
+      hint = 'give it in pushes per second';
+  end if;
+end $$;
+
 -- Sets the rate of a campaign, in pushes a second over all workers; null lifts it. With its first rate a campaign
 -- gets a lane of its own, and keeps it. Jobs in the hands of workers follow when these come to know (`pushq.tell`).
 create or replace function pushq.limit_campaign(q int, campaign bigint, max_rate float8) returns void
@@ -152,11 +163,8 @@ begin
     using pushq.queue u
     where u.id = q and r.tenant_id = u.tenant_id and r.queue_id = q and r.campaign_id = campaign;
     return;
-  elsif not coalesce(max_rate between 0.0001 and 1000000, false) then
-    raise exception using errcode = 'PQ400',
-      message = format('max_rate %s is not between 0.0001 and 1000000', max_rate),
-      hint = 'give it in pushes per second';
   end if;
+  perform pushq.check_max_rate(max_rate);
   -- The burst is a tenth of a second's permits, as of queues.
   insert into pushq.rate_limit (tenant_id, queue_id, campaign_id, rate, burst)
   select u.tenant_id, q, campaign, max_rate, greatest(1, ceil(max_rate / 10))

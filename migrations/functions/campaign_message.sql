@@ -88,38 +88,47 @@ language sql stable as $$
   select case when language is null then '' else format('language “%s”: ', language) end
 $$;
 
--- Checks the message of a campaign and stores it. Returns its id. A payload with placeholders is checked as it is with
--- their defaults; whether it fits with a recipient's attributes is seen when it is sent to that recipient.
-create or replace function pushq.new_campaign_message(
-  queue_id int, root_id bigint, given json, push_type text, priority int, expiration bigint, collapse_id text,
-  at_most_once boolean
-) returns bigint
-language plpgsql as $$
+-- Refuses the message of a campaign. A payload with placeholders is checked as it is with their defaults; whether it
+-- fits with a recipient's attributes is seen when it is sent to that recipient.
+create or replace function pushq.check_campaign_message(
+  queue_id int, given json, push_type text, priority int, expiration bigint, collapse_id text
+) returns void
+language plpgsql stable as $$
 declare
   m       record;
-  message bigint;
   problem text;
 begin
   select * into m from pushq.read_message(given);
-  -- Its default is checked first. Without an attribute in it, workers send it as it is stored: with two braces where it
-  -- has four.
-  message := pushq.new_message(
-    $1, $2, case when num_nonnulls(m.languages, m.placeholders) = 0 then m.plain[1]::json else m.payload end,
-    $4, $5, $6, $7, $8, languages => m.languages, translations => m.translations, placeholders => m.placeholders,
-    plain => m.plain[1]::json);
-  for n in 2 .. cardinality(m.plain) loop
-    problem := pushq.draft_problem($1, m.plain[n]::json, $4, $5, $6, $7);
+  -- Its default first.
+  for n in 1 .. cardinality(m.plain) loop
+    problem := pushq.draft_problem($1, m.plain[n]::json, $3, $4, $5, $6);
     if problem is null
-      and pushq.message_kind($4, m.plain[n]::json) <> pushq.message_kind($4, m.plain[1]::json) then
+      and pushq.message_kind($3, m.plain[n]::json) <> pushq.message_kind($3, m.plain[1]::json) then
       problem := 'its event is for tokens of another kind: use that of the default';
     end if;
     if problem is null
-      and pushq.badge_increment(m.plain[n]::json, $4) is distinct from pushq.badge_increment(m.plain[1]::json, $4) then
+      and pushq.badge_increment(m.plain[n]::json, $3) is distinct from pushq.badge_increment(m.plain[1]::json, $3) then
       problem := 'it raises the badge by more or less than the default does: use the same increment';
     end if;
     if problem is not null then
       raise exception using errcode = 'PQ400', message = pushq.of_language(m.languages[n - 1]) || problem;
     end if;
   end loop;
-  return message;
+end $$;
+
+-- Stores the message of a campaign, which was checked. Returns its id.
+create or replace function pushq.new_campaign_message(
+  queue_id int, root_id bigint, given json, push_type text, priority int, expiration bigint, collapse_id text,
+  at_most_once boolean
+) returns bigint
+language plpgsql as $$
+declare
+  m record;
+begin
+  select * into m from pushq.read_message(given);
+  -- Without an attribute in it, workers send it as it is stored: with two braces where it has four.
+  return pushq.new_message(
+    $1, $2, case when num_nonnulls(m.languages, m.placeholders) = 0 then m.plain[1]::json else m.payload end,
+    $4, $5, $6, $7, $8, languages => m.languages, translations => m.translations, placeholders => m.placeholders,
+    plain => m.plain[1]::json);
 end $$;

@@ -53,6 +53,20 @@ begin
     ((clock ->> 'day')::date + (clock ->> 'time')::time - interval '14 hours') at time zone 'UTC');
 end $$;
 
+-- Refuses the time of a day on which it has passed everywhere when the campaign starts, if nobody gets it then: the
+-- zone where it comes last is 12 hours behind UTC.
+create or replace function pushq.check_clock(clock jsonb, start_at timestamptz) returns void
+language plpgsql stable as $$
+begin
+  if clock ->> 'if_passed' = 'never'
+    and ((clock ->> 'day')::date + (clock ->> 'time')::time + interval '12 hours') at time zone 'UTC'
+          + (clock ->> 'catch_up')::interval < start_at then
+    raise exception using errcode = 'PQ400',
+      message = format('the local time %sT%s has passed in every time zone', clock ->> 'day', clock ->> 'time'),
+      hint = 'use a later one, or send it at once all the same (if_passed => ''now'', --if-passed now)';
+  end if;
+end $$;
+
 -- When a campaign is due in a zone; null for never, and for no zone.
 --
 -- Without a day it is the day that it is there at the start. Where the time has passed by then, it is due at once for

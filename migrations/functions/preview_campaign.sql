@@ -1,40 +1,74 @@
 -- What a campaign would be, if it were started now. Writes nothing.
 
--- `tokens`: of the list that it would be for; `filter`: which devices it would be for; without both: all active ones.
--- `problems` say in words why nothing, or not everything, would be sent now. `rate` is what the queue's limits allow,
--- in pushes per second; `speed` what the queue's last campaign came to. `push_type` is 'liveactivity-start' for one
--- that starts Live Activities; `activity_type` is the type that it starts.
+-- The arguments are those of `pushq.start_campaign`, and `tokens` of the list that it would be for; without `tokens` and
+-- `filter` it is for all active devices. `recipients` does not count devices that a local time leaves out (`left_out`).
+-- `problems` say in words why nothing, or not everything, would be sent now, and what the start would refuse. `rate` is
+-- what the queue's limits allow, in pushes per second; `speed` what the queue's last campaign came to.
+--
+-- Without a payload, `push_type` may be 'liveactivity-start', and `activity_type` is the type that is started.
 create or replace function pushq.preview_campaign(
-  queue text, key text, push_type text default 'alert', tokens bytea[] default null,
-  filter text default null, activity_type text default null,
+  queue          text,
+  key            text,
+  push_type      text          default 'alert',
+  tokens         bytea[]       default null,
+  filter         text          default null,
+  activity_type  text          default null,
+  payload        anycompatible default null::text,
+  priority       int           default null,
+  expiration     bigint        default null,
+  collapse_id    text          default null,
+  start_at       timestamptz   default now(),
+  send_by        timestamptz   default null,
+  max_rate       float8        default null,
+  stop_at_errors float8        default null,
+  local_time     text          default null,
+  if_passed      text          default null,
+  catch_up       interval      default null,
+  default_zone   text          default null,
+  variants       json          default null,
+  holdout        float8        default null,
+  quiet_hours    text          default null,
   out recipients bigint, out inactive bigint, out unknown bigint, out topic text, out credential text,
-  out credential_expires_at timestamptz, out rate float8, out speed float8, out problems text[]
+  out credential_expires_at timestamptz, out rate float8, out speed float8, out problems text[], out left_out bigint
 )
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  this    int := (pushq.enter(queue, sends => false)).q;
-  aim     text := case when push_type = 'liveactivity-start' then push_type
-                       else pushq.message_kind(push_type, null) end;
+  this    int    := (pushq.enter(queue, sends => false)).q;
+  body    json   := pushq.payload_json(payload);
+  clock   jsonb  := pushq.read_clock(local_time, if_passed, catch_up, default_zone);
+  shares  record := pushq.read_shares(variants, holdout);
+  aim     text   := case when push_type = 'liveactivity-start' then push_type
+                         else pushq.message_kind(push_type, body) end;
+  tree    jsonb;
+  begins  timestamptz := coalesce(start_at, now());
   q       pushq.queue;
   c       pushq.credential;
   earlier pushq.campaign;
   name    pushq.queue_name;
 begin
   problems := '{}';
+  left_out := 0;
   select * into q from pushq.queue x where x.id = this;
   select * into name from pushq.queue_name n where n.queue_id = q.id;
   select * into c from pushq.credential x where x.tenant_id = q.tenant_id and x.id = q.credential_id;
   topic := name.app;
+  perform pushq.read_quiet_hours(quiet_hours);
+  if clock is not null then
+    begins := pushq.clock_start(clock, begins);
+    clock := clock || jsonb_build_object('start', begins);
+  end if;
 
   -- The audience, as `pushq.fan_out_step` makes jobs of it. An inactive device on a list is a recipient, too:
   -- suppressed.
   if tokens is not null and filter is not null then
     raise exception using errcode = 'PQ400', message = 'a campaign has a list of tokens or a filter, not both';
   end if;
-  filter := case when tokens is null then pushq.filter_of_starts(filter, activity_type) end;
-  if filter is not null then
+  activity_type := coalesce(activity_type, pushq.started_type(push_type, body));
+  tree := pushq.with_audiences(
+    pushq.parse_filter(case when tokens is null then pushq.filter_of_starts(filter, activity_type) end), q.id);
+  if tree is not null then
     select n.recipients, n.inactive, 0 into recipients, inactive, unknown
-    from pushq.count_filtered(q.id, aim, pushq.with_audiences(pushq.parse_filter(filter), q.id), now()) n;
+    from pushq.count_filtered(q.id, aim, tree, now()) n;
   elsif tokens is null then
     select count(*) filter (where d.active), count(*) filter (where not d.active), 0
     into recipients, inactive, unknown
@@ -46,14 +80,32 @@ begin
     from (select distinct t from unnest(tokens) t) t
     left join pushq.device d on d.queue_id = q.id and d.token = t.t;
   end if;
+  if clock is not null then
+    select coalesce(sum(z.recipients), 0) into left_out
+    from pushq.count_zones(q.id, aim, tree, tokens) z
+    where pushq.wave_of(clock, coalesce(z.time_zone, clock ->> 'zone')) is null;
+    recipients := recipients - left_out;
+  end if;
   if recipients = 0 then
-    problems := problems || 'the audience has no recipients'::text;
+    problems := problems || ('the campaign would reach nobody: ' || case
+      when left_out > 0 then format('the local time leaves out all %s devices', left_out)
+      when tokens is not null then 'there are no tokens'
+      else pushq.why_nobody_matches(q.id, aim, tree) end);
   end if;
 
   select * into earlier from pushq.campaign k where k.queue_id = q.id and k.key = preview_campaign.key;
   if found then
     problems := problems || format('key “%s” belongs to a campaign of %s: nothing would be sent again', key,
                                    earlier.created_at::timestamptz(0));
+  else
+    begin
+      perform pushq.check_campaign_key(key);
+      perform pushq.check_campaign(
+        q.id, body, push_type, priority, expiration, collapse_id, begins, send_by, max_rate, stop_at_errors, clock,
+        shares);
+    exception when sqlstate 'PQ400' or sqlstate 'PQ507' then
+      problems := problems || sqlerrm;
+    end;
   end if;
   if c.id is null then
     problems := problems || 'the queue has no credential; add one with: pushq-admin credential add'::text;
@@ -94,6 +146,39 @@ begin
     from pushq.result r
     where r.queue_id = q.id and r.root_id = p.campaign_id) ended
   where ended.at > ended.began;
+end $$;
+
+-- Why no device is in the audience of a campaign: in words, and with what may have been meant instead. `tree` is of its
+-- filter, null without one. A name that no device has is the likeliest reason.
+create or replace function pushq.why_nobody_matches(q int, aim text, tree jsonb) returns text
+language plpgsql stable as $$
+declare
+  asked record;
+begin
+  for asked in
+    select distinct l ->> 'field' as field, l ->> 'name' as name, l -> 'values' as tags
+    from jsonb_path_query(tree, '$.** ? (@.field == "attribute" || @.field == "tag")') l
+    order by field, name
+  loop
+    if asked.field = 'attribute' then
+      continue when exists (select from pushq.profile p where p.queue_id = q and p.attributes ? asked.name);
+      return format('no device has an attribute “%s”%s', asked.name, pushq.suggestion(asked.name, array(
+        -- Of some devices only, as it is a suggestion.
+        select distinct k
+        from (select p.attributes from pushq.profile p where p.queue_id = q limit 10000) p
+        cross join lateral jsonb_object_keys(p.attributes) k)));
+    elsif asked.tags <> '[]' then
+      continue when exists (
+        select from pushq.profile p
+        where p.queue_id = q and p.tags && array(select jsonb_array_elements_text(asked.tags)));
+      return format('no device has the tag “%s”%s', asked.tags ->> 0, pushq.suggestion(asked.tags ->> 0, array(
+        select distinct tag
+        from (select p.tags from pushq.profile p where p.queue_id = q limit 10000) p
+        cross join lateral unnest(p.tags) tag)));
+    end if;
+  end loop;
+  return format(case when tree is null then 'the queue has no active device of kind %s'
+                     else 'no active device of kind %s matches the filter' end, aim);
 end $$;
 
 -- What the recipients of a campaign would get if it were started now with this message: a row for each of its

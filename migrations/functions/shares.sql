@@ -102,23 +102,18 @@ begin
   from (select i, sha256(prefix || int8send(i)) as h from unnest(ids) i offset 0) hashed;
 end $$;
 
--- Stores the shares of a campaign, with a message for each of its variants, which are all of the payload's kind, and
--- start Live Activities of its type.
-create or replace function pushq.add_shares(
-  q int, root bigint, key text, shares record, message bigint, payload json, push_type text, priority int,
-  expiration bigint, collapse_id text, at_most_once boolean
+-- Refuses variants whose message cannot be sent, or is of another kind than the payload, or starts Live Activities of
+-- another type.
+create or replace function pushq.check_shares(
+  q int, shares record, payload json, push_type text, priority int, expiration bigint, collapse_id text
 ) returns void
-language plpgsql as $$
+language plpgsql stable as $$
 declare
-  aim     text := pushq.message_kind(push_type, (pushq.read_message(payload)).plain[1]::json);
-  version bigint;
+  aim text := pushq.message_kind(push_type, (pushq.read_message(payload)).plain[1]::json);
 begin
-  insert into pushq.campaign_share (queue_id, campaign_id, place, name, fraction, message_id)
-  values (q, root, 1, 'payload', shares.rest, message);
-  for n in 1 .. cardinality(shares.names) loop
+  for n in 1 .. coalesce(cardinality(shares.names), 0) loop
     begin
-      version := pushq.new_campaign_message(
-        q, root, shares.payloads[n], push_type, priority, expiration, collapse_id, at_most_once);
+      perform pushq.check_campaign_message(q, shares.payloads[n], push_type, priority, expiration, collapse_id);
       if pushq.message_kind(push_type, (pushq.read_message(shares.payloads[n])).plain[1]::json) <> aim then
         raise exception using errcode = 'PQ400',
           message = 'its event is for tokens of another kind: use that of the payload';
@@ -130,8 +125,23 @@ begin
     exception when sqlstate 'PQ400' then
       raise exception using errcode = 'PQ400', message = format('variant “%s”: %s', shares.names[n], sqlerrm);
     end;
+  end loop;
+end $$;
+
+-- Stores the shares of a campaign, with a message for each of its variants.
+create or replace function pushq.add_shares(
+  q int, root bigint, key text, shares record, message bigint, push_type text, priority int, expiration bigint,
+  collapse_id text, at_most_once boolean
+) returns void
+language plpgsql as $$
+begin
+  insert into pushq.campaign_share (queue_id, campaign_id, place, name, fraction, message_id)
+  values (q, root, 1, 'payload', shares.rest, message);
+  for n in 1 .. cardinality(shares.names) loop
     insert into pushq.campaign_share (queue_id, campaign_id, place, name, fraction, message_id)
-    values (q, root, n + 1, shares.names[n], shares.fractions[n], version);
+    values (q, root, n + 1, shares.names[n], shares.fractions[n],
+            pushq.new_campaign_message(
+              q, root, shares.payloads[n], push_type, priority, expiration, collapse_id, at_most_once));
   end loop;
   update pushq.fan_out f
   set shares = jsonb_build_object('key', add_shares.key, 'bounds', shares.bounds)

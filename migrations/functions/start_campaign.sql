@@ -18,6 +18,48 @@ begin
   return known.id;
 end $$;
 
+-- Refuses a key by which a campaign cannot be known.
+create or replace function pushq.check_campaign_key(key text) returns void
+language plpgsql immutable as $$
+begin
+  if key is null then
+    raise exception using errcode = 'PQ400', message = 'a campaign needs a key',
+      hint = 'give it a unique name, such as spring-sale';
+  end if;
+  perform pushq.check_key(key);
+end $$;
+
+-- Refuses a campaign that cannot be started, before anything of it is written. `pushq.preview_campaign` asks the same.
+-- `start_at` is when its fan-out begins. Without a `payload` only what is beside the message is looked at.
+create or replace function pushq.check_campaign(
+  q int, payload json, push_type text, priority int, expiration bigint, collapse_id text, start_at timestamptz,
+  send_by timestamptz, max_rate float8, stop_at_errors float8, clock jsonb, shares record
+) returns void
+language plpgsql as $$
+begin
+  perform pushq.check_times(start_at, 'start_at', send_by, expiration);
+  perform pushq.check_clock(clock, start_at);
+  perform pushq.check_max_rate(max_rate);
+  if not coalesce(stop_at_errors >= 0 and stop_at_errors < 1, true) then
+    raise exception using errcode = 'PQ400',
+      message = format('stop_at_errors %s is not a share of the answers', stop_at_errors),
+      hint = 'it is 0 or more and less than 1, such as 0.05';
+  end if;
+  if payload is null then
+    return;
+  elsif expiration = 0 and pushq.message_kind(push_type, payload) = 'liveactivity-start' then
+    raise exception using errcode = 'PQ400',
+      message = 'expiration 0 would lose the starts of Live Activities that APNs cannot deliver at once',
+      hint = 'use seconds since 1970 that lie ahead, or none';
+  end if;
+  perform pushq.check_quota(
+    q, bytes => octet_length(payload::text)
+                + (select coalesce(sum(octet_length(p::text)), 0) from unnest(shares.payloads) p),
+    campaigns => 1);
+  perform pushq.check_campaign_message(q, payload, push_type, priority, expiration, collapse_id);
+  perform pushq.check_shares(q, shares, payload, push_type, priority, expiration, collapse_id);
+end $$;
+
 -- Makes a campaign's rows, or finds the campaign of that key. `list_id` is null for all active devices, or for those
 -- that a filter holds for.
 create or replace function pushq.new_campaign(
@@ -32,11 +74,7 @@ declare
   earlier bigint;
   message bigint;
 begin
-  if key is null then
-    raise exception using errcode = 'PQ400', message = 'a campaign needs a key',
-      hint = 'give it a unique name, such as spring-sale';
-  end if;
-  perform pushq.check_key(key);
+  perform pushq.check_campaign_key(key);
   earlier := pushq.earlier_campaign(q, key, digest);
   if earlier is not null then
     return earlier;
@@ -46,21 +84,9 @@ begin
     start_at := pushq.clock_start(clock, start_at);
     clock := clock || jsonb_build_object('start', start_at);
   end if;
-  perform pushq.check_times(start_at, 'start_at', send_by, expiration);
-  if not coalesce(stop_at_errors >= 0 and stop_at_errors < 1, true) then
-    raise exception using errcode = 'PQ400',
-      message = format('stop_at_errors %s is not a share of the answers', stop_at_errors),
-      hint = 'it is 0 or more and less than 1, such as 0.05';
-  end if;
-  if expiration = 0 and pushq.message_kind(push_type, payload) = 'liveactivity-start' then
-    raise exception using errcode = 'PQ400',
-      message = 'expiration 0 would lose the starts of Live Activities that APNs cannot deliver at once',
-      hint = 'use seconds since 1970 that lie ahead, or none';
-  end if;
-  perform pushq.check_quota(
-    q, bytes => octet_length(payload::text)
-                + (select coalesce(sum(octet_length(p::text)), 0) from unnest(shares.payloads) p),
-    campaigns => 1);
+  perform pushq.check_campaign(
+    q, payload, push_type, priority, expiration, collapse_id, start_at, send_by, max_rate, stop_at_errors, clock,
+    shares);
   message := pushq.new_campaign_message(q, root, payload, push_type, priority, expiration, collapse_id, at_most_once);
   insert into pushq.campaign (queue_id, id, key, digest, message_id, stop_at_errors, filter, filter_tree, quiet_hours)
   values (q, root, new_campaign.key, new_campaign.digest, message, new_campaign.stop_at_errors, new_campaign.filter,
@@ -87,7 +113,7 @@ begin
          new_campaign.clock;
   if shares.content is not null then
     perform pushq.add_shares(
-      q, root, key, shares, message, payload, push_type, priority, expiration, collapse_id, at_most_once);
+      q, root, key, shares, message, push_type, priority, expiration, collapse_id, at_most_once);
   end if;
   if max_rate is not null then
     perform pushq.limit_campaign(q, root, max_rate);

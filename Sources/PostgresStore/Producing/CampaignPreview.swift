@@ -3,23 +3,24 @@ package import QueueCore
 
 extension Statement {
     /// What a campaign would be (migrations/functions/preview_campaign.sql).
-    static let previewCampaign = Statement(
-        "preview_campaign",
-        #"""
-        select recipients, inactive, unknown, credential, credential_expires_at, rate, speed, problems
-        from pushq.preview_campaign(
-          $queue, $key, push_type => case pushq.message_kind($push_type, $payload::text::json)
-                                     when 'liveactivity-start' then 'liveactivity-start' else $push_type end,
-          filter => $filter, activity_type => pushq.started_type($push_type, $payload::text::json))
-        """#)
+    static let previewCampaign = previewCampaign("preview_campaign", audience: "filter => $filter")
 
-    static let previewListCampaign = Statement(
-        "preview_list_campaign",
-        #"""
-        select recipients, inactive, unknown, credential, credential_expires_at, rate, speed, problems
-        from pushq.preview_campaign(
-          $queue, $key, push_type => $push_type, tokens => array(select token from device_stage where active))
-        """#)
+    static let previewListCampaign = previewCampaign(
+        "preview_list_campaign", audience: "tokens => array(select token from device_stage where active)")
+
+    private static func previewCampaign(_ name: String, audience: String) -> Statement {
+        Statement(
+            name,
+            #"""
+            select recipients, inactive, unknown, left_out, credential, credential_expires_at, rate, speed, problems
+            from pushq.preview_campaign(
+              $queue, $key, \#(audience), push_type => $push_type, payload => $payload::text, priority => $priority,
+              expiration => $expiration, collapse_id => $collapse_id, start_at => $start_at, send_by => $send_by,
+              max_rate => $max_rate, stop_at_errors => $stop_at_errors, local_time => $local_time,
+              if_passed => $if_passed, catch_up => $catch_up, default_zone => $default_zone,
+              variants => $variants::json, holdout => $holdout, quiet_hours => $quiet_hours)
+            """#)
+    }
 }
 
 extension Statement {
@@ -78,13 +79,15 @@ package struct CampaignPreview: Sendable {
     package let inactive: Int
     /// Tokens of a list that are no devices yet.
     package let unknown: Int
+    /// Devices that its local time leaves out. They are no recipients.
+    package let leftOut: Int
     package let credential: String?
     package let credentialExpiresAt: Date?
     /// Pushes per second that the queue's limits allow; nil: no limit.
     package let rate: Double?
     /// What the queue's last campaign came to; nil: there was none.
     package let speed: Double?
-    /// Why nothing, or not everything, would be sent now.
+    /// Why nothing, or not everything, would be sent now, and what the start would refuse.
     package let problems: [String]
     /// What they would get, if that is not the same for all.
     package var versions: [VersionPreview] = []
@@ -105,7 +108,7 @@ extension PostgresConnection {
     package func preview(
         _ message: MessageDraft, toDevicesWhere filter: String? = nil, orIn file: DeviceFile?, isOfUsers: Bool = false,
         key: String, inQueue queue: QueueName, clock: CampaignClock = CampaignClock(),
-        shares: CampaignShares = CampaignShares(), quietHours: String? = nil,
+        shares: CampaignShares = CampaignShares(), limits: CampaignLimits = CampaignLimits(),
         progress: (Int) -> Void = { _ in }
     ) async throws -> CampaignPreview {
         let parameters: Parameters = ["queue": .queue(queue), "push_type": .text(message.pushType.rawValue)]
@@ -113,12 +116,15 @@ extension PostgresConnection {
         let payloads = [(nil, message.payload)] + shares.variants.map { ($0.name, $0.payload) }
         let personal = payloads.filter { CampaignMessage.isPersonal($0.1) }
         let times: Parameters = clock.parameters + ["start_at": .time(message.startAt)]
-        let quiet: Parameters = ["quiet_hours": .text(quietHours), "urgent": .bool(message.isUrgent)]
+        let quiet: Parameters = ["quiet_hours": .text(limits.quietHours), "urgent": .bool(message.isUrgent)]
+        let campaign: Parameters =
+            ["queue": .queue(queue), "key": .text(key)] + message.checkedParameters + clock.parameters
+            + shares.parameters + limits.parameters
         guard let file else {
             let filter: Parameters = ["filter": .text(filter)]
             let filtered = parameters + payload + filter
             var preview = CampaignPreview(
-                try await execute(.previewCampaign, filtered + ["key": .text(key)], within: Self.fileLimit).one())
+                try await execute(.previewCampaign, campaign + filter, within: Self.fileLimit).one())
             for (share, payload) in personal {
                 preview.versions += try await execute(
                     .previewMessage, parameters + filter + ["payload": .text(payload)], within: Self.fileLimit
@@ -149,9 +155,7 @@ extension PostgresConnection {
                     _ = try await stageDevices(from: file, by: &reader, progress: progress)
                 }
                 preview = CampaignPreview(
-                    try await execute(
-                        .previewListCampaign, parameters + ["key": .text(key)], within: Self.fileLimit
-                    ).one())
+                    try await execute(.previewListCampaign, campaign, within: Self.fileLimit).one())
                 preview?.users = users
                 for (share, payload) in personal {
                     preview?.versions += try await execute(
@@ -171,6 +175,17 @@ extension PostgresConnection {
         return preview!
     }
 
+    /// How many recipients a campaign would have if it were started now, those of a holdout among them.
+    package func countRecipients(
+        of message: MessageDraft, toDevicesWhere filter: String?, key: String, inQueue queue: QueueName,
+        clock: CampaignClock, shares: CampaignShares, limits: CampaignLimits
+    ) async throws(PostgresError) -> Int {
+        let parameters: Parameters =
+            ["queue": .queue(queue), "key": .text(key), "filter": .text(filter)] + message.checkedParameters
+            + clock.parameters + shares.parameters + limits.parameters
+        return try await execute(.previewCampaign, parameters, within: Self.fileLimit).one().count("recipients")
+    }
+
     /// Ends the transaction of a preview.
     private struct NothingIsWritten: Error {}
 }
@@ -179,7 +194,8 @@ extension CampaignPreview {
     fileprivate init(_ row: Row) {
         self.init(
             recipients: row.count("recipients"), inactive: row.count("inactive"), unknown: row.count("unknown"),
-            credential: row.optionalText("credential"), credentialExpiresAt: row.optionalTime("credential_expires_at"),
+            leftOut: row.count("left_out"), credential: row.optionalText("credential"),
+            credentialExpiresAt: row.optionalTime("credential_expires_at"),
             rate: row.optionalFloat8("rate"), speed: row.optionalFloat8("speed"), problems: row.textArray("problems"))
     }
 }

@@ -84,13 +84,17 @@ package struct MessageDraft: Sendable {
             payload: payload, pushType: pushType, priority: priority, expiration: expiration, collapseID: collapseID)
     }
 
-    fileprivate var parameters: Parameters {
+    /// What can be wrong with it.
+    var checkedParameters: Parameters {
         [
             "payload": .text(payload), "push_type": .text(pushType.rawValue),
-            "priority": .int4(priority.map(Int32.init)),
-            "expiration": .int8(expiration), "collapse_id": .text(collapseID), "at_most_once": .bool(isSentAtMostOnce),
-            "urgent": .bool(isUrgent), "start_at": .time(startAt), "send_by": .time(sendBy),
+            "priority": .int4(priority.map(Int32.init)), "expiration": .int8(expiration),
+            "collapse_id": .text(collapseID), "start_at": .time(startAt), "send_by": .time(sendBy),
         ]
+    }
+
+    fileprivate var parameters: Parameters {
+        checkedParameters + ["at_most_once": .bool(isSentAtMostOnce), "urgent": .bool(isUrgent)]
     }
 }
 
@@ -106,7 +110,7 @@ package struct CampaignLimits: Sendable {
     /// No limits.
     package init() {}
 
-    fileprivate var parameters: Parameters {
+    var parameters: Parameters {
         [
             "max_rate": .float8(maxRate), "stop_at_errors": .float8(stopAtErrors), "quiet_hours": .text(quietHours),
         ]

@@ -25,8 +25,8 @@ struct CampaignCommand: Command {
         cancelled or has paused itself.
 
         With --dry-run nothing is written and nothing is sent. It shows how many recipients there would be, what they \
-        would get, the credential and how long it would take. If something would prevent the sending, the exit code is \
-        1.
+        would get, the credential and how long it would take. If something would prevent the sending, or if the start \
+        would be refused, it says so, and the exit code is 1.
 
         With --stop-at-errors the campaign pauses itself if a larger share of its answers is bad, once there are 100 \
         answers. An answer is bad if it is not the device's fault: a failure after all attempts, or a rejection for \

@@ -19,13 +19,13 @@ struct DryRun {
     /// - Throws: ``Unsuccessful`` if something is in the way.
     func run(_ file: DeviceFile?, isOfUsers: Bool, _ console: Console) async throws {
         let (queue, key, message, filter, clock, shares) = (queue, key, message, filter, clock, shares)
-        let quietHours = limits.quietHours
+        let limits = limits
         let preview = try await database.session { store in
             let bar = ProgressBar("reading", total: nil, on: console)
             defer { bar.finish() }
             return try await store.preview(
                 message, toDevicesWhere: filter, orIn: file, isOfUsers: isOfUsers, key: key, inQueue: queue,
-                clock: clock, shares: shares, quietHours: quietHours
+                clock: clock, shares: shares, limits: limits
             ) {
                 bar.update($0)
             }

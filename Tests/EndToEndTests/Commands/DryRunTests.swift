@@ -169,7 +169,7 @@ import Testing
         ("update pushq.credential set topics = '{com.other}'", "credential “main” is not for topic com.acme.shop"),
         ("update pushq.queue set paused_at = now(), paused_reason = 'lunch'", "the queue is paused: lunch"),
         ("update pushq.tenant set suspended_at = now()", "tenant “acme” is suspended"),
-        ("delete from pushq.device", "the audience has no recipients"),
+        ("delete from pushq.device", "the campaign would reach nobody: the queue has no active device of kind alert"),
         (
             #"select pushq.start_campaign('acme/com.acme.shop/production', 'sale', '{"aps":{"alert":"x"}}')"#,
             "key “sale” belongs to a campaign of "
@@ -183,6 +183,52 @@ import Testing
             #expect(ended.code == 1)
             #expect(ended.errors.contains("in the way: \(problem)"), "\(ended.errors)")
             #expect(ended.output.contains(/recipients +/))
+        }
+    }
+
+    /// What the start refuses: options, and what both say.
+    @Test(arguments: [
+        (["--send-by", "2020-01-01T00:00:00Z"], "send_by 2020-01-01 00:00:00+00 has passed"),
+        (["--at", "2099-01-02T00:00:00Z", "--send-by", "2099-01-01T00:00:00Z"], "is not after start_at 2099-01-02"),
+        (["--max-rate", "2000000"], "max_rate 2000000 is not between 0.0001 and 1000000"),
+        (["--local-time", "2020-01-01T09:00"], "the local time 2020-01-01T09:00 has passed in every time zone"),
+        (
+            ["--local-time", "2099-01-01T09:00", "--send-by", "2098-01-01T00:00:00Z"],
+            "is not after start_at 2098-12-31"
+        ),
+        (["--push-type", "mdm"], "mdm"),
+    ])
+    func `says what the start would refuse, and fails`(options: [String], problem: String) async throws {
+        try await Shop.open { shop in
+            try await setUp(shop)
+            let dry = try await run(Self.words + options, shop)
+            #expect(dry.code == 1 && dry.errors.contains(problem), "\(dry.errors)")
+            let started = try await run(Self.words.dropLast() + options, shop)
+            #expect(started.code == 1 && started.errors.contains(problem), "\(started.errors)")
+        }
+    }
+
+    @Test func `does not count devices that a local time leaves out`() async throws {
+        try await Shop.open { shop in
+            try await setUp(shop)
+            try await shop.run(
+                """
+                insert into pushq.profile (queue_id, device_id, time_zone)
+                select queue_id, id, 'UTC' from pushq.device where active and kind is null order by id limit 100
+                """)
+            let words = Self.words + ["--local-time", "12:00"]
+            let ended = try await run(words, shop)
+            #expect(ended.code == 0, "\(ended.errors)")
+            #expect(ended.output.contains(/recipients +100\n/), "\(ended.output)")
+            #expect(ended.output.contains(/left out +800 in unknown\n/), "\(ended.output)")
+            try await shop.run("delete from pushq.profile")
+            let nobody = try await run(words, shop)
+            #expect(nobody.code == 1)
+            #expect(nobody.output.contains(/recipients +0\n/), "\(nobody.output)")
+            #expect(
+                nobody.errors.contains(
+                    "in the way: the campaign would reach nobody: the local time leaves out all 900 devices"),
+                "\(nobody.errors)")
         }
     }
 
