@@ -10,8 +10,8 @@
 # You may run it twice, or kill it and run it again: the key contains the date, one key starts one campaign, and a
 # campaign sends to each device once. If this script ends early, the workers finish the campaign.
 #
-# Exit code: 0 if every recipient has an outcome; 1 if the campaign was cancelled or has paused itself; 3 if it takes
-# longer than TIMEOUT, which ends only the waiting; any other code if nothing was started, and then a line says why.
+# Exit code: 0 if every recipient has an outcome; 1 if the campaign was cancelled, has paused itself, has reached nobody
+# or could not be started; 3 if it takes longer than TIMEOUT, which ends only the waiting. A line says why.
 set -euo pipefail
 
 : "${QUEUE:?set it to the queue: tenant/app/environment}"

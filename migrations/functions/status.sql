@@ -3,7 +3,7 @@
 --
 -- `state`: 'waiting' while nobody knows the recipients, 'running', 'paused', 'cancelled' or 'finished', which is that
 -- every recipient has an outcome. `in_quiet_hours` of those that wait do so until their quiet hours end. `why_nobody`
--- says why a send has no recipient.
+-- says why a send has no recipient, or a campaign that is finished.
 create or replace function pushq.status(queue text, id bigint)
 returns table (kind text, state text, total bigint, waiting bigint, delivered bigint, rejected bigint, failed bigint,
                suppressed bigint, expired bigint, cancelled bigint, unknown bigint, retried bigint, why_nobody text,
@@ -20,7 +20,8 @@ begin
          case when c.cancelled_at is not null then 'cancelled' when c.finished then 'finished'
               when c.paused_at is not null then 'paused' else 'running' end,
          c.total, c.waiting, c.delivered, c.rejected, c.failed, c.suppressed, c.expired, c.cancelled, c.unknown,
-         c.retried, null::text, (pushq.quiet_recipients(q, status.id)).recipients
+         c.retried, case when c.finished and c.total = 0 then pushq.why_campaign_reached_nobody(q, c.campaign_id) end,
+         (pushq.quiet_recipients(q, status.id)).recipients
   from pushq.campaign_progress c
   where c.queue_id = q and c.campaign_id = status.id;
   if found then
@@ -41,3 +42,16 @@ begin
          s.expired, s.cancelled, s.unknown, s.retried, s.why_nobody,
          (pushq.quiet_recipients(q, status.id)).recipients;
 end $$;
+
+-- Why a campaign that is finished has no recipients, in words.
+create or replace function pushq.why_campaign_reached_nobody(q int, campaign bigint) returns text
+language sql stable as $$
+  select case when f.left_out > 0 then format('the local time leaves out all %s devices', f.left_out)
+              when f.held_out > 0 then format('all %s devices are in the holdout', f.held_out)
+              when f.list_id is not null then 'its list has no device'
+              else pushq.why_nobody_matches(q, coalesce(pushq.message_kind(m.push_type, m.payload), 'alert'), c.filter_tree) end
+  from pushq.campaign c
+  join pushq.fan_out f on f.queue_id = c.queue_id and f.campaign_id = c.id
+  left join pushq.message m on m.day = f.message_day and m.queue_id = c.queue_id and m.id = f.message_id
+  where c.queue_id = q and c.id = why_campaign_reached_nobody.campaign
+$$;

@@ -14,6 +14,8 @@ extension Statement {
         from pushq.show_campaigns($queue, $key, $limit)
         """#)
 
+    static let whyNobody = Statement("why_nobody", "select why_nobody from pushq.status($queue, $root)")
+
     static let pauseCampaign = Statement("pause_campaign", "select pushq.pause_campaign($queue, $key)")
     static let resumeCampaign = Statement("resume_campaign", "select pushq.resume_campaign($queue, $key, $send_by)")
     static let setCampaignRate = Statement(
@@ -100,7 +102,14 @@ extension PostgresConnection {
             .flatMap(CampaignSummary.init)
     }
 
-    /// Carries out an order. False if there is no such campaign, or if its state does not allow it.
+    /// Why a campaign that has ended has no recipient; nil if it has some.
+    package func whyNobody(
+        isReachedBy root: Int64, inQueue queue: QueueName
+    ) async throws(PostgresError) -> String? {
+        try await execute(.whyNobody, ["queue": .queue(queue), "root": .int8(root)]).first?.optionalText("why_nobody")
+    }
+
+    /// Carries out an order. False if the campaign's state does not allow it.
     package func order(
         _ order: CampaignOrder, campaign key: String, ofQueue queue: QueueName
     ) async throws(PostgresError) -> Bool {

@@ -22,7 +22,8 @@ struct CampaignCommand: Command {
         have placeholders for attributes of the device, {{name}} or {{name|there}}. docs/messages.md describes both.
 
         With --wait the exit code is 0 when every recipient has an outcome of any kind, and 1 if the campaign was \
-        cancelled or has paused itself.
+        cancelled, has paused itself or has reached nobody, with a line that says why. On a terminal a bar shows the \
+        progress; elsewhere a line is written when a tenth more is done, and every 30 seconds.
 
         With --dry-run nothing is written and nothing is sent. It shows how many recipients there would be, what they \
         would get, the credential and how long it would take. If something would prevent the sending, or if the start \
@@ -96,15 +97,22 @@ struct CampaignCommand: Command {
         let (queue, wait, limit) = (queue, waiting.wait, waiting.timeout)
         let (limits, filter, clock) = (bounds.limits, audience.condition, local.clock)
         try await database.session { store in
-            let (id, users) = try await Self.start(
+            let started = try await Self.start(
                 message, file, isOfUsers: isOfUsers, filter, limits, clock, shares, key: key, queue: queue, console,
                 in: store)
-            guard wait else { return console.show(Self.started(id, users, key: key, queue: queue)) }
+            guard wait else { return console.show(started.facts(key: key, queue: queue)) }
+            let devices =
+                if let listed = started.devices { listed } else {
+                    try await store.countRecipients(
+                        of: message, toDevicesWhere: filter, key: key, inQueue: queue, clock: clock, shares: shares,
+                        limits: limits)
+                }
+            let expected = Int((Double(devices) * (1 - (shares.holdout ?? 0))).rounded())
             let (campaign, end) = try await CampaignWatch(key: key, queue: queue, limit: limit)
-                .untilFinished(in: store, console: console)
+                .untilFinished(in: store, console: console, expected: expected)
             let refusals = try await store.refusals(ofRoot: campaign.id, inQueue: queue)
             console.show(
-                Self.started(campaign.id, users, key: key, queue: queue)
+                started.facts(key: key, queue: queue)
                     + [("state", .text(campaign.state)), ("recipients", .count(campaign.total))]
                     + OutcomeColumns.facts(of: campaign.tally, refusals: refusals))
             guard end == .finished else { throw Unsuccessful(.unfinished) }
@@ -118,6 +126,24 @@ struct CampaignCommand: Command {
                 console.remark("campaign \(key) was cancelled: \(campaign.notSentTo)")
                 throw Unsuccessful()
             }
+            if campaign.total == 0 {
+                let reason = try await store.whyNobody(isReachedBy: campaign.id, inQueue: queue)
+                console.remark("campaign \(key) reached nobody" + (reason.map { ": \($0)" } ?? ""))
+                throw Unsuccessful()
+            }
+        }
+    }
+
+    /// What was started.
+    private struct Started {
+        let id: Int64
+        /// Of a campaign to users.
+        var users: UserCounts?
+        /// How many devices the file is for; nil without a file.
+        var devices: Int?
+
+        func facts(key: String, queue: QueueName) -> [(name: String, value: Cell)] {
+            [("campaign", .text("\(id)")), ("queue", .text("\(queue)")), ("key", .text(key))] + (users?.facts ?? [])
         }
     }
 
@@ -125,12 +151,12 @@ struct CampaignCommand: Command {
         _ message: MessageDraft, _ file: DeviceFile?, isOfUsers: Bool, _ filter: String?, _ limits: CampaignLimits,
         _ clock: CampaignClock, _ shares: CampaignShares, key: String, queue: QueueName, _ console: Console,
         in store: PostgresConnection
-    ) async throws -> (id: Int64, users: UserCounts?) {
+    ) async throws -> Started {
         guard let file else {
-            let id = try await store.startCampaign(
-                message, toDevicesWhere: filter, key: key, inQueue: queue, limits: limits, clock: clock,
-                shares: shares)
-            return (id, nil)
+            return Started(
+                id: try await store.startCampaign(
+                    message, toDevicesWhere: filter, key: key, inQueue: queue, limits: limits, clock: clock,
+                    shares: shares))
         }
         let bar = ProgressBar("reading", total: nil, on: console)
         defer { bar.finish() }
@@ -140,20 +166,16 @@ struct CampaignCommand: Command {
             ) {
                 bar.update($0)
             }
-            return (id, counts)
+            return Started(id: id, users: counts, devices: counts.devices)
         }
+        var read = 0
         let id = try await store.startCampaign(
             message, toDevicesIn: file, key: key, inQueue: queue, limits: limits, clock: clock, shares: shares
         ) {
+            read = $0
             bar.update($0)
         }
-        return (id, nil)
-    }
-
-    private static func started(
-        _ id: Int64, _ users: UserCounts?, key: String, queue: QueueName
-    ) -> [(name: String, value: Cell)] {
-        [("campaign", .text("\(id)")), ("queue", .text("\(queue)")), ("key", .text(key))] + (users?.facts ?? [])
+        return Started(id: id, devices: read)
     }
 }
 

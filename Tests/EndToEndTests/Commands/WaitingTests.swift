@@ -197,3 +197,36 @@ import Testing
         }
     }
 }
+    @Test func `of a campaign that has reached nobody fails, and says why`() async throws {
+        try await Shop.open { shop in
+            try await giveCredential(shop)
+            try await shop.run(
+                """
+                insert into pushq.device (queue_id, token) select id, int8send(i) from pushq.queue, generate_series(1, 3) i;
+                insert into pushq.profile (queue_id, device_id, attributes, tags)
+                select queue_id, id, '{"plan":"pro","city":"Wien"}', '{vip}' from pushq.device;
+                """)
+            let payload = try shop.folder.write(#"{"aps":{"alert":"hi"}}"#, to: "payload.json")
+            for (key, filter, reason) in [
+                ("typo", "attribute plam = 'pro'", "no device has an attribute “plam”; did you mean “plan”?"),
+                ("tag", "not (tag 'VIP')", nil),
+                ("other", "tag 'vop'", "no device has the tag “vop”; did you mean “vip”?"),
+                ("none", "attribute plan = 'free' and tag 'vip'", "no active device of kind alert matches the filter"),
+            ] {
+                let start = ["campaign", Shop.queue, "--key", key, "--payload", payload, "--filter", filter]
+                let dry = try await Executable.pushq.run(start + ["--dry-run"], environment: shop.environment)
+                #expect(dry.code == (reason == nil ? 0 : 1), "\(dry.errors)")
+                guard let reason else { continue }
+                #expect(
+                    dry.errors.contains("in the way: the campaign would reach nobody: \(reason)\n"), "\(dry.errors)")
+                #expect(try await Executable.pushq.run(start, environment: shop.environment).code == 0)
+                // As a worker ends it.
+                try await shop.run("update pushq.fan_out set done = true, done_at = now()")
+                let waited = try await wait(start + ["--wait"], in: shop)
+                #expect(waited.code == 1)
+                #expect(waited.errors.hasSuffix("\ncampaign \(key) reached nobody: \(reason)\n"), "\(waited.errors)")
+                #expect(waited.output.contains(/state +finished\n/), "\(waited.output)")
+            }
+        }
+    }
+
