@@ -14,6 +14,8 @@ package struct Console: Sendable {
     private let errorWidth: @Sendable () -> Int?
     private let output: @Sendable (String) throws -> Void
     private let errors: @Sendable (String) -> Void
+    /// Where the lines of a log go.
+    private let journal: @Sendable (String) -> Void
     /// The next line that somebody types, nil at the end of input; nil where nobody can be asked.
     private let answer: (@Sendable () -> String?)?
     private let failure: OutputFailure
@@ -28,14 +30,15 @@ package struct Console: Sendable {
     ) {
         self.init(
             speaksJSON: speaksJSON, isWatched: isWatched, outputWidth: { width }, errorWidth: { width }, output: output,
-            errors: errors, answer: answer, failure: OutputFailure())
+            errors: errors, journal: errors, answer: answer, failure: OutputFailure())
     }
 
     private init(
         speaksJSON: Bool, isWatched: Bool, outputWidth: @escaping @Sendable () -> Int?,
         errorWidth: @escaping @Sendable () -> Int?,
         output: @escaping @Sendable (String) throws -> Void,
-        errors: @escaping @Sendable (String) -> Void, answer: (@Sendable () -> String?)?, failure: OutputFailure
+        errors: @escaping @Sendable (String) -> Void, journal: @escaping @Sendable (String) -> Void,
+        answer: (@Sendable () -> String?)?, failure: OutputFailure
     ) {
         self.speaksJSON = speaksJSON
         self.isWatched = isWatched
@@ -43,6 +46,7 @@ package struct Console: Sendable {
         self.errorWidth = errorWidth
         self.output = output
         self.errors = errors
+        self.journal = journal
         self.answer = answer
         self.failure = failure
     }
@@ -51,18 +55,19 @@ package struct Console: Sendable {
     package static let standard = Console(
         speaksJSON: false, isWatched: isatty(STDERR_FILENO) == 1,
         outputWidth: { StandardStream.output.columns }, errorWidth: { StandardStream.errors.columns },
-        output: { try Self.write($0) },
-        // Nobody could be told that this failed.
-        errors: { try? StandardStream.errors.write($0) },
+        output: { try Self.write($0, to: .output) },
+        // Nobody could be told that these failed. A worker goes on without whoever reads its log.
+        errors: { try? Self.write($0, to: .errors) }, journal: { try? StandardStream.errors.write($0) },
         answer: somebodyTypes ? { @Sendable in readLine() } : nil, failure: OutputFailure())
 
     /// Whether there is somebody who sees a question, and can answer it.
     private static var somebodyTypes: Bool { isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1 }
 
-    /// A reader that went away (`pushq-admin device export … | head`) ends the program as it ends others.
-    private static func write(_ text: String) throws(StandardStream.Failure) {
+    /// A reader that went away (`pushq-admin device export … | head`, `pushq campaign … --wait 2>&1 | head`) ends the
+    /// program as it ends others.
+    private static func write(_ text: String, to stream: StandardStream) throws(StandardStream.Failure) {
         do throws(StandardStream.Failure) {
-            try StandardStream.output.write(text)
+            try stream.write(text)
         } catch .brokenPipe {
             StandardStream.endByBrokenPipe()
         } catch {
@@ -74,7 +79,7 @@ package struct Console: Sendable {
     func speaking(json: Bool) -> Console {
         Console(
             speaksJSON: json || speaksJSON, isWatched: isWatched, outputWidth: outputWidth, errorWidth: errorWidth,
-            output: output, errors: errors, answer: answer, failure: failure)
+            output: output, errors: errors, journal: journal, answer: answer, failure: failure)
     }
 
     // MARK: Results
@@ -149,14 +154,14 @@ package struct Console: Sendable {
 
     /// A line of a log, which holds nothing that controls a terminal.
     func log(_ line: String) {
-        errors(line + "\n")
+        journal(line + "\n")
     }
 
     /// The same console, whose notes go to a log instead.
     package func noting(_ note: @escaping @Sendable (String) -> Void) -> Console {
         Console(
             speaksJSON: speaksJSON, isWatched: isWatched, outputWidth: outputWidth, errorWidth: errorWidth,
-            output: output, errors: { note($0.trimmingLineEnds()) }, answer: answer, failure: failure)
+            output: output, errors: { note($0.trimmingLineEnds()) }, journal: journal, answer: answer, failure: failure)
     }
 
     /// Whether a question would be seen and answered: somebody types, and reads standard error, which is not for JSON.

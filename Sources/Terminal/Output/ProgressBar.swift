@@ -1,13 +1,22 @@
-/// A line that is redrawn while something long goes on, for people only: in a pipe nothing is written.
+/// How far something long has come: on a terminal a line that is redrawn, and elsewhere now and then a line that is fit
+/// for a log.
 package final class ProgressBar {
     private let console: Console
     private let label: String
-    private let total: Int?
-    private let started: ContinuousClock.Instant
-    private var drawn: ContinuousClock.Instant?
+    /// How many things there are; without it the bar counts. It may become known late, and change.
+    package var total: Int?
+    private let started = ContinuousClock.now
+    /// What was done when it was first told, and when that was: somebody may begin to watch half-way.
+    private var first: (done: Int, at: Duration)?
+    /// When it was drawn last; nil if no line stands on the terminal.
+    private var drawn: Duration?
+    /// When the last line for a log was written, and how many tenths were done then.
+    private var logged: (at: Duration, tenths: Int)?
 
     /// Ten times a second is smooth enough and costs nothing.
     private static let interval = Duration.milliseconds(100)
+    /// A line in a log follows when a tenth more is done, but not at once, or when so much time has passed.
+    private static let (shortestSilence, longestSilence) = (Duration.seconds(1), Duration.seconds(30))
     private static let width = 30
     /// A shorter bar shows nothing.
     private static let minimumWidth = 5
@@ -17,17 +26,24 @@ package final class ProgressBar {
         self.console = console
         self.label = label
         self.total = total
-        started = .now
     }
 
-    /// Shows that `done` are done, if the last drawing is long enough ago.
+    /// Shows that `done` are done, if the last drawing or line is long enough ago.
     package func update(_ done: Int, detail: String = "") {
-        let now = ContinuousClock.now
-        guard console.isWatched, drawn.map({ now - $0 >= Self.interval }) ?? true else { return }
-        drawn = now
-        // The last column stays free: some terminals go on in the next line as soon as it is written.
-        let width = console.lineWidth.map { $0 - 1 }
-        console.paint("\r\(line(done, elapsed: now - started, detail: detail, width: width))\u{1B}[K")
+        update(done, detail: detail, at: ContinuousClock.now - started)
+    }
+
+    /// - Parameter elapsed: the time since it was made.
+    func update(_ done: Int, detail: String = "", at elapsed: Duration) {
+        if console.isWatched {
+            guard drawn.map({ elapsed - $0 >= Self.interval }) ?? true else { return }
+            drawn = elapsed
+            // The last column stays free: some terminals go on in the next line as soon as it is written.
+            let width = console.lineWidth.map { $0 - 1 }
+            console.paint("\r\(line(done, at: elapsed, detail: detail, width: width))\u{1B}[K")
+        } else if isDue(done, at: elapsed) {
+            console.remark(line(done, at: elapsed, detail: detail, hasBar: false))
+        }
     }
 
     /// Takes the line away, so that what follows stands on a clean one.
@@ -36,21 +52,53 @@ package final class ProgressBar {
         drawn = nil
     }
 
+    /// Whether it is time for another line in a log.
+    private func isDue(_ done: Int, at elapsed: Duration) -> Bool {
+        note(done, at: elapsed)
+        let tenths = total.map { $0 > 0 ? done * 10 / $0 : 0 } ?? 0
+        guard let last = logged else {
+            logged = (elapsed, tenths)
+            return false
+        }
+        let silence = elapsed - last.at
+        guard silence >= Self.longestSilence || silence >= Self.shortestSilence && tenths > last.tenths else {
+            return false
+        }
+        logged = (elapsed, tenths)
+        return true
+    }
+
+    private func note(_ done: Int, at elapsed: Duration) {
+        if first == nil { first = (done, elapsed) }
+    }
+
     /// The line, no longer than `width`: the bar gives way first, then the details.
-    func line(_ done: Int, elapsed: Duration, detail: String, width: Int? = nil) -> String {
-        let rate = elapsed.seconds > 0.2 ? "  \(NumberText.grouped(Int(Double(done) / elapsed.seconds)))/s" : ""
+    func line(_ done: Int, at elapsed: Duration, detail: String = "", width: Int? = nil, hasBar: Bool = true) -> String
+    {
+        note(done, at: elapsed)
         let more = detail.isEmpty ? "" : "  \(detail)"
+        let pace = pace(done, at: elapsed)
         guard let total, total > 0 else {
-            return String("\(label)  \(NumberText.grouped(done))\(rate)\(more)".prefix(width ?? .max))
+            return String("\(label)  \(NumberText.grouped(done))\(pace)\(more)".prefix(width ?? .max))
         }
         let share = min(1, Double(done) / Double(total))
         let count = "\(NumberText.grouped(done)) of \(NumberText.grouped(total))"
-        let figures = "\(Int(share * 100))%  \(count)\(rate)\(more)"
+        let figures = "\(Int(share * 100))%  \(count)\(pace)\(more)"
         let room = width.map { $0 - label.count - figures.count - 3 } ?? Self.width
-        guard room >= Self.minimumWidth else { return String("\(label)  \(figures)".prefix(width ?? .max)) }
+        guard hasBar, room >= Self.minimumWidth else { return String("\(label)  \(figures)".prefix(width ?? .max)) }
         let barWidth = min(Self.width, room)
         let filled = Int(share * Double(barWidth))
         let bar = String(repeating: "█", count: filled) + String(repeating: "░", count: barWidth - filled)
         return "\(label)  \(bar) \(figures)"
+    }
+
+    /// The rate since it was first told, and how long the rest takes at that rate.
+    private func pace(_ done: Int, at elapsed: Duration) -> String {
+        guard let first, done > first.done, (elapsed - first.at).seconds > 0.2 else { return "" }
+        let rate = Double(done - first.done) / (elapsed - first.at).seconds
+        let shown = "  \(NumberText.grouped(Int(rate)))/s"
+        guard let total, total > done else { return shown }
+        let left = Duration.seconds((Double(total - done) / rate).rounded(.up))
+        return "\(shown)  \(NumberText.short(left)) left"
     }
 }

@@ -13,7 +13,8 @@ struct CampaignWatch: Sendable {
 
     /// Returns the campaign when all its recipients have an outcome, it has paused itself, or nobody waits any longer.
     ///
-    /// - Parameter expected: how many recipients there will be, if that is known; else the total grows with fan-out.
+    /// - Parameter expected: about how many recipients there will be, if that is known. Fan-out makes jobs only shortly
+    ///   before they are sent, so that the campaign itself knows this late.
     func untilFinished(
         in store: PostgresConnection, console: Console, expected: Int? = nil
     ) async throws -> (CampaignSummary, Watch.End) {
@@ -29,6 +30,7 @@ struct CampaignWatch: Sendable {
             return Watch.Progress(
                 value: campaign, ended: campaign.tally.ended, total: campaign.total,
                 isFinished: campaign.isFinished || campaign.pausedReason != nil,
+                expected: campaign.fannedOutAt == nil ? expected.map { max($0, campaign.total) } : campaign.total,
                 detail: detail(of: campaign))
         }
     }

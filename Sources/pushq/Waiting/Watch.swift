@@ -17,6 +17,8 @@ struct Watch: Sendable {
         let ended: Int
         let total: Int
         let isFinished: Bool
+        /// How many recipients there will be in the end; nil while nobody knows.
+        var expected: Int?
         var detail = ""
     }
 
@@ -73,6 +75,7 @@ struct Watch: Sendable {
                         + (reason.map { "; \($0)" } ?? "") + ". Look again with: \(lookAgain)")
                 return (progress.value, .timedOut)
             }
+            bar?.total = progress.expected
             bar?.update(progress.ended, detail: progress.detail)
             try await Task.sleep(for: pause)
             pause = min(pause * 1.5, slowest)

@@ -112,6 +112,51 @@ import Testing
         }
     }
 
+    @Test func `tells a log of each tenth of a campaign, its rate and the time left`() async throws {
+        try await Shop.open { shop in
+            try await giveCredential(shop)
+            try await shop.run(
+                "insert into pushq.device (queue_id, token) select id, int8send(i) from pushq.queue, generate_series(1, 2000) i"
+            )
+            let start = [
+                "campaign", Shop.queue, "--key", "k", "--payload", "-", "--audience", "all", "--wait",
+            ]
+            let payload = try shop.folder.write(#"{"aps":{"alert":"hi"}}"#, to: "payload.json")
+            let process = try Executable.pushq.start(
+                start.map { $0 == "-" ? payload : $0 }, environment: shop.environment, output: shop.folder.path("out"),
+                errors: shop.folder.path("err"))
+            // In the place of a worker: half of the devices have got it, as another look at the counts shows, and all.
+            try await eventually("it waits", within: .seconds(60)) {
+                shop.folder.read("err").contains("no worker is running")
+            }
+            try await shop.run(
+                """
+                update pushq.fan_out set made = 1500;
+                update pushq.campaign_tally set delivered = 1000;
+                """)
+            try await eventually("it says so", within: .seconds(60)) {
+                shop.folder.read("err").contains(#/\nsending  50%  1,000 of 2,000  \d+/s  [0-9.]+s left\n/#)
+            }
+            try await shop.run(
+                """
+                update pushq.fan_out set made = 1900, done = true, done_at = now();
+                update pushq.campaign_tally set delivered = 1900;
+                """)
+            #expect(await process.waitForExit(within: .seconds(60)) == .code(0))
+            #expect(shop.folder.read("out").contains(/delivered +1,900\n/), "\(shop.folder.read("out"))")
+        }
+    }
+
+    @Test func `ends with the reader of its messages`() async throws {
+        try await Shop.open { shop in
+            let words = (["\(Executable.folder)/pushq"] + Self.send).map { "'\($0)'" }.joined(separator: " ")
+            let ended = try await Executable(path: "/bin/bash").run(
+                ["-o", "pipefail", "-c", "\(words) 2>&1 | head -1"], environment: shop.environment)
+            #expect(ended.output.hasPrefix("waiting for the end of send"), "\(ended.output)")
+            #expect(ended.code == 128 + SIGPIPE)
+        }
+    }
+
     @Test func `is JSON where results are`() async throws {
         try await Shop.open { shop in
             let ended = try await wait(Self.send + ["--json"], in: shop)
@@ -190,13 +235,6 @@ import Testing
         }
     }
 
-    @Test func `takes no time without --wait`() async throws {
-        try await Shop.open { shop in
-            let ended = try await shop.pushq("send", Shop.queue, "--token", "ab", "--alert", "hi", "--timeout", "3s")
-            expectFailure(ended, code: 2, saying: "--timeout needs --wait")
-        }
-    }
-}
     @Test func `of a campaign that has reached nobody fails, and says why`() async throws {
         try await Shop.open { shop in
             try await giveCredential(shop)
@@ -230,3 +268,10 @@ import Testing
         }
     }
 
+    @Test func `takes no time without --wait`() async throws {
+        try await Shop.open { shop in
+            let ended = try await shop.pushq("send", Shop.queue, "--token", "ab", "--alert", "hi", "--timeout", "3s")
+            expectFailure(ended, code: 2, saying: "--timeout needs --wait")
+        }
+    }
+}

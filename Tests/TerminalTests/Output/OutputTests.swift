@@ -53,35 +53,70 @@ import Testing
 }
 
 @Suite struct `The progress bar` {
-    @Test func `shows share, count and rate`() {
+    @Test func `shows share, count, rate and the time left`() {
         let bar = ProgressBar("sending", total: 2000, on: Transcript().console())
-        let line = bar.line(500, elapsed: .seconds(2), detail: "3 retried")
-        #expect(line == "sending  ███████░░░░░░░░░░░░░░░░░░░░░░░ 25%  500 of 2,000  250/s  3 retried")
+        _ = bar.line(0, at: .zero)
+        #expect(bar.line(0, at: .seconds(1)) == "sending  \(Self.empty) 0%  0 of 2,000", "nobody knows yet")
+        let line = bar.line(500, at: .seconds(2), detail: "3 retried")
+        #expect(line == "sending  ███████░░░░░░░░░░░░░░░░░░░░░░░ 25%  500 of 2,000  250/s  6.0s left  3 retried")
+    }
+
+    private static let empty = String(repeating: "░", count: 30)
+
+    @Test func `counts the rate from what had been done when it began`() {
+        let bar = ProgressBar("sending", total: 20_000, on: Transcript().console())
+        _ = bar.line(10_000, at: .zero)
+        #expect(bar.line(10_500, at: .seconds(5)).hasSuffix("10,500 of 20,000  100/s  1m 35s left"))
     }
 
     @Test(arguments: [
-        (79, "sending  ██░░░░░░░░░ 25%  500 of 2,000  250/s  3 retried, 12,345 failed, 5 gone"),
-        (60, "sending  25%  500 of 2,000  250/s  3 retried, 12,345 failed,"), (12, "sending  25%"),
+        (90, "sending  ██░░░░░░░░░ 25%  500 of 2,000  250/s  6.0s left  3 retried, 12,345 failed, 5 gone"),
+        (71, "sending  25%  500 of 2,000  250/s  6.0s left  3 retried, 12,345 failed,"), (12, "sending  25%"),
     ])
     func `is no wider than the terminal`(width: Int, expected: String) {
         let bar = ProgressBar("sending", total: 2000, on: Transcript().console())
-        let line = bar.line(
-            500, elapsed: .seconds(2), detail: "3 retried, 12,345 failed, 5 gone", width: width)
+        _ = bar.line(0, at: .zero)
+        let line = bar.line(500, at: .seconds(2), detail: "3 retried, 12,345 failed, 5 gone", width: width)
         #expect(line.count <= width)
         #expect(line == expected)
     }
 
     @Test func `counts when there is no total`() {
         let bar = ProgressBar("reading", total: nil, on: Transcript().console())
-        #expect(bar.line(1500, elapsed: .zero, detail: "") == "reading  1,500")
+        #expect(bar.line(1500, at: .zero) == "reading  1,500")
     }
 
-    @Test func `writes nothing in a pipe`() {
+    @Test func `writes a line in a pipe when a tenth more is done, or half a minute has passed`() {
+        let transcript = Transcript()
+        let bar = ProgressBar("sending", total: 2000, on: transcript.console(isWatched: false))
+        bar.update(0, at: .zero)
+        for step in 1...500 { bar.update(step, at: .milliseconds(step * 10)) }
+        bar.update(501, at: .seconds(33))
+        bar.update(502, detail: "3 retried", at: .seconds(36))
+        bar.finish()
+        #expect(
+            transcript.errors == """
+                sending  10%  200 of 2,000  100/s  18s left
+                sending  20%  400 of 2,000  100/s  16s left
+                sending  25%  502 of 2,000  13/s  1m 48s left  3 retried
+
+                """)
+    }
+
+    @Test func `says nothing in a pipe of what is done at once`() {
         let transcript = Transcript()
         let bar = ProgressBar("sending", total: 10, on: transcript.console(isWatched: false))
-        bar.update(5)
+        for step in 0...10 { bar.update(step, at: .milliseconds(step)) }
         bar.finish()
         #expect(transcript.errors.isEmpty)
+    }
+
+    @Test func `is JSON in a pipe where results are`() {
+        let transcript = Transcript()
+        let bar = ProgressBar("reading", total: nil, on: transcript.console(speaksJSON: true, isWatched: false))
+        bar.update(0, at: .zero)
+        bar.update(9000, at: .seconds(30))
+        #expect(transcript.errors == #"{"note":"reading  9,000  300/s"}"# + "\n")
     }
 
     @Test func `is not redrawn at every step, and leaves a clean line`() {
