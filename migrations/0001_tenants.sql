@@ -43,6 +43,7 @@ create table pushq.tenant (
   history_days  int,                                      -- of results, recipients, messages; null: the default
   feedback_days int,                                      -- the same for feedback
   audit_days    int,                                      -- of entries of the audit about it
+  key_days      int,                                      -- of idempotency keys of its sends
   cursor_offset bigint      not null default 0,           -- of its reports, if it was moved (list_feedback.sql)
   constraint tenant_pkey primary key (id),
   constraint tenant_name_once unique (name),
@@ -51,7 +52,8 @@ create table pushq.tenant (
   constraint tenant_name_form check (name ~ '^[a-z0-9][a-z0-9._-]{0,62}$'),
   constraint tenant_history_days_range check (history_days between 1 and 3650),
   constraint tenant_feedback_days_range check (feedback_days between 1 and 3650),
-  constraint tenant_audit_days_range check (audit_days between 1 and 3650)
+  constraint tenant_audit_days_range check (audit_days between 1 and 3650),
+  constraint tenant_key_days_range check (key_days between 1 and 3650)
 );
 
 -- What a tenant may have at most, over all its queues. Without a row, and where a column is null, there is no limit.

@@ -11,7 +11,8 @@ create table pushq.send_key (
   constraint send_key_length check (octet_length(key) between 1 and 200)
 );
 
-create index send_key_age on pushq.send_key (due_at);
+-- By queue, since each tenant keeps its keys for a time of its own.
+create index send_key_age on pushq.send_key (queue_id, due_at);
 
 -- Sends that reached nobody, and why: without a recipient there is no job that would tell. A producer's transaction
 -- must not fail for it, because its order does not depend on whether a user has a device.

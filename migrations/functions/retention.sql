@@ -143,6 +143,30 @@ begin
   where f.queue_id = b.queue_id and f.campaign_id = b.campaign_id;
 end $$;
 
+-- Deletes up to `step` keys of sends that were due longer ago than their tenant keeps them: `keep` days if it has no
+-- setting; but for those that a producer has locked. Returns how many. Each queue is one look into an index. Queues of a tenant on its way are none here yet.
+create or replace function pushq.forget_send_keys(keep int, step int) returns bigint
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  gone bigint;
+begin
+  delete from pushq.send_key
+  where ctid = any (array(
+    select k.ctid
+    from pushq.tenant t
+    join pushq.queue q on q.tenant_id = t.id
+    cross join lateral (
+      select k.ctid
+      from pushq.send_key k
+      where k.queue_id = q.id and k.due_at < now() - make_interval(days => coalesce(t.key_days, keep))
+      order by k.due_at
+      limit step
+      for update skip locked) k
+    limit step));
+  get diagnostics gone = row_count;
+  return gone;
+end $$;
+
 -- Deletes up to `step` rows of a plain table that are past retention, those first that are so for longest, but for those
 -- that a producer has locked. Returns how many. What was cancelled is kept while a job of it waits, which may be scheduled for long, and what is known of a job
 -- whose end was refused, until it has ended.
@@ -150,7 +174,7 @@ create or replace function pushq.forget_old(from_table text, days int, step int)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   age  text := case from_table
-    when 'send_key' then 'due_at' when 'newest_update' then 'due_at' when 'empty_send' then 'created_at'
+    when 'newest_update' then 'due_at' when 'empty_send' then 'created_at'
     when 'cancelled' then 'cancelled_at' when 'stuck_job' then 'refused_at' end;
   over text := case from_table
     when 'cancelled' then

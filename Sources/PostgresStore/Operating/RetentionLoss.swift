@@ -14,11 +14,13 @@ extension Statement {
                  pushq.today() - coalesce(nullif(coalesce($feedback_days::int, t.feedback_days), 0),
                                           $usual_feedback::int) as feedback_then,
                  coalesce(t.audit_days, pushq.audit_days(null)) as audit,
-                 coalesce(nullif(coalesce($audit_days::int, t.audit_days), 0), pushq.audit_days(null)) as audit_then
+                 coalesce(nullif(coalesce($audit_days::int, t.audit_days), 0), pushq.audit_days(null)) as audit_then,
+                 coalesce(t.key_days, $usual_keys::int) as keys,
+                 coalesce(nullif(coalesce($key_days::int, t.key_days), 0), $usual_keys::int) as keys_then
           from pushq.tenant t
           where t.name = $name)
         select k.history_then as history_from, k.feedback_then as feedback_from,
-               (pushq.today() - k.audit_then)::date as audit_from,
+               (pushq.today() - k.audit_then)::date as audit_from, (pushq.today() - k.keys_then)::date as keys_from,
                (select count(*)
                 from (select
                       from pushq.queue q
@@ -36,7 +38,15 @@ extension Statement {
                       from pushq.audit a
                       where a.tenant = k.name and a.changed_at >= now() - make_interval(days => k.audit)
                         and a.changed_at < now() - make_interval(days => k.audit_then)
-                      limit $most) x) as entries
+                      limit $most) x) as entries,
+               (select count(*)
+                from (select
+                      from pushq.queue q
+                      join pushq.send_key s
+                        on s.queue_id = q.id and s.due_at >= now() - make_interval(days => k.keys)
+                        and s.due_at < now() - make_interval(days => k.keys_then)
+                      where q.tenant_id = k.id
+                      limit $most) x) as keys
         from kept k
         """#)
 }
@@ -60,9 +70,11 @@ package struct RetentionLoss: Sendable {
     package let reports: Part
     /// Entries of the audit.
     package let entries: Part
+    /// Keys of sends.
+    package let keys: Part
 
     /// Whether nothing would be deleted.
-    package var isNothing: Bool { jobs.count + reports.count + entries.count == 0 }
+    package var isNothing: Bool { jobs.count + reports.count + entries.count + keys.count == 0 }
 }
 
 extension PostgresConnection {
@@ -73,6 +85,7 @@ extension PostgresConnection {
         let parameters: Parameters = [
             "name": .text(name), "history_days": .int4(change.history?.stored),
             "feedback_days": .int4(change.feedback?.stored), "audit_days": .int4(change.audit?.stored),
+            "key_days": .int4(change.keys?.stored), "usual_keys": .int4(Int32(usual.keyDays)),
             "usual_history": .int4(Int32(usual.days)), "usual_feedback": .int4(Int32(usual.feedbackDays)),
             "most": .int8(Int64(RetentionLoss.countedTo)),
         ]
@@ -80,7 +93,8 @@ extension PostgresConnection {
             RetentionLoss(
                 jobs: .init(count: row.count("jobs"), before: row.date("history_from")),
                 reports: .init(count: row.count("reports"), before: row.date("feedback_from")),
-                entries: .init(count: row.count("entries"), before: row.date("audit_from")))
+                entries: .init(count: row.count("entries"), before: row.date("audit_from")),
+                keys: .init(count: row.count("keys"), before: row.date("keys_from")))
         }
     }
 }

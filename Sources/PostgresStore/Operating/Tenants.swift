@@ -20,7 +20,7 @@ extension Statement {
                (select count(*) from pushq.credential c where c.tenant_id = t.id) as credentials,
                t.suspended_at is not null as is_suspended,
                t.created_at,
-               t.history_days, t.feedback_days, t.audit_days, t.weight::float8, t.connections, p.rate, p.burst
+               t.history_days, t.feedback_days, t.audit_days, t.key_days, t.weight::float8, t.connections, p.rate, p.burst
         from pushq.tenant t
         left join pushq.rate_limit p on p.tenant_id = t.id and p.queue_id = 0 and p.campaign_id = 0
         where ($name::text is null or t.name = $name)
@@ -45,6 +45,7 @@ extension Statement {
         set history_days = case when $history_days::int is null then history_days else nullif($history_days, 0) end,
             feedback_days = case when $feedback_days::int is null then feedback_days else nullif($feedback_days, 0) end,
             audit_days = case when $audit_days::int is null then audit_days else nullif($audit_days, 0) end,
+            key_days = case when $key_days::int is null then key_days else nullif($key_days, 0) end,
             weight = coalesce($weight::float8::real, weight),
             connections = case when $connections::int is null then connections else nullif($connections, 0) end
         where name = $name
@@ -86,6 +87,8 @@ package struct TenantSummary: Sendable {
     package let feedbackDays: Int?
     /// The same of entries of the audit about it.
     package let auditDays: Int?
+    /// The same of the keys of its sends, after these were due.
+    package let keyDays: Int?
     /// Its share of a worker, against other tenants.
     package let weight: Double
     /// The maximum number of connections of one worker for all its queues together; nil: no limit.
@@ -124,6 +127,7 @@ package struct TenantChange: Sendable {
     package var history: RetentionDays?
     package var feedback: RetentionDays?
     package var audit: RetentionDays?
+    package var keys: RetentionDays?
     /// Its share of a worker, against other tenants: 0.001 to 1000.
     package var weight: Double?
     package var rate: Rate?
@@ -136,9 +140,11 @@ package struct TenantChange: Sendable {
 
     /// Whether it changes nothing.
     package var isEmpty: Bool {
-        history == nil && feedback == nil && audit == nil && weight == nil && rate == nil
-            && connections == nil && quotas.isEmpty
+        !deletes && weight == nil && rate == nil && connections == nil && quotas.isEmpty
     }
+
+    /// Whether it may have something deleted, since it is kept for another time.
+    package var deletes: Bool { history != nil || feedback != nil || audit != nil || keys != nil }
 }
 
 extension PostgresConnection {
@@ -158,7 +164,8 @@ extension PostgresConnection {
                 createdAt: row.time("created_at"),
                 historyDays: row.optionalInt4("history_days").map(Int.init),
                 feedbackDays: row.optionalInt4("feedback_days").map(Int.init),
-                auditDays: row.optionalInt4("audit_days").map(Int.init), weight: row.float8("weight"),
+                auditDays: row.optionalInt4("audit_days").map(Int.init),
+                keyDays: row.optionalInt4("key_days").map(Int.init), weight: row.float8("weight"),
                 connections: row.optionalInt4("connections").map(Int.init),
                 rate: row.optionalFloat8("rate"), burst: row.optionalFloat8("burst"))
         }
@@ -179,7 +186,7 @@ extension PostgresConnection {
         let parameters: Parameters = [
             "name": .text(name), "history_days": .int4(change.history?.stored),
             "feedback_days": .int4(change.feedback?.stored), "audit_days": .int4(change.audit?.stored),
-            "weight": .float8(change.weight),
+            "key_days": .int4(change.keys?.stored), "weight": .float8(change.weight),
             "connections": .int4(change.connections.map { Int32(clamping: $0.number ?? 0) }),
         ]
         guard try await execute(.setTenant, parameters).count > 0 else { return false }

@@ -13,7 +13,8 @@ struct TenantSetCommand: Command {
         limits what one worker opens to APNs for all of its queues together; where it is reached, they take turns.
 
         History is results, recipients and messages; it is kept for 7 days by default. Feedback is what APNs reported \
-        about devices; it is kept for 30 days by default. Upkeep deletes older rows within an hour. If this would \
+        about devices; it is kept for 30 days by default. The key of a send is kept for 30 days after the send was \
+        due: so long, a repeated call with this key sends nothing. Upkeep deletes older rows within an hour. If this would \
         delete existing rows, the command asks first. The rows of a day are stored together for all tenants: if one \
         tenant keeps days longer than the default, the rows of the others are deleted one by one, which costs more \
         than dropping a day.
@@ -45,6 +46,8 @@ struct TenantSetCommand: Command {
     var feedbackDays: RetentionArgument?
     @Option("Days that entries of 'pushq-admin audit' about it are kept: 1 to 3650, or usual for the default.")
     var auditDays: RetentionArgument?
+    @Option("Days that the keys of its sends are kept after these were due: 1 to 3650, or usual for the default.")
+    var keyDays: RetentionArgument?
     @Option("Maximum number of active devices, or none for no limit.") var maxDevices: QuotaArgument?
     @Option("Maximum number of recipients that are still to be sent to.") var maxWaiting: QuotaArgument?
     @Option("Maximum number of bytes of payload in a day (UTC).") var maxDayBytes: QuotaArgument?
@@ -57,7 +60,7 @@ struct TenantSetCommand: Command {
 
     func run(_ console: Console) async throws {
         let (name, change) = (tenant.text, try change())
-        if !confirmation.isGiven, change.history != nil || change.feedback != nil || change.audit != nil {
+        if !confirmation.isGiven, change.deletes {
             let loss = try await database.session { store in try await store.loss(ofTenant: name, by: change) }
             guard let loss else { throw Failure.noTenant(name) }
             if !loss.isNothing { try confirmation.ask(console, "deletes of \(name), within the hour: \(loss.text)") }
@@ -73,6 +76,7 @@ struct TenantSetCommand: Command {
         change.history = historyDays?.retention
         change.feedback = feedbackDays?.retention
         change.audit = auditDays?.retention
+        change.keys = keyDays?.retention
         change.weight = try weight.bounded(0.001...1000, "--weight")
         change.connections = connections?.quota
         if case .limit(let number) = change.connections {
@@ -113,6 +117,7 @@ extension RetentionLoss {
             (jobs, "the results, recipients and messages of ", "job", "jobs"),
             (reports, "", "report about devices", "reports about devices"),
             (entries, "", "entry of the audit", "entries of the audit"),
+            (keys, "", "key of sends", "keys of sends"),
         ]
         .filter { part, _, _, _ in part.count > 0 }
         .map { part, words, one, many in

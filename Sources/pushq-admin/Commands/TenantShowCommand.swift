@@ -38,6 +38,7 @@ struct TenantShowCommand: Command {
             ("history_days", tenant.historyDays.map(Cell.count) ?? .text("usual")),
             ("feedback_days", tenant.feedbackDays.map(Cell.count) ?? .text("usual")),
             ("audit_days", tenant.auditDays.map(Cell.count) ?? .text("usual")),
+            ("key_days", tenant.keyDays.map(Cell.count) ?? .text("usual")),
         ]
     }
 

@@ -139,6 +139,14 @@ struct Destruction: Sendable, CustomTestStringConvertible {
             loss: "deletes of acme, within the hour: 1 report about devices from before 2",
             left: "(select count(*) from pushq.tenant where feedback_days is null or audit_days is null)"),
         Destruction(
+            "pushq-admin tenant set", "acme", "--key-days", "5",
+            setup: """
+                select pushq.send('\(queue)', '{"aps":{"alert":"x"}}', array['ab'], key => 'k');
+                update pushq.send_key set due_at = now() - interval '6 days'
+                """,
+            loss: "deletes of acme, within the hour: 1 key of sends from before 2",
+            left: "(select count(*) from pushq.tenant where key_days is null)"),
+        Destruction(
             "pushq-admin restore resume", queue, "--unknown",
             setup:
                 "\(send); update pushq.job set run_at = now() - interval '1 hour'; select pushq.judge_lineage(declared => true)",

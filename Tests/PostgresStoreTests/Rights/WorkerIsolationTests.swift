@@ -83,7 +83,7 @@ import Transport
         schedule: after_outage created_at cron failures missed_at name next_at options paused_at payload problem queue_id \
         retry_at run_at started_at time_zone tried_at
         send_key: digest due_at key queue_id root_id
-        tenant: audit_days created_at feedback_days history_days
+        tenant: audit_days created_at feedback_days history_days key_days
         tenant_login: granted_at login read_only tenant_id
         tenant_move: begun_at changed_at feedback_days history_days id ids leaves logins noted owner peer queues \
         reports_held_until settings stage suspended_at tenant
@@ -102,6 +102,7 @@ import Transport
         "fan_out_shares", "fan_out_step", "filter_condition_sql", "filter_order", "filtered_devices", "find_recipients",
         "fit_plans",
         "follow_lineage", "follow_timeline", "forget_audit", "forget_list", "forget_old", "forget_recent_pushes",
+        "forget_send_keys",
         "give_back_badges", "give_back_free_badges",
         "has_old_days", "held_until", "hold_to_caps", "hold_to_quiet_hours", "is_quiet", "quiet_until",
         "job_size", "judge_campaigns", "list_feedback", "lists_to_forget", "local_times", "locked_badges",
