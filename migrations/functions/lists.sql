@@ -183,8 +183,8 @@ end $$;
 create or replace function pushq.lists_to_forget() returns table (queue_id int, list_id bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
-  -- Marked first, so that no caller adds to a list, or starts a campaign with it, when some members are gone. Those that
-  -- a caller adds to at this moment are not abandoned.
+  -- Marked first, so that no caller adds to a list, or starts a campaign with it, when some members are gone. Those
+  -- that a caller adds to at this moment are not abandoned.
   update pushq.list l set abandoned = true
   where l.ctid = any (array(
     select o.ctid

@@ -144,7 +144,8 @@ begin
 end $$;
 
 -- Deletes up to `step` keys of sends that were due longer ago than their tenant keeps them: `keep` days if it has no
--- setting; but for those that a producer has locked. Returns how many. Each queue is one look into an index. Queues of a tenant on its way are none here yet.
+-- setting; except those that a producer has locked. Returns how many. Each queue is one look into an index. Queues of a
+-- tenant on its way are none here yet.
 create or replace function pushq.forget_send_keys(keep int, step int) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -167,9 +168,9 @@ begin
   return gone;
 end $$;
 
--- Deletes up to `step` rows of a plain table that are past retention, those first that are so for longest, but for those
--- that a producer has locked. Returns how many. What was cancelled is kept while a job of it waits, which may be scheduled for long, and what is known of a job
--- whose end was refused, until it has ended.
+-- Deletes up to `step` rows of a plain table that are past retention, those first that are so for longest, except
+-- those that a producer has locked. Returns how many. What was cancelled is kept while a job of it waits, which may be
+-- scheduled for long, and what is known of a job whose end was refused, until it has ended.
 create or replace function pushq.forget_old(from_table text, days int, step int) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare

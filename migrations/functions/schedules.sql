@@ -229,18 +229,25 @@ end $$;
 -- twice the time each, up to 15 minutes.
 --
 -- Tenants take turns, and so do the schedules of one: next is the one that was tried the longest ago, of the tenant of
--- which that is so. So neither many schedules whose runs fail, nor one that makes up many runs, hold up others.
+-- which that is so. So neither many schedules whose runs fail, nor one that makes up many runs, hold up others. Nor
+-- does a producer who has started a campaign under a run's key and not committed: that run is tried again.
 --
 -- `event`: 'started', 'missed', 'failed' or 'failed again' with the same problem.
 create or replace function pushq.run_due_schedule()
 returns table (event text, queue text, schedule text, run_at timestamptz, shown_at text, campaign text, problem text)
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '1s' as $$
 #variable_conflict use_column
 declare
   s         pushq.schedule;
   n         pushq.queue_name;
   following timestamptz;
 begin
+  -- The usual case, by an index. What is below looks at all schedules.
+  if not exists (
+    select from pushq.schedule x
+    where x.paused_at is null and x.next_at <= now() and coalesce(x.retry_at <= now(), true)) then
+    return;
+  end if;
   select x.* into s
   from pushq.schedule x
   join pushq.queue k on k.id = x.queue_id
@@ -295,8 +302,9 @@ begin
         problem = null, failures = 0, retry_at = null
     where x.queue_id = s.queue_id and x.name = s.name;
   exception when others then
+    problem := case sqlstate when '55P03' then format('another transaction holds campaign “%s”', campaign)
+                             else sqlerrm end;
     campaign := null;
-    problem := sqlerrm;
     event := case when s.problem = problem then 'failed again' else 'failed' end;
     update pushq.schedule x
     set problem = run_due_schedule.problem, failures = x.failures + 1, tried_at = clock_timestamp(),

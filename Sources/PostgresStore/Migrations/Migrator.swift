@@ -118,8 +118,9 @@ package struct Migrator {
 
     /// One migrator at a time. The others wait as long as they have time.
     ///
-    /// As soon as there is a table of migrations, it is what they lock, since nobody else may. Before that there is only
-    /// a lock that everybody may take, so the error says who has it. Who has waited for that one may find the table.
+    /// As soon as there is a table of migrations, it is what they lock, since nobody else may. Before that there is
+    /// only a lock that everybody may take, so the error says who has it. Who has waited for that one may find the
+    /// table.
     private func takeLock(within limit: Duration) async throws {
         try await connection.runScript("set local statement_timeout = 0; set local lock_timeout = 0")
         if try await !connection.mayLockMigrations() {
@@ -209,9 +210,15 @@ extension PostgresConnection {
 extension Statement {
     fileprivate static let setDatabaseNumber = Statement(
         "set_database_number", "select pushq.set_database_number($number)")
+    /// From the catalogs themselves: who has waited for an advisory lock may have cached that there is no such table.
     fileprivate static let mayLockMigrations = Statement(
         "may_lock_migrations",
-        "select coalesce(has_table_privilege(to_regclass('pushq.migration'), 'update'), false) as may")
+        #"""
+        select exists (
+          select from pg_class c
+          join pg_namespace n on n.oid = c.relnamespace
+          where n.nspname = 'pushq' and c.relname = 'migration' and has_table_privilege(c.oid, 'update')) as may
+        """#)
     /// Takes the lock if nobody has it, or says who does.
     fileprivate static let tryFirstLock = Statement(
         "try_first_lock",

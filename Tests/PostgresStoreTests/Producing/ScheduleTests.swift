@@ -207,6 +207,25 @@ import Transport
         }
     }
 
+    @Test func `whose key a producer has used in an open transaction is tried again, and holds up no other one`()
+        async throws
+    {
+        try await withSchedule { _, database, queue in
+            try await add(name: "other", to: queue)
+            for name in ["s", "other"] { try await neglect(for: "1 hour", queue, name: name) }
+            let key = try await queue.texts("select pushq.run_key(name, next_at) from pushq.schedule where name = 's'")[
+                0]
+            let producer = try await database.connect()
+            let start = #"select pushq.start_campaign('\#(Self.queue)', '\#(key)', '{"aps":{"alert":"x"}}')"#
+            try await producer.runScript("begin; \(start)")
+            let runs = try await runDue(queue)
+            #expect(runs.count == 2)
+            let problem = "another transaction holds campaign “\(key)”"
+            #expect(runs.contains { $0.schedule == "s" && $0.event == .failed(problem: problem) }, "\(runs)")
+            #expect(try await keys(queue).map { $0.prefix(6) } == ["other@"])
+        }
+    }
+
     @Test func `makes up many runs without holding up another schedule`() async throws {
         try await withSchedule(Self.hourly, ", after_outage => 'all'") { _, _, queue in
             try await add(name: "other", to: queue)

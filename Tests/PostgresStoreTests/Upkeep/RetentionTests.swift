@@ -334,7 +334,7 @@ import Transport
                 """)
             let producer = try await database.connect()
             try await producer.runScript("begin; update pushq.device set user_key = 'anna'")
-            _ = try await queue.connection.removeApp("com.acme", of: "acme")
+            try await queue.run("select pushq.remove_app('acme', 'com.acme')")
             try await queue.worker.forget()
             #expect(try await queue.number("select count(*) from pushq.send_key") == 0)
             try await producer.runScript("commit")
