@@ -1,44 +1,45 @@
 -- What a campaign would be, if it were started now. Writes nothing.
 
--- The arguments are those of `pushq.start_campaign`, and `tokens` of the list that it would be for; without `tokens` and
--- `filter` it is for all active devices. `recipients` does not count devices that a local time leaves out (`left_out`).
--- `problems` say in words why nothing, or not everything, would be sent now, and what the start would refuse. `rate` is
--- what the queue's limits allow, in pushes per second; `speed` what the queue's last campaign came to.
+-- The arguments are those of `pushq.start_campaign`, and `tokens` of the list that it would be for; without `tokens`
+-- and `filter` it is for all active devices. `recipients` does not count devices that a local time leaves out
+-- (`left_out`). `problems` say in words why nothing, or not everything, would be sent now, and what the start would
+-- refuse. `rate` is what the queue's limits allow, in pushes per second; `speed` what its last campaign came to.
 --
--- Without a payload, `push_type` may be 'liveactivity-start', and `activity_type` is the type that is started.
+-- The payload is json, and not of a polymorphic type: a router has a function for each type of such a payload, and
+-- would not know which of them is meant without one. Without a payload, `push_type` may be 'liveactivity-start', and
+-- `activity_type` is the type that is started.
 create or replace function pushq.preview_campaign(
   queue          text,
   key            text,
-  push_type      text          default 'alert',
-  tokens         bytea[]       default null,
-  filter         text          default null,
-  activity_type  text          default null,
-  payload        anycompatible default null::text,
-  priority       int           default null,
-  expiration     bigint        default null,
-  collapse_id    text          default null,
-  start_at       timestamptz   default now(),
-  send_by        timestamptz   default null,
-  max_rate       float8        default null,
-  stop_at_errors float8        default null,
-  local_time     text          default null,
-  if_passed      text          default null,
-  catch_up       interval      default null,
-  default_zone   text          default null,
-  variants       json          default null,
-  holdout        float8        default null,
-  quiet_hours    text          default null,
+  push_type      text        default 'alert',
+  tokens         bytea[]     default null,
+  filter         text        default null,
+  activity_type  text        default null,
+  payload        json        default null,
+  priority       int         default null,
+  expiration     bigint      default null,
+  collapse_id    text        default null,
+  start_at       timestamptz default now(),
+  send_by        timestamptz default null,
+  max_rate       float8      default null,
+  stop_at_errors float8      default null,
+  local_time     text        default null,
+  if_passed      text        default null,
+  catch_up       interval    default null,
+  default_zone   text        default null,
+  variants       json        default null,
+  holdout        float8      default null,
+  quiet_hours    text        default null,
   out recipients bigint, out inactive bigint, out unknown bigint, out topic text, out credential text,
   out credential_expires_at timestamptz, out rate float8, out speed float8, out problems text[], out left_out bigint
 )
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   this    int    := (pushq.enter(queue, sends => false)).q;
-  body    json   := pushq.payload_json(payload);
   clock   jsonb  := pushq.read_clock(local_time, if_passed, catch_up, default_zone);
   shares  record := pushq.read_shares(variants, holdout);
   aim     text   := case when push_type = 'liveactivity-start' then push_type
-                         else pushq.message_kind(push_type, body) end;
+                         else pushq.message_kind(push_type, payload) end;
   tree    jsonb;
   begins  timestamptz := coalesce(start_at, now());
   q       pushq.queue;
@@ -63,7 +64,7 @@ begin
   if tokens is not null and filter is not null then
     raise exception using errcode = 'PQ400', message = 'a campaign has a list of tokens or a filter, not both';
   end if;
-  activity_type := coalesce(activity_type, pushq.started_type(push_type, body));
+  activity_type := coalesce(activity_type, pushq.started_type(push_type, payload));
   tree := pushq.with_audiences(
     pushq.parse_filter(case when tokens is null then pushq.filter_of_starts(filter, activity_type) end), q.id);
   if tree is not null then
@@ -101,7 +102,7 @@ begin
     begin
       perform pushq.check_campaign_key(key);
       perform pushq.check_campaign(
-        q.id, body, push_type, priority, expiration, collapse_id, begins, send_by, max_rate, stop_at_errors, clock,
+        q.id, payload, push_type, priority, expiration, collapse_id, begins, send_by, max_rate, stop_at_errors, clock,
         shares);
     exception when sqlstate 'PQ400' or sqlstate 'PQ507' then
       problems := problems || sqlerrm;

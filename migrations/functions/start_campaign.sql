@@ -20,7 +20,7 @@ end $$;
 
 -- Refuses a key by which a campaign cannot be known.
 create or replace function pushq.check_campaign_key(key text) returns void
-language plpgsql immutable as $$
+language plpgsql stable as $$
 begin
   if key is null then
     raise exception using errcode = 'PQ400', message = 'a campaign needs a key',

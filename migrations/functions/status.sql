@@ -49,7 +49,8 @@ language sql stable as $$
   select case when f.left_out > 0 then format('the local time leaves out all %s devices', f.left_out)
               when f.held_out > 0 then format('all %s devices are in the holdout', f.held_out)
               when f.list_id is not null then 'its list has no device'
-              else pushq.why_nobody_matches(q, coalesce(pushq.message_kind(m.push_type, m.payload), 'alert'), c.filter_tree) end
+              else pushq.why_nobody_matches(
+                q, coalesce(pushq.message_kind(m.push_type, m.payload), 'alert'), c.filter_tree) end
   from pushq.campaign c
   join pushq.fan_out f on f.queue_id = c.queue_id and f.campaign_id = c.id
   left join pushq.message m on m.day = f.message_day and m.queue_id = c.queue_id and m.id = f.message_id

@@ -20,7 +20,8 @@ extension Statement {
                (select count(*) from pushq.credential c where c.tenant_id = t.id) as credentials,
                t.suspended_at is not null as is_suspended,
                t.created_at,
-               t.history_days, t.feedback_days, t.audit_days, t.key_days, t.weight::float8, t.connections, p.rate, p.burst
+               t.history_days, t.feedback_days, t.audit_days, t.key_days, t.weight::float8, t.connections, p.rate,
+               p.burst
         from pushq.tenant t
         left join pushq.rate_limit p on p.tenant_id = t.id and p.queue_id = 0 and p.campaign_id = 0
         where ($name::text is null or t.name = $name)

@@ -14,7 +14,7 @@ extension Statement {
             #"""
             select recipients, inactive, unknown, left_out, credential, credential_expires_at, rate, speed, problems
             from pushq.preview_campaign(
-              $queue, $key, \#(audience), push_type => $push_type, payload => $payload::text, priority => $priority,
+              $queue, $key, \#(audience), push_type => $push_type, payload => $payload::json, priority => $priority,
               expiration => $expiration, collapse_id => $collapse_id, start_at => $start_at, send_by => $send_by,
               max_rate => $max_rate, stop_at_errors => $stop_at_errors, local_time => $local_time,
               if_passed => $if_passed, catch_up => $catch_up, default_zone => $default_zone,
