@@ -173,7 +173,7 @@ extension `Real processes with databases of their own` {
                 _ = try await router.psql(send(queues.acme, "a6"), as: "shop")
                 try await waitForArrival(of: 0xA6, rig)
                 #expect(
-                    try await router.refusal(send(queues.beta, "b4"), as: "toys").contains("pushq.send(15): [second]"))
+                    try await router.refusal(send(queues.beta, "b4"), as: "toys").contains("pushq.send(16): [second]"))
                 try await stage.second.server.start()
                 _ = try await router.psql(send(queues.beta, "b5"), as: "toys")
                 try await waitForArrival(of: 0xB5, rig)

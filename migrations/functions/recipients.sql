@@ -46,7 +46,9 @@ begin
     ids := pushq.devices_of_user(held.queue_id, m.user_key, pushq.message_kind(m.push_type, m.payload));
     if ids is null then
       insert into pushq.empty_send (queue_id, root_id, why)
-      values (held.queue_id, held.root_id, pushq.why_nobody(held.queue_id, m.user_key));
+      values (held.queue_id, held.root_id, pushq.why_nobody(held.queue_id, m.user_key))
+      -- Of a send to several users, nobody may be reached of several.
+      on conflict do nothing;
       continue;
     end if;
     perform pushq.bring_message(held.queue_id, held.message_id, held.body_day);

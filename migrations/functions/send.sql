@@ -4,6 +4,8 @@
 -- With `key`, a repeated call returns the first one's root, and the same key for something else is an error. With
 -- `replace_waiting`, an update of a Live Activity replaces those that still wait for the same token.
 --
+-- `user_keys` are several users, for each of whom it is as with `user_key`.
+--
 -- `payload` is json, jsonb or text: of a polymorphic type, since a literal would fit several functions equally
 -- well.
 create or replace function pushq.send(
@@ -21,7 +23,8 @@ create or replace function pushq.send(
   send_by      timestamptz default null,
   replace_waiting boolean  default false,
   key          text        default null,
-  traceparent  text        default null
+  traceparent  text        default null,
+  user_keys    text[]      default null
 ) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -46,8 +49,12 @@ begin
     urgent := coalesce(urgent, false);
     replace_waiting := coalesce(replace_waiting, false);
     run_at := coalesce(run_at, now());
-    if (tokens is null) = (user_key is null) then
-      raise exception using errcode = 'PQ400', message = 'a send needs either tokens or a user_key';
+    if num_nonnulls(tokens, user_key, user_keys) <> 1 then
+      raise exception using errcode = 'PQ400', message = 'a send needs either tokens, a user_key or user_keys';
+    elsif cardinality(user_keys) > 1000 then
+      raise exception using errcode = 'PQ400',
+        message = format('a send is for at most 1000 users, not %s', cardinality(user_keys)),
+        hint = 'start a campaign to a list: pushq.new_list, pushq.add_users_to_list';
     elsif replace_waiting and (push_type <> 'liveactivity' or body #>> '{aps,event}' = 'start') then
       raise exception using errcode = 'PQ400', message = 'replace_waiting is for updates and ends of Live Activities',
         hint = 'other pushes replace each other on the device, by their collapse ID';
@@ -61,10 +68,11 @@ begin
     if key is not null then
       root := nextval('pushq.id');
       -- Times are not compared: a repeated call may count them anew, or come when they have passed. Nor is the
-      -- traceparent, since the repetition is an operation of its own.
+      -- traceparent, since the repetition is an operation of its own. Recipients may come in another order.
       earlier := pushq.earlier_send(door.q, key, root, sha256(convert_to(
-        row(pushq.content(body), tokens, user_key, push_type, priority, collapse_id, at_most_once, urgent,
-            replace_waiting)::text,
+        row(pushq.content(body), case when cardinality(tokens) > 1 then pushq.set_of(tokens) else tokens end,
+            case when user_keys is null then user_key else to_json(pushq.set_of(user_keys))::text end, push_type,
+            priority, collapse_id, at_most_once, urgent, replace_waiting)::text,
         'UTF8')), greatest(run_at, clock_timestamp()));
       if earlier is not null then
         return earlier;
@@ -129,6 +137,12 @@ begin
   aim := pushq.message_kind(push_type, body);
   root := coalesce(root, nextval('pushq.id'));
   due_at := greatest(run_at, clock_timestamp());
+  if user_keys is not null then
+    perform pushq.send_to_users(
+      q, root, body, user_keys, push_type, priority, expiration, collapse_id, at_most_once, urgent, run_at, send_by,
+      replace_waiting, due_at, traceparent, door.has_quota);
+    return root;
+  end if;
   message := pushq.new_message(
     q, root, body, push_type, priority, expiration, collapse_id, at_most_once, user_key, replace_waiting, due_at,
     traceparent => traceparent);
@@ -159,4 +173,51 @@ begin
   end if;
   perform pushq.wake(q);
   return root;
+end $$;
+
+-- Sends to several users under one root. Each of them has a message of its own, by which a worker sees whether a device
+-- still belongs to the user.
+create or replace function pushq.send_to_users(
+  q int, root bigint, payload json, user_keys text[], push_type text, priority int, expiration bigint,
+  collapse_id text, at_most_once boolean, urgent boolean, run_at timestamptz, send_by timestamptz, replaces boolean,
+  due_at timestamptz, traceparent text, has_quota boolean
+) returns void
+language plpgsql as $$
+declare
+  aim     text   := pushq.message_kind(push_type, payload);
+  until   timestamptz := coalesce(send_by, greatest(run_at, now()) + interval '24 hours');
+  users   int    := 0;                                    -- who have a device
+  total   bigint := 0;
+  one     record;
+  message bigint;
+begin
+  perform pushq.check_draft(q, payload, push_type, priority, expiration, collapse_id);
+  for one in
+    select u.user_key,
+           case when run_at > now() then '{}' else pushq.devices_of_user(q, u.user_key, aim) end as ids
+    from (select distinct user_key from unnest(user_keys) user_key where user_key is not null) u
+    order by u.user_key
+  loop
+    continue when one.ids is null;
+    message := pushq.new_message(
+      q, root, payload, push_type, priority, expiration, collapse_id, at_most_once, one.user_key, replaces, due_at,
+      traceparent => traceparent);
+    perform pushq.make_jobs(
+      q, root, message, one.ids, case when urgent then 0 else 1 end, run_at, until, at_most_once);
+    if replaces then
+      perform pushq.supersede(q, one.ids, message, due_at);
+    end if;
+    users := users + 1;
+    total := total + greatest(cardinality(one.ids), 1);
+  end loop;
+  if users = 0 then
+    insert into pushq.empty_send (queue_id, root_id, why)
+    values (q, root, case when user_keys = '{}' then 'the list of users is empty'
+                          else 'none of the users has an active device in this queue' end);
+    return;
+  end if;
+  if has_quota then
+    perform pushq.check_quota(q, recipients => total, bytes => octet_length(payload::text) * users::bigint);
+  end if;
+  perform pushq.wake(q);
 end $$;

@@ -63,6 +63,74 @@ import Transport
         }
     }
 
+    @Test func `send once under a key, in whatever order they name the recipients`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await queue.run("select pushq.register_device('\(QueueFixture.name)', 'aa', 'ann')")
+            for recipients in [
+                ["array['00ff','00fe']", "array['00fe','00ff','00ff']"],
+                ["user_keys => array['ann','bob']", "user_keys => array['bob','ann']"],
+            ] {
+                let key = "key => \(recipients[0].count)::text"
+                let first = try await send("\(alert), \(recipients[0]), \(key)", in: queue)
+                #expect(try await send("\(alert), \(recipients[1]), \(key)", in: queue) == first)
+                await #expect(throws: PostgresError.self) {
+                    try await send("\(alert), array['00ff'], \(key)", in: queue)
+                }
+            }
+        }
+    }
+
+    @Test func `send to several users at once, of whom each gets it where a device is still theirs`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let register = Statement("register", "select pushq.register_device('\(QueueFixture.name)', $1, $2)")
+            for (token, user) in [("a1", "ann"), ("b1", "bob"), ("a2", "ann"), ("c1", "cleo"), ("b2", "bob")] {
+                _ = try await queue.connection.execute(register, [.text(token), .text(user)])
+            }
+            let users = "user_keys => array['bob', 'ann', 'nobody', 'ann']"
+            let root = try await send("\(alert), \(users), key => 'k'", in: queue)
+            #expect(try await send("\(alert), \(users), key => 'k'", in: queue) == root)
+            _ = try await queue.connection.execute(register, [.text("a2"), .text("bob")])
+
+            let jobs = try await queue.claim(lane: .normal)
+            #expect(jobs.allSatisfy { $0.rootID == root })
+            let tokens = jobs.flatMap { job in job.deviceIDs.indices.compactMap { job.token(of: $0) } }
+            #expect(tokens.sorted { $0[0] < $1[0] } == [[0xA1], [0xB1], [0xB2]], "a2 is not Ann's any more")
+            _ = try await queue.worker.endJobs(jobs.map { queue.settled($0) }, workerID: 1)
+            let progress = try await queue.connection.progress(ofRoot: root, inQueue: QueueFixture.name)
+            #expect(progress?.total == 4 && progress?.whyNobody == nil && progress?.isFinished == true)
+
+            let none = try await send("\(alert), user_keys => array['nobody', 'none']", in: queue)
+            let reached = try await queue.connection.progress(ofRoot: none, inQueue: QueueFixture.name)
+            #expect(reached?.whyNobody == "none of the users has an active device in this queue")
+        }
+    }
+
+    @Test func `send to several users later, to the devices that they have then`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let root = try await send(
+                "\(alert), user_keys => array['ann', 'bob', 'cleo'], run_at => now() + interval '1 hour'", in: queue)
+            try await queue.run(
+                """
+                select pushq.register_device('\(QueueFixture.name)', 'aa', 'ann');
+                update pushq.job set run_at = now()
+                """)
+            let waiting = try await queue.claim(lane: .normal)
+            #expect(waiting.count == 3)
+            try await queue.run(
+                """
+                select pushq.find_recipients(array_agg(queue_id), array_agg(job_id), array_agg(epoch), 1)
+                from pushq.lease
+                """)
+            let tokens = try await queue.texts(
+                "select encode(d.token, 'hex') from pushq.body b join pushq.device d on d.id = any (b.device_ids)")
+            #expect(tokens == ["aa"])
+            #expect(try await queue.number("select count(*) from pushq.body where root_id = \(root)") == 1)
+        }
+    }
+
     @Test func `send once under a key to a token that nobody knew before`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
@@ -322,7 +390,7 @@ import Transport
             #"json_build_object('aps', json_build_object('alert', repeat('x', 4096))), array['00ff']"#,
             "the payload has 41"
         ),
-        (#"'{"aps":{"alert":"x"}}'"#, "a send needs either tokens or a user_key"),
+        (#"'{"aps":{"alert":"x"}}'"#, "a send needs either tokens, a user_key or user_keys"),
         (
             #"'{"aps":{"alert":"x"}}', array['00ff'], run_at => now() + interval '2 h', send_by => now() + interval '1 h'"#,
             "send_by"
