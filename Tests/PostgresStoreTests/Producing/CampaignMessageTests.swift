@@ -62,6 +62,23 @@ import Transport
         }
     }
 
+    @Test(arguments: ["preview_message(QUEUE, $1)", "start_campaign(QUEUE, 'k', $1)"])
+    func `of many placeholders is refused by its size before it is read, which would take minutes`(call: String)
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let text = String(repeating: "{{name}} ", count: 40_000)
+            let function = call.replacing("QUEUE", with: "'\(QueueFixture.name)'").replacing(
+                "$1", with: "'{\"aps\":{\"alert\":\"\(text)\"}}'")
+            await #expect {
+                try await queue.run("set statement_timeout = '20s'; select pushq.\(function)")
+            } throws: { error in
+                "\(error)".contains("with its placeholders: use at most 16384")
+            }
+        }
+    }
+
     @Test func `under a key is the same however its JSON is written, and another one in another language`()
         async throws
     {
