@@ -17,7 +17,8 @@ begin
     and not exists (select from pushq.result r where r.queue_id = q and r.root_id = send)
     and not exists (select from pushq.empty_send e where e.queue_id = q and e.root_id = send) then
     raise exception using errcode = 'PQ404',
-      message = format('there is no send %s in queue “%s”, or it is no longer kept', send, queue);
+      message = format('there is no send %s in queue “%s”, or it is no longer kept', coalesce(send::text, 'null'),
+                       queue);
   end if;
   was_cancelled := exists (select from pushq.cancelled x where x.queue_id = q and x.id = send);
   select * into stopped, held
@@ -38,7 +39,7 @@ begin
     and not exists (select from pushq.lease l where l.queue_id = q and l.job_id = cancel_job.job)
     and not exists (select from pushq.result r where r.queue_id = q and r.job_id = cancel_job.job) then
     raise exception using errcode = 'PQ404',
-      message = format('there is no job %s in queue “%s”, or it is no longer kept', job, queue),
+      message = format('there is no job %s in queue “%s”, or it is no longer kept', coalesce(job::text, 'null'), queue),
       hint = 'list them with: pushq-admin job list';
   end if;
   was_cancelled := exists (select from pushq.cancelled x where x.queue_id = q and x.id = job);

@@ -16,24 +16,30 @@ begin
   order by a.n;
 end $$;
 
+-- SQL: the value of an option of a schedule, whose options are the parameter `$4`. Its times are intervals, counted
+-- from now.
+create or replace function pushq.option_sql(name text, type text) returns text
+language plpgsql stable as $$
+begin
+  return case
+    when name = 'expiration' then '(case $4 ->> ''expiration'' when ''0'' then 0
+                                   else extract(epoch from now() + ($4 ->> ''expiration'')::interval) end)::bigint'
+    when type = 'timestamp with time zone' then format('now() + ($4 ->> %L)::interval', name)
+    when type in ('json', 'jsonb') then format('($4 -> %L)::%s', name, type)
+    else format('($4 ->> %L)::%s', name, type) end;
+end $$;
+
 -- Starts a campaign with what a schedule has, once under `key`. Returns its id.
 --
 -- The call is made of names and types of arguments, as PostgreSQL's catalog has them. What the schedule says is a
--- parameter. Its times are intervals, counted from now.
+-- parameter.
 create or replace function pushq.start_scheduled(q int, key text, payload json, options jsonb) returns bigint
 language plpgsql as $$
 declare
   arguments text;
   campaign  bigint;
 begin
-  select coalesce(string_agg(format(
-           ', %I => %s', o.name,
-           case when o.name = 'expiration'
-                then '(case $4 ->> ''expiration'' when ''0'' then 0
-                       else extract(epoch from now() + ($4 ->> ''expiration'')::interval) end)::bigint'
-                when o.type = 'timestamp with time zone' then format('now() + ($4 ->> %L)::interval', o.name)
-                when o.type in ('json', 'jsonb') then format('($4 -> %L)::%s', o.name, o.type)
-                else format('($4 ->> %L)::%s', o.name, o.type) end), ''), '')
+  select coalesce(string_agg(format(', %I => %s', o.name, pushq.option_sql(o.name, o.type)), ''), '')
   into arguments
   from pushq.schedule_options() o
   where options ? o.name;
@@ -59,6 +65,7 @@ declare
   problem text := pushq.time_zone_problem(time_zone);
   known   text[];
   unknown text;
+  option  record;
 begin
   if coalesce(name, '') !~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$' then
     raise exception using errcode = 'PQ400',
@@ -82,16 +89,23 @@ begin
                        pushq.suggestion(unknown, known)),
       hint = format('the options are: %s', array_to_string(known, ', '));
   end if;
+  for option in select o.name, o.type from pushq.schedule_options() o where options ? o.name loop
+    begin
+      execute 'select ' || pushq.option_sql(option.name, option.type) using q, name, payload, options;
+    exception when data_exception then
+      raise exception using errcode = 'PQ400',
+        message = format('the option “%s” cannot be “%s”', option.name, left(options ->> option.name, 40)),
+        hint = case when option.name in ('expiration', 'send_by', 'catch_up')
+                    then 'write it as an interval, such as "6 hours": times count from the start of a run'
+                    else format('its type is %s', option.type) end;
+    end;
+  end loop;
   -- A campaign is started with it, and taken back: so the rules for campaigns are the rules for schedules.
   begin
     perform pushq.start_scheduled(q, format('%s@%s', name, clock_timestamp()), payload, options);
     -- Not PQ000, by which all codes that begin with PQ would be meant.
     raise exception using errcode = 'PQ001', message = 'it was a trial';
-  exception
-    when sqlstate 'PQ001' then null;
-    when data_exception then
-      raise exception using errcode = 'PQ400', message = format('an option has a wrong value: %s', sqlerrm),
-        hint = 'write times as intervals from the start of a run, such as "6 hours"';
+  exception when sqlstate 'PQ001' then null;
   end;
 end $$;
 

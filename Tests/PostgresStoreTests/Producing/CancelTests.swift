@@ -105,6 +105,11 @@ import Testing
                     "\(error)".contains(words)
                 }
             }
+            await #expect {
+                try await queue.run("select pushq.cancel('\(Self.name)', null)")
+            } throws: { error in
+                "\(error)".contains("there is no send null in queue")
+            }
             let empty = try await queue.number(
                 #"select pushq.send('\#(Self.name)', '{"aps":{"alert":"x"}}', user_key => 'nobody')"#)
             #expect(try await stopped(Int64(empty), in: queue) == [0, 0])

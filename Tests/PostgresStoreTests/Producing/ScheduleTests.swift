@@ -355,8 +355,14 @@ import Transport
             "there is no option “maxrate” of a campaign; did you mean “max_rate”?"
         ),
         ("'s', '@daily', PAYLOAD, options => '{\"start_at\": \"1 h\"}'", "there is no option “start_at” of a campaign"),
-        ("'s', '@daily', PAYLOAD, options => '{\"max_rate\": \"fast\"}'", "an option has a wrong value: invalid input"),
-        ("'s', '@daily', PAYLOAD, options => '{\"send_by\": \"later\"}'", "an option has a wrong value: invalid input"),
+        (
+            "'s', '@daily', PAYLOAD, options => '{\"max_rate\": \"fast\"}'",
+            "the option “max_rate” cannot be “fast”; its type is double precision"
+        ),
+        (
+            "'s', '@daily', PAYLOAD, options => '{\"send_by\": \"later\"}'",
+            "the option “send_by” cannot be “later”; write it as an interval, such as \"6 hours\""
+        ),
         ("'s', '@daily', PAYLOAD, options => '{\"filter\": \"tga 1\"}'", "the filter is wrong at position 1"),
         ("'s', '@daily', PAYLOAD, options => '{\"priority\": 7}'", "priority"),
         ("'s', '@daily', '{\"aps\":1}'", "aps"),
