@@ -41,6 +41,7 @@ enum Messages {
         "there is no option '\(brief(word))'" + (nearest.map { "; did you mean '\($0)'?" } ?? "")
     }
 
+    static func brokenArgument(_ number: Int) -> String { "argument \(number) is not UTF-8 text" }
     static func missing(_ usage: String) -> String { "\(usage) is missing" }
     static func unexpected(_ word: String) -> String { "unexpected argument '\(brief(word))'" }
     static func valueMissing(_ usage: String) -> String { "\(usage) needs a value" }
@@ -56,7 +57,7 @@ enum Messages {
     static let notAWholeNumber = "is not a whole number"
     static let notACount = "is not a whole number above 0"
     static let notANumber = "is not a number"
-    static let notADuration = "is not a duration such as 250ms, 30s, 5m, 2h or 7d"
+    static let notADuration = "is not a duration such as 250ms, 30s, 5m, 2h or 7d; without a unit it is in seconds"
     static let notHostAndPort = "is not a host and a port, such as 127.0.0.1:2197 or [::1]:2197"
     static let notAListenAddress =
         "is not an address to listen on, such as 9464, 127.0.0.1:9464, [::1]:9464 or unix:/run/pushq/metrics.sock"

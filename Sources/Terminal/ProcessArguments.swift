@@ -5,6 +5,16 @@ enum ProcessArguments {
     /// The words after the executable's name.
     static var words: [String] { Array(CommandLine.arguments.dropFirst()) }
 
+    /// The number of the first word that is not UTF-8 text, from 1; nil if all are. In ``words`` it is changed already.
+    static var firstBroken: Int? {
+        for index in 1..<max(1, Int(CommandLine.argc)) {
+            guard let word = unsafe CommandLine.unsafeArgv[index] else { continue }
+            let bytes = unsafe UnsafeBufferPointer(start: word, count: strlen(word)).map(UInt8.init(bitPattern:))
+            if String(validating: bytes, as: UTF8.self) == nil { return index }
+        }
+        return nil
+    }
+
     /// The name of the executable, without its folder.
     static var program: String { CommandLine.arguments.first?.split(separator: "/").last.map(String.init) ?? "pushq" }
 

@@ -1,4 +1,4 @@
-import QueueCore
+package import QueueCore
 
 /// Reads devices from a CSV with a header, from NDJSON, or from bare tokens, one a line. The columns of a CSV, and the
 /// members of an object, are those of ``DeviceColumn``; columns are divided by commas, semicolons or tabs.
@@ -18,9 +18,12 @@ package struct DeviceFileReader: Sendable {
     private(set) var refusedCount = 0
     /// The first of them.
     private(set) var refusals: [DeviceFileError] = []
+    /// The tokens of the lines, if the reader keeps them.
+    package private(set) var tokens: [DeviceToken] = []
 
     private let file: String
     private let goesOn: Bool
+    private let keepsTokens: Bool
     private var line = 0
     private var form: Form?
     private var separator = UInt8(ascii: ",")
@@ -46,10 +49,13 @@ package struct DeviceFileReader: Sendable {
     private static let separators = [UInt8(ascii: ","), UInt8(ascii: ";"), UInt8(ascii: "\t")]
 
     /// A reader of a file of that name, which errors begin with.
-    /// - Parameter goesOn: whether a broken line is noted in ``refusals``; else it is an error.
-    package init(file: String, goesOn: Bool = false) {
+    /// - Parameters:
+    ///   - goesOn: whether a broken line is noted in ``refusals``; else it is an error.
+    ///   - keepsTokens: whether ``tokens`` are wanted: of a file that is small.
+    package init(file: String, goesOn: Bool = false, keepsTokens: Bool = false) {
         self.file = file
         self.goesOn = goesOn
+        self.keepsTokens = keepsTokens
         token.reserveCapacity(DeviceToken.maximumBytes)
     }
 
@@ -74,6 +80,7 @@ package struct DeviceFileReader: Sendable {
         let last = rest
         rest = []
         if !last.isEmpty { try readLine(last[...], into: &rows) }
+        guard deviceCount + refusedCount > 0 else { throw problem("the file has no devices", at: max(line, 1)) }
     }
 
     /// The next newline that ends a line; one between quotation marks does not (RFC 4180 §2).
@@ -98,8 +105,11 @@ package struct DeviceFileReader: Sendable {
         defer { line += text.count { $0 == UInt8(ascii: "\n") } }
         var text = text
         if text.last == UInt8(ascii: "\r") { text.removeLast() }
-        // The byte order mark that spreadsheets write.
-        if line == 1, text.starts(with: [0xEF, 0xBB, 0xBF]) { text.removeFirst(3) }
+        if line == 1 {
+            // The byte order mark that spreadsheets write.
+            if text.starts(with: [0xEF, 0xBB, 0xBF]) { text.removeFirst(3) }
+            if text.beginsUTF16 { throw problem(Self.utf16) }
+        }
         guard !text.isEmpty else { return }
         if form == nil, try readHeader(text) { return }
         do throws(DeviceFieldProblem) {
@@ -143,6 +153,9 @@ package struct DeviceFileReader: Sendable {
         return true
     }
 
+    /// What is said of a file that begins like UTF-16.
+    static let utf16 = "the file is UTF-16 text: save it as UTF-8, which spreadsheets call 'CSV UTF-8'"
+
     private static func missingToken(among names: [String]) -> String {
         let near = names.first { Suggestion.nearest(to: $0, among: ["token"]) != nil }
         return "there is no column 'token' in the header" + (near.map { "; is '\($0)' meant for it?" } ?? "")
@@ -165,6 +178,7 @@ package struct DeviceFileReader: Sendable {
         }
         deviceCount += 1
         if !device.isActive { inactiveCount += 1 }
+        if keepsTokens, device.isActive, let kept = try? DeviceToken(bytes: token) { tokens.append(kept) }
         if device.userKey != nil || device.kind != nil { namedCount += 1 }
         if device.hasProfile { profileCount += 1 }
         rows.startRow(columns: 1 + DeviceColumn.allCases.count)
@@ -262,6 +276,11 @@ package struct DeviceFileReader: Sendable {
     private func problem(_ text: String, at line: Int? = nil) -> DeviceFileError {
         DeviceFileError(file: file, line: line ?? self.line, problem: text)
     }
+}
+
+extension ArraySlice<UInt8> {
+    /// Whether a text begins with a byte order mark of UTF-16.
+    var beginsUTF16: Bool { starts(with: [0xFF, 0xFE]) || starts(with: [0xFE, 0xFF]) }
 }
 
 /// What is wrong with a line of a file of devices. The text never holds a token.

@@ -202,7 +202,7 @@ package struct DeviceImportSummary: Sendable, Equatable {
 /// A file of devices, read piece by piece.
 package struct DeviceFile: Sendable {
     let name: String
-    let next: @Sendable () throws -> [UInt8]?
+    package let next: @Sendable () throws -> [UInt8]?
 
     /// - Parameters:
     ///   - name: what errors begin with.

@@ -67,8 +67,11 @@ package struct UserFileReader: Sendable {
         defer { line += text.count { $0 == UInt8(ascii: "\n") } }
         var text = text
         if text.last == UInt8(ascii: "\r") { text.removeLast() }
-        // The byte order mark that spreadsheets write.
-        if line == 1, text.starts(with: [0xEF, 0xBB, 0xBF]) { text.removeFirst(3) }
+        if line == 1 {
+            // The byte order mark that spreadsheets write.
+            if text.starts(with: [0xEF, 0xBB, 0xBF]) { text.removeFirst(3) }
+            if text.beginsUTF16 { throw problem(DeviceFileReader.utf16) }
+        }
         guard !text.isEmpty else { return }
         guard let form else {
             if try !readHeader(text) { try add(text, to: &users) }

@@ -21,6 +21,10 @@ package struct Program: Sendable {
     /// Carries out this process's command line and ends the process.
     package func main() async -> Never {
         ProcessArguments.hideSecrets()
+        if let number = ProcessArguments.firstBroken {
+            Console.standard.complain(name, Messages.brokenArgument(number), code: .usage)
+            exit(ExitCode.usage.rawValue)
+        }
         let code = await run(ProcessArguments.words, console: Console.standard)
         exit(Self.closeOutput(after: code).rawValue)
     }

@@ -15,18 +15,19 @@ extension InputFile {
         }
     }
 
-    /// The tokens of a file that has one a line.
+    /// The tokens of a small file of devices.
     ///
-    /// - Throws: ``UnreadableFile``, or ``Failure`` with the first line that is none. It does not repeat the line.
+    /// - Throws: ``UnreadableFile``, or ``DeviceFileError`` with the first line that is wrong. It does not repeat the
+    ///   line.
     package func tokens() throws -> [DeviceToken] {
-        let lines = String(decoding: try contents(), as: UTF8.self).split(
-            omittingEmptySubsequences: false, whereSeparator: \.isNewline)
-        return try lines.enumerated().filter { !$0.element.allSatisfy(\.isWhitespace) }.map { index, line in
-            do throws(DeviceTokenError) {
-                return try DeviceToken(hex: String(line))
-            } catch {
-                throw Failure("\(name):\(index + 1): \(error)")
-            }
+        var reader = DeviceFileReader(file: name, keepsTokens: true)
+        var rows = CopyRows()
+        let file = try devices()
+        while let piece = try file.next() {
+            try reader.read(piece, into: &rows)
+            _ = rows.take()
         }
+        try reader.finish(into: &rows)
+        return reader.tokens
     }
 }

@@ -19,7 +19,8 @@ struct SendCommand: Command {
 
     @Positional("The queue: tenant/app/environment.") var queue: QueueName
     @Option("A device token, in hexadecimal.") var token: [DeviceToken]
-    @Option("Device tokens, one per line; - is standard input.") var tokens: InputFile?
+    @Option("Device tokens: a CSV file with a column 'token', or one token per line; - is standard input.")
+    var tokens: InputFile?
     @Option("All active devices of this user.", "KEY") var user: String?
     @Option("Send an alert with this text.") var alert: String?
     @Option("With --alert: increase the app's badge by this number, on each device separately.", "N")
@@ -39,6 +40,9 @@ struct SendCommand: Command {
         try waiting.check()
         let recipients = try recipients()
         let message = try options.message(of: readPayload(), for: queue, at: times)
+        if message.payload.contains("{{") {
+            console.remark("only campaigns fill placeholders such as {{name}}: this push shows its braces as they are")
+        }
         let queue = queue
         let (wait, limit) = (waiting.wait, waiting.timeout)
         let sent = try await database.session { store in

@@ -63,6 +63,50 @@ import Testing
         }
     }
 
+    @Test func `is refused if it is not UTF-8 text, and not changed`() async throws {
+        try await Shop.open { shop in
+            let script = "'\(Executable.folder)/pushq' send \(Shop.queue) --token 00ff --alert $'Gr\\xfc\\xdfe'"
+            let ended = try await Executable(path: "/bin/bash").run(["-c", script], environment: shop.environment)
+            expectFailure(ended, code: 2, saying: "argument 6 is not UTF-8 text")
+        }
+    }
+
+    @Test func `is said where a send has placeholders, which only campaigns fill`() async throws {
+        try await Shop.open { shop in
+            let note = "only campaigns fill placeholders such as {{name}}: this push shows its braces as they are\n"
+            for (text, said) in [("Hi {{name}}", note), ("Hi {name}", "")] {
+                let ended = try await shop.pushq("send", Shop.queue, "--token", "00ff", "--alert", text)
+                #expect(ended.code == 0 && ended.errors == said, "\(ended.errors)")
+            }
+        }
+    }
+
+    @Test func `is said of a file that is empty, or that is in another encoding`() async throws {
+        try await Shop.open { shop in
+            let utf16 = "\u{FEFF}token\n00ff\n".data(using: .utf16LittleEndian)!
+            try utf16.write(to: shop.folder.url("utf16.csv"))
+            for (name, text, said) in [
+                ("empty.csv", "", "empty.csv:1: the file has no devices"),
+                ("header.csv", "token,user_key\n", "header.csv:1: the file has no devices"),
+                ("utf16.csv", nil, "utf16.csv:1: the file is UTF-16 text: save it as UTF-8"),
+            ] as [(String, String?, String)] {
+                if let text { try shop.folder.write(text, to: name) }
+                let file = shop.folder.path(name)
+                expectFailure(try await shop.admin("device", "import", Shop.queue, file), code: 1, saying: said)
+                expectFailure(
+                    try await shop.pushq("send", Shop.queue, "--tokens", file, "--alert", "hi"), code: 1, saying: said)
+            }
+        }
+    }
+
+    @Test func `is no file with a header, which a send reads as a campaign does`() async throws {
+        try await Shop.open { shop in
+            let file = try shop.folder.write("user_key;token\nann;00ff\nbob;00fe\n", to: "tokens.csv")
+            let ended = try await shop.pushq("send", Shop.queue, "--tokens", file, "--alert", "hi")
+            #expect(ended.output.contains(/recipients +2\n/), "\(ended.errors)")
+        }
+    }
+
     @Test func `is no error where it is done already`() async throws {
         try await Shop.open { shop in
             let payload = try shop.folder.write(#"{"aps":{"alert":"hi"}}"#, to: "payload.json")

@@ -43,7 +43,7 @@ import Testing
         (["bake", "toast", "--count", "1", "--flour", "oat"], "--flour 'oat' must be one of rye, wheat"),
         (
             ["bake", "toast", "--count", "1", "--baking-time", "soon"],
-            "--baking-time 'soon' is not a duration such as 250ms, 30s, 5m, 2h or 7d"
+            "--baking-time 'soon' is not a duration such as 250ms, 30s, 5m, 2h or 7d; without a unit it is in seconds"
         ),
     ])
     func `says what is wrong and ends in the command that shows help`(words: [String], problem: String) async {
