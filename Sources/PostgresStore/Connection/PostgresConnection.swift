@@ -65,10 +65,11 @@ package import Transport
     /// nothing more.
     private(set) var hasFallenSilent = false
 
-    /// Why the connection is of no use any more: what the server said when it ended the session, while nothing was asked of it.
+    /// Why the connection is of no use any more: what the server said when it ended the session, while nothing was
+    /// asked of it.
     fileprivate var farewell: String?
-    /// Somebody has cancelled the wait for the synchronous standby. PostgreSQL reports such a commit as done, although it is
-    /// lost if the standby takes over before it has received it.
+    /// Somebody has cancelled the wait for the synchronous standby. PostgreSQL reports such a commit as done, although
+    /// it is lost if the standby takes over before it has received it.
     fileprivate(set) var hasUnreplicatedCommit = false
 
     /// Called for each notification.
