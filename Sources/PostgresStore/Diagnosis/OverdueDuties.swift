@@ -13,6 +13,8 @@ extension HealthCheck {
 }
 
 extension Statement {
+    /// Only of duties that have something to do: a worker without a master key does not take those that need one.
+    /// `figures` is due as soon as no worker publishes metrics, which is nothing to be warned of.
     fileprivate static let overdueDuties = Statement(
         "overdue_duties",
         #"""
@@ -20,6 +22,11 @@ extension Statement {
         from pushq.duty
         where next_at < clock_timestamp() - $time::interval and (deadline is null or deadline < clock_timestamp())
           and exists (select from pushq.worker where seen_at > now() - interval '20 seconds')
+          and case name
+                when 'feedback' then exists (select from pushq.queue where gateway = 'binary')
+                when 'webhooks' then exists (select from pushq.webhook)
+                else name <> 'figures'
+              end
         order by name
         """#)
 }

@@ -88,6 +88,8 @@ import Testing
         #expect(ended.code == 0)
         let checks = try #require(JSONSerialization.jsonObject(with: Data(ended.output.utf8)) as? [[String: String]])
         #expect(checks.count >= 30)
+        let counted = page.firstMatch(of: #/\n(\d+) checks: /#)?.output.1
+        #expect(counted == "\(checks.count)", "the example's last line")
         #expect(checks.map { $0["check"]! } == rows.map { String($0.output.1) })
         #expect(checks.map { $0["looks_for"]! } == rows.map { String($0.output.2) })
     }

@@ -142,6 +142,14 @@ struct Fault: Sendable, CustomTestStringConvertible {
             "update pushq.duty set next_at = now() - interval '1 hour' where name = 'upkeep'", .warning, "duty upkeep",
             "was due 60 min ago", .advice("look for duty_failed in the workers' logs; without a worker: pushq work")),
         Fault(
+            "a feedback service that nobody asks", .duties(),
+            """
+            \(certificate(endingIn: "300 days"));
+            update pushq.queue set gateway = 'binary';
+            update pushq.duty set next_at = now() - interval '1 hour' where name = 'feedback'
+            """, .warning, "duty feedback", "was due 60 min ago",
+            .advice("look for duty_failed in the workers' logs; without a worker: pushq work")),
+        Fault(
             "no worker", .workers, "delete from pushq.worker", .warning, "workers", "none is running",
             .command("pushq work")),
         Fault(

@@ -91,6 +91,20 @@ import Transport
         }
     }
 
+    @Test func `finds no duty overdue that has nothing to do`() async throws {
+        try await withDatabase { _, database in
+            let connection = try await database.connect()
+            try await connection.runScript(Fault.healthy)
+            // A worker with neither a master key nor metrics leaves these alone, and no queue has anything for them.
+            try await connection.runScript(
+                """
+                update pushq.duty set next_at = now() - interval '1 hour'
+                where name in ('feedback', 'webhooks', 'figures')
+                """)
+            #expect(await HealthCheck.duties().findings(in: connection) == [])
+        }
+    }
+
     @Test func `finds credentials that are sealed under another master key`() async throws {
         try await withDatabase { _, database in
             let connection = try await database.connect()
