@@ -158,7 +158,7 @@ extension `Real processes` {
                 #expect(messages[1].id != tries[0].id)
                 #expect(messages.allSatisfy { $0.signedBy == [0, 1] && $0.signatures == 2 })
 
-                try await set("acme", to: "take", secret: 1, ["--former-for", "0s"], of: receiver, rig)
+                try await set("acme", to: "take", secret: 1, ["--former-for", "0s", "--yes"], of: receiver, rig)
                 try await deactivate(1, of: rig.queue, "last", in: rig)
                 try await eventually("the last one", within: .seconds(60)) { try taken(receiver).count >= 3 }
                 #expect(try taken(receiver)[2].signedBy == [1])

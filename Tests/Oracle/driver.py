@@ -646,7 +646,7 @@ class Driver:
 
     def retryfailed(self, operation, event):
         if operation.key is not None:
-            return self.admin(event, "campaign", "retry-failed", operation.queue, operation.key)
+            return self.admin(event, "campaign", "retry-failed", operation.queue, operation.key, "--yes")
         failed = self.stack.admin_json("job", "list", operation.queue, "--failed")
         if failed:
             job = failed[0]["job"]

@@ -183,9 +183,17 @@ enum CampaignCommands {
         static let examples = ["campaign retry-failed acme/com.acme.shop/production spring-sale"]
 
         var named = NamedCampaign()
+        var confirmation = Confirmation()
 
         func run(_ console: Console) async throws {
             let (queue, key) = (named.queue, named.key)
+            if !confirmation.isGiven {
+                let campaign = try await named.withCampaign { campaign, _ in campaign }
+                if !campaign.isCancelled, campaign.tally.failed > 0 {
+                    let failed = NumberText.counted(campaign.tally.failed, "failed recipient")
+                    try confirmation.ask(console, "sends again to \(failed) of campaign \(key)")
+                }
+            }
             let count = try await named.database.session { store in
                 try await store.retryFailed(ofCampaign: key, inQueue: queue)
             }

@@ -1,4 +1,5 @@
 import PostgresStore
+import QueueCore
 import Terminal
 
 struct CredentialReplaceCommand: Command {
@@ -15,22 +16,38 @@ struct CredentialReplaceCommand: Command {
     @Positional("The credential's tenant.") var tenant: TenantName
     @Positional("Its name.") var credential: String
     var files = CredentialFiles()
+    var confirmation = Confirmation()
     var database = DatabaseOptions()
 
     func run(_ console: Console) async throws {
         let (tenant, name) = (tenant.text, credential)
         let parsed = try files.read()
         let masterKeys = try MasterKeySetting().keys(console)
+        if !confirmation.isGiven { try await confirm(parsed, on: console) }
         let resumed = try await database.session { store in
-            guard let old = try await store.sealedCredential(name, of: tenant) else {
-                throw Failure.noCredential(name, of: tenant)
-            }
-            try parsed.scope.check(name, for: await store.queues(sentWith: old.id), at: await store.time())
+            let old = try await replaceable(by: parsed, in: store)
             return try await store.replaceCredential(old.id, by: parsed.sealed(under: masterKeys, for: old.id))
         }
         files.warn(on: console)
         console.show(
             "replaced \(name)" + (resumed == 0 ? "" : "; \(NumberText.counted(resumed, "queue")) resumed"),
             json: ["tenant": .string(tenant), "credential": .string(name), "resumed_queues": .integer(resumed)])
+    }
+
+    /// The credential, if the new one is good for all queues that use it.
+    private func replaceable(by new: ParsedCredential, in store: PostgresConnection) async throws -> SealedCredential {
+        guard let old = try await store.sealedCredential(credential, of: tenant.text) else {
+            throw Failure.noCredential(credential, of: tenant.text)
+        }
+        try new.scope.check(credential, for: await store.queues(sentWith: old.id), at: await store.time())
+        return old
+    }
+
+    /// Asks before the only copy is lost. What cannot be done is said first.
+    private func confirm(_ new: ParsedCredential, on console: Console) async throws {
+        let old = try await database.session { store in try await replaceable(by: new, in: store) }
+        let kind = old.scope.kind == .token ? "signing key" : "certificate"
+        try confirmation.ask(
+            console, "overwrites \(kind) \(credential) of \(tenant.text), of which there is no other copy here")
     }
 }

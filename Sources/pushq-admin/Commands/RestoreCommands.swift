@@ -125,9 +125,12 @@ enum RestoreCommands {
             """
         static let examples = ["restore declare"]
 
+        var confirmation = Confirmation()
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
+            try confirmation.ask(
+                console, "pauses each queue with work until somebody decides about it, and skips identifiers")
             let queues = try await database.session { store in
                 try await store.declareRestore()
                 return try await store.restoredQueues()

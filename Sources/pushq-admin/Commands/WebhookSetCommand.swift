@@ -34,6 +34,7 @@ struct WebhookSetCommand: Command {
     @Flag("Make a new secret.") var newSecret
     @Option("How long messages are also signed with the former secret, if there is a new one.")
     var formerFor: Duration = .seconds(86_400)
+    var confirmation = Confirmation()
     var database = DatabaseOptions()
 
     func run(_ console: Console) async throws {
@@ -44,6 +45,15 @@ struct WebhookSetCommand: Command {
         let name = tenant.text
         let given = try secretFile.map(Self.secret)
         let masterKeys = try MasterKeySetting().keys(console)
+        if secretFile != nil || newSecret, formerFor == .zero, !confirmation.isGiven {
+            let place = try await database.session { store in try await store.webhook(of: name) }
+            if place?.webhook != nil {
+                try confirmation.ask(
+                    console,
+                    "ends the secret of the webhook of \(name) at once: its receiver refuses reports until it has the new one"
+                )
+            }
+        }
         let made = try await database.session { store in
             guard let place = try await store.webhook(of: name) else { throw Failure.noTenant(name) }
             guard url != nil || place.webhook != nil else { throw Failure.noWebhook(of: name) }

@@ -1,3 +1,4 @@
+import Cryptography
 import Foundation
 import LocalStack
 import QueueCore
@@ -39,6 +40,21 @@ struct Destruction: Sendable, CustomTestStringConvertible {
     /// The end of a job whose only recipient got no answer.
     private static let failed = """
         \(device); \(send);
+        insert into pushq.result (day, queue_id, job_id, root_id, body_day, message_id, lane, attempt, ended_at, outcomes,
+                                  delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried)
+        select body_day, queue_id, id, root_id, body_day, message_id, lane, 10, now(), '\\x80', 0, 0, 1, 0, 0, 0, 0, 0
+        from pushq.job;
+        delete from pushq.job
+        """
+
+    /// A campaign whose only recipient got no answer.
+    private static let failedCampaign = """
+        \(device); select pushq.start_campaign('\(queue)', 'sale', \(payload));
+        -- The second step makes the job that is not full.
+        select pushq.fan_out_step(queue_id, \(Lane.bulk.rawValue), id, 500, 1, 1000)
+        from pushq.campaign, generate_series(1, 2);
+        insert into pushq.campaign_tally (queue_id, campaign_id, part, message_id, failed)
+        select queue_id, campaign_id, 1, message_id, 1 from pushq.job;
         insert into pushq.result (day, queue_id, job_id, root_id, body_day, message_id, lane, attempt, ended_at, outcomes,
                                   delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried)
         select body_day, queue_id, id, root_id, body_day, message_id, lane, 10, now(), '\\x80', 0, 0, 1, 0, 0, 0, 0, 0
@@ -104,6 +120,18 @@ struct Destruction: Sendable, CustomTestStringConvertible {
                 select id, 'spare', 'token', 'TEAM123456', 'ABC123DEFG', '{production}', '\\x01' from pushq.tenant
                 """, loss: "deletes signing key spare of acme", left: "(select count(*) from pushq.credential)"),
         Destruction(
+            "pushq-admin credential replace", "acme", "spare", "--p8", "KEY", "--team-id", "TEAM123456", "--key-id",
+            "ABC123DEFG",
+            setup: """
+                insert into pushq.credential (tenant_id, name, kind, team_id, key_id, environments, sealed)
+                select id, 'spare', 'token', 'TEAM123456', 'ABC123DEFG', '{production}', '\\x01' from pushq.tenant
+                """, loss: "overwrites signing key spare of acme, of which there is no other copy here",
+            left: "(select count(*) from pushq.credential where version = 1)"),
+        Destruction(
+            "pushq-admin campaign retry-failed", queue, "sale", setup: failedCampaign,
+            loss: "sends again to 1 failed recipient of campaign sale",
+            left: "1 - (select count(*) from pushq.job)"),
+        Destruction(
             "pushq-admin audience remove", queue, "vips",
             setup: "select pushq.save_audience('\(queue)', 'vips', 'tag ''vip''')",
             loss: "deletes audience vips (tag 'vip')", left: "(select count(*) from pushq.audience)"),
@@ -129,6 +157,15 @@ struct Destruction: Sendable, CustomTestStringConvertible {
                 + "what it has not taken yet is sent to nobody",
             left: "(select count(*) from pushq.webhook)"),
         Destruction(
+            "pushq-admin webhook set", "acme", "--new-secret", "--former-for", "0s",
+            setup: """
+                insert into pushq.webhook (tenant_id, url, sealed) select id, 'https://acme.example/push', '\\x01' from pushq.tenant;
+                insert into pushq.webhook_progress (tenant_id, cursor, newest) select id, 3, 4 from pushq.tenant
+                """,
+            loss:
+                "ends the secret of the webhook of acme at once: its receiver refuses reports until it has the new one",
+            left: "(select count(*) from pushq.webhook where sealed = '\\x01')"),
+        Destruction(
             "pushq-admin tenant set", "acme", "--history-days", "3", "--rate", "50",
             setup: history,
             loss: "deletes of acme, within the hour: the results, recipients and messages of 2 jobs from before 2",
@@ -152,6 +189,10 @@ struct Destruction: Sendable, CustomTestStringConvertible {
                 "\(send); update pushq.job set run_at = now() - interval '1 hour'; select pushq.judge_lineage(declared => true)",
             loss: "records 1 recipient in 1 queue as unknown for good",
             left: "(select count(*) from pushq.restored_queue)"),
+        Destruction(
+            "pushq-admin restore declare", setup: "\(send); update pushq.job set run_at = now() - interval '1 hour'",
+            loss: "pauses each queue with work until somebody decides about it, and skips identifiers",
+            left: "1 - (select count(*) from pushq.restored_queue)"),
     ]
 }
 
@@ -167,6 +208,9 @@ struct Destruction: Sendable, CustomTestStringConvertible {
             for (word, column) in [("SEND", "root_id"), ("JOB", "id")] {
                 guard let place = words.firstIndex(of: word) else { continue }
                 words[place] = try await shop.texts("select \(column)::text as text from pushq.job")[0]
+            }
+            if let place = words.firstIndex(of: "KEY") {
+                words[place] = try shop.folder.write(PrivateKey.makeP256().pem(), to: "key.p8")
             }
             #expect(try await left(destruction, shop) > 0)
             try await body(shop, words)
@@ -223,6 +267,49 @@ struct Destruction: Sendable, CustomTestStringConvertible {
             expectFailure(
                 try await shop.admin("tenant", "set", "nobody", "--history-days", "1"), code: 1, saying: "nobody")
         }
+    }
+
+    /// The commands that never ask, by the reason why docs/troubleshooting.md says that they need not.
+    private static let others: [String: String] = [
+        "shows something": """
+        pushq lint, pushq completion, pushq man, pushq schedule list, pushq schedule show, pushq-admin completion,
+        pushq-admin man, pushq-admin doctor, pushq-admin stats, pushq-admin audit, pushq-admin trace,
+        pushq-admin router, pushq-admin tenant list, pushq-admin tenant show, pushq-admin tenant where,
+        pushq-admin tenant logins, pushq-admin app list, pushq-admin queue list, pushq-admin credential list,
+        pushq-admin credential check, pushq-admin device list, pushq-admin device show, pushq-admin device export,
+        pushq-admin channel show, pushq-admin audience list, pushq-admin audience show,
+        pushq-admin campaign list, pushq-admin campaign show, pushq-admin send show,
+        pushq-admin job list, pushq-admin job show, pushq-admin restore show, pushq-admin feedback list,
+        pushq-admin feedback export, pushq-admin feedback tail, pushq-admin webhook show,
+        pushq-admin webhook test, pushq-admin worker list
+        """,
+        "runs until it is stopped": """
+        pushq demo, pushq dev, pushq work, pushq simulate, pushq-admin top, pushq-admin dashboard
+        """,
+        "sends to whom its caller names": """
+        pushq send, pushq campaign, pushq broadcast, pushq schedule run
+        """,
+        "adds something": """
+        pushq-admin migrate, pushq-admin tenant create, pushq-admin app create, pushq-admin queue create,
+        pushq-admin credential add, pushq-admin channel create, pushq-admin device register
+        """,
+        "sets what a command sets back": """
+        pushq schedule add, pushq schedule pause, pushq schedule resume, pushq-admin tenant suspend,
+        pushq-admin tenant resume, pushq-admin tenant grant, pushq-admin tenant revoke, pushq-admin tenant move,
+        pushq-admin queue set, pushq-admin queue pause, pushq-admin queue resume,
+        pushq-admin credential rotate-master, pushq-admin device import, pushq-admin device deactivate,
+        pushq-admin channel list, pushq-admin audience add, pushq-admin campaign set, pushq-admin campaign pause,
+        pushq-admin campaign resume, pushq-admin job resume, pushq-admin worker grant, pushq-admin worker revoke
+        """,
+    ]
+
+    @Test func `is decided for every command`() async throws {
+        let asking = Set(Destruction.all.map(\.command) + ["pushq-admin channel delete"])
+        let others = Self.others.values.flatMap {
+            $0.split(separator: ",").map { $0.trimmingCharacters(in: .whitespacesAndNewlines) }
+        }
+        #expect(Set(others).count == others.count && asking.isDisjoint(with: others))
+        #expect(try await Executable.commandNames() == asking.union(others), "a command without a decision")
     }
 
     @Test func `is each one that takes --yes`() async throws {

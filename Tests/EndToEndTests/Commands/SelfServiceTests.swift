@@ -48,13 +48,13 @@ import Testing
         "pushq-admin queue resume": (.operators, "QUEUE"), "pushq-admin queue set": (.operators, "QUEUE --rate 10"),
         "pushq-admin restore show": (.operators, ""),
         "pushq-admin restore resume": (.operators, "QUEUE --send"),
-        "pushq-admin restore declare": (.operators, ""),
+        "pushq-admin restore declare": (.operators, "--yes"),
         "pushq-admin credential add": (
             .operators, "acme main --p8 KEY --team-id TEAM123456 --key-id ABC123DEFG"
         ),
         "pushq-admin credential list": (.operators, ""), "pushq-admin credential check": (.operators, "acme main"),
         "pushq-admin credential replace": (
-            .operators, "acme main --p8 KEY --team-id TEAM123456 --key-id ABC123DEFG"
+            .operators, "acme main --p8 KEY --team-id TEAM123456 --key-id ABC123DEFG --yes"
         ),
         "pushq-admin credential remove": (.operators, "acme main --yes"),
         "pushq-admin credential rotate-master": (.operators, ""),
@@ -72,7 +72,7 @@ import Testing
         "pushq-admin campaign resume": (.tenants, "QUEUE sale"),
         "pushq-admin campaign set": (.tenants, "QUEUE sale --max-rate 5"),
         "pushq-admin campaign cancel": (.tenants, "QUEUE sale --yes"),
-        "pushq-admin campaign retry-failed": (.tenants, "QUEUE sale"),
+        "pushq-admin campaign retry-failed": (.tenants, "QUEUE sale --yes"),
         "pushq-admin audience add": (.tenants, "QUEUE vips --filter locale='de'"),
         "pushq-admin audience list": (.readers, "QUEUE"), "pushq-admin audience show": (.readers, "QUEUE all-tags"),
         "pushq-admin audience remove": (.tenants, "QUEUE vips --yes"),
@@ -88,19 +88,6 @@ import Testing
         "pushq-admin worker list": (.operators, ""), "pushq-admin worker grant": (.operators, "LOGIN"),
         "pushq-admin worker revoke": (.operators, "LOGIN"),
     ]
-
-    /// The names of all commands, as the programs tell them.
-    private static func names() async throws -> Set<String> {
-        var names: Set<String> = []
-        for executable in [Executable.pushq, .admin] {
-            let lines = try await executable.run(["help", "--markdown"]).output.split(separator: "\n")
-            for line in lines where line.hasPrefix("Usage: ") && !line.contains(" COMMAND") {
-                let words = line.split(separator: " ").dropFirst()
-                names.insert(words.prefix { $0.allSatisfy { $0.isLowercase || $0 == "-" } }.joined(separator: " "))
-            }
-        }
-        return names
-    }
 
     private struct Office {
         let shop: Shop
@@ -184,7 +171,7 @@ import Testing
     }
 
     @Test func `may do what is its own, and is told why it may not do the rest`() async throws {
-        #expect(try await Self.names() == Set(Self.commands.keys), "a command without a decision")
+        #expect(try await Executable.commandNames() == Set(Self.commands.keys), "a command without a decision")
         try await withOffice { office in
             // What takes something away comes last.
             let order = { (name: String) in name.contains("cancel") || name.contains("forget") ? 1 : 0 }
