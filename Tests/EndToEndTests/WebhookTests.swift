@@ -49,7 +49,11 @@ extension `Real processes` {
             try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file)
             let arguments = ["webhook", "set", tenant, "--url", receiver.url(behaviour), "--secret-file", file] + more
             let ended = try await admin(arguments, trusting: receiver, rig)
-            #expect(ended.code == 0 && ended.errors.isEmpty && !ended.output.contains("whsec"), "\(ended.errors)")
+            #expect(ended.code == 0 && !ended.output.contains("whsec"), "\(ended.errors)")
+            // The tests' receiver is on this machine, of which it warns.
+            #expect(
+                ended.errors.split(separator: "\n").count == 1
+                    && ended.errors.hasPrefix("localhost is not an address of"))
         }
 
         private func startWorker(_ rig: Rig, trusting receiver: WebhookReceiver, _ arguments: [String] = allowed) throws

@@ -6,7 +6,7 @@
 
 -- Traces what is for the device of `token`, for the devices of the user `user_key`, or for `device`, the number of one
 -- (as in an apns-id). With `send`, the number that `pushq.send` gave or a campaign's, or `campaign`, the key of one:
--- only what is of that. `send` alone: its first devices. Otherwise the latest `most` campaigns and sends.
+-- only what is of that. `send` or `campaign` alone: its first devices. Otherwise the latest `most` campaigns and sends.
 create or replace function pushq.trace(
   queue text, token text default null, user_key text default null, send bigint default null,
   campaign text default null, device bigint default null, most int default 10
@@ -31,9 +31,9 @@ declare
 begin
   perform pushq.check_most(most);
   if num_nonnulls(trace.token, trace.user_key, trace.device) > 1 or num_nonnulls(trace.send, trace.campaign) > 1
-    or num_nonnulls(trace.token, trace.user_key, trace.device, trace.send) = 0 then
+    or num_nonnulls(trace.token, trace.user_key, trace.device, trace.send, trace.campaign) = 0 then
     raise exception using errcode = 'PQ400', message = 'the call does not say clearly what to trace',
-      hint = 'give a token, a user_key or a device, and perhaps a send or a campaign; or a send alone';
+      hint = 'give a token, a user_key or a device, and perhaps a send or a campaign; or one of these alone';
   end if;
   root := trace.send;
   if trace.campaign is not null then
@@ -253,7 +253,9 @@ begin
     outcome := get_byte(e.outcomes, place - 1);
     select t.what, t.status, t.reason into what, status, reason
     from pushq.trace_outcome(outcome, e.notes ->> (place - 1)::text, e.retried_at, b.slice < 0) t;
-    if outcome = 6 then
+    if outcome = 2 then
+      what := pushq.trace_suppressed(q, m, device, e.ended_at);
+    elsif outcome = 6 then
       what := what || coalesce('; it still lacks: ' || pushq.trace_lacks(m, device), '; it has them by now');
     end if;
     return next;
@@ -306,7 +308,7 @@ begin
   status := case when outcome = 1 then 200 else status end;
   what := case
     when outcome = 1 then 'APNs accepted it'
-    when outcome = 2 then 'not sent: the device was inactive, or a newer update had taken its place'
+    when outcome = 2 then 'not sent: the device was inactive'
     when outcome = 3 then 'not sent: its time to be sent had passed'
     when outcome = 4 then 'not sent: it was cancelled'
     when outcome = 5 then 'perhaps sent: no answer came, and it must not be sent twice'
@@ -322,6 +324,19 @@ begin
     when reason = 'QuietHours' then 'not sent: the device has quiet hours; it is sent after they have ended'
     when reason = 'NoAnswer' then 'sent, but no answer came; it is sent again'
     else format('refused for now: %s; it is sent again', reason) end;
+end $$;
+
+-- Why a recipient was suppressed: only an update that replaces others gives way to a newer one, and an inactive device
+-- gets neither.
+create or replace function pushq.trace_suppressed(q int, m pushq.message, device bigint, ended_at timestamptz)
+returns text
+language plpgsql stable as $$
+begin
+  if m.replaces and not exists (
+    select from pushq.device d where d.queue_id = q and d.id = device and d.inactive_since <= ended_at) then
+    return 'not sent: a newer update had taken its place';
+  end if;
+  return 'not sent: the device was inactive';
 end $$;
 
 -- The attributes that a personal message asks for without a default, and that a device lacks; null for none.
@@ -380,11 +395,12 @@ end $$;
 create or replace function pushq.trace_absence(q int, root bigint, device bigint) returns text
 language plpgsql stable as $$
 declare
-  f   pushq.fan_out;
-  c   pushq.campaign;
-  d   pushq.device;
-  w   pushq.wave;
-  aim text;
+  f    pushq.fan_out;
+  c    pushq.campaign;
+  d    pushq.device;
+  w    pushq.wave;
+  aim  text;
+  zone text;                                              -- the device's time zone, or the campaign's for such
 begin
   select * into d from pushq.device v where v.queue_id = q and v.id = device;
   select * into f from pushq.fan_out o where o.queue_id = q and o.campaign_id = root;
@@ -394,23 +410,26 @@ begin
   if f.made > 0 and not exists (select from pushq.body b where b.queue_id = q and b.root_id = root) then
     return 'the recipients of the campaign are no longer kept';
   end if;
+  select * into c from pushq.campaign k where k.queue_id = q and k.id = root;
   if f.shares is not null and (select s.share from pushq.shares_of(f.shares, array[device]) s) = 0 then
     return 'it is in the holdout of the campaign, which gets nothing';
   elsif f.list_id is not null then
     return case
-      when f.done then 'it was not on the list that the campaign was for, or the campaign was cancelled'
+      when f.done and c.cancelled_at is null then 'it was not on the list that the campaign was for'
+      when f.done then 'it was in no job when the campaign was cancelled'
       when exists (select from pushq.list_member m
                    where m.queue_id = q and m.list_id = f.list_id and m.device_id = device)
         then 'it is on the campaign''s list, and has not been put into a job yet'
       else 'it is not on the list that the campaign is for' end;
   end if;
-  select * into c from pushq.campaign k where k.queue_id = q and k.id = root;
   select x.* into w
   from pushq.wave x
   where x.queue_id = q and x.campaign_id = root and device = any (x.device_ids);
   select pushq.message_kind(m.push_type, m.payload) into aim
   from pushq.message m
   where m.day = f.message_day and m.queue_id = q and m.id = f.message_id;
+  zone := coalesce(
+    (select p.time_zone from pushq.profile p where p.queue_id = q and p.device_id = device), f.clock ->> 'zone');
   return case
     when d.id is null then 'there is no such device'
     when coalesce(d.kind, 'alert') <> aim then
@@ -431,10 +450,10 @@ begin
     when c.filter is not null and device <> all (
       (pushq.filtered_devices(q, aim, c.filter_tree, f.start_at, device - 1, device, 1, 1)).ids) then
       format('it was not in the audience: it does not match the filter “%s”', c.filter)
-    when f.left_out > 0 and pushq.wave_of(f.clock, coalesce(
-           (select p.time_zone from pushq.profile p where p.queue_id = q and p.device_id = device),
-           f.clock ->> 'zone')) is null then
-      'it was left out: its time zone is not known, or the campaign''s local time had passed there'
+    when f.left_out > 0 and zone is null then
+      'it was left out: its time zone is not known, and the campaign names no other'
+    when f.left_out > 0 and pushq.wave_of(f.clock, zone) is null then
+      'it was left out: the campaign''s local time had passed in its time zone'
     else 'it was not in the audience: something that is known of it has changed since fan-out reached it' end;
 end $$;
 
@@ -444,12 +463,19 @@ language plpgsql stable as $$
 declare
   why   text := (select e.why from pushq.empty_send e where e.queue_id = q and e.root_id = root);
   other text;
+  f     pushq.fan_out;
 begin
   if why is not null then
     return format('the send reached nobody: %s', why);
   elsif root is not null and exists (
     select from pushq.body b where b.queue_id = q and b.root_id = root and b.device_ids = '{}') then
     return 'not yet: the devices of its user are looked up when it is due';
+  end if;
+  select * into f from pushq.fan_out o where o.queue_id = q and o.campaign_id = root;
+  if f.campaign_id is not null and bytes is null and user_key is null then
+    return case when f.made > 0 then 'the recipients of the campaign are no longer kept'
+                when f.done then 'the campaign reached nobody'
+                else 'not yet: fan-out has put nobody into a job so far' end;
   end if;
   if root is null or bytes is null then
     -- Of the same tenant: the neighbours are none of the caller's.

@@ -28,7 +28,7 @@ package struct TopDrawing {
     /// The lines of the screen, as many as it has rows or fewer.
     package var lines: [StyledLine] {
         let room = max(0, rows - head.count - 1)
-        let body = state.prompt == .help ? Self.help.map { StyledLine($0) } : table
+        let body = state.prompt == .help ? help : table
         let shown = Array((head + body.prefix(room)).prefix(rows - 1))
         return shown + [StyledLine](repeating: "", count: rows - 1 - shown.count) + [foot]
     }
@@ -152,26 +152,40 @@ package struct TopDrawing {
             return StyledLine("no answer since \(Self.clock(figures.takenAt)): \(problem)", .bad)
         }
         if let note = state.note { return StyledLine(note, .bold) }
-        return StyledLine(
-            "q quit  1 queues  2 workers  3 answers  s by \(state.order.rawValue)  / filter  p pause  ? help", .dim)
+        return StyledLine(keys, .dim)
+    }
+
+    /// What the keys do, in as many words as fit.
+    private var keys: String {
+        let texts = [
+            "q quit  1 queues  2 workers  3 answers  s by \(state.order.rawValue)  / filter  p pause  ? help",
+            "q quit  1 2 3 views  s order  / filter  p pause  ? help",
+        ]
+        return texts.first { $0.terminalColumns <= columns } ?? "q quit  ? help"
+    }
+
+    private var help: [StyledLine] {
+        Self.help.flatMap { name, meaning in
+            TextLayout.entry(name, meaning, indent: 13, width: columns).map { StyledLine($0) }
+        }
     }
 
     /// What the keys do, and what the figures are.
-    static let help = [
-        "1 2 3  queues, workers, answers of APNs; Tab goes to the next",
-        "↑ ↓    select a queue; also k and j, Page Up and Page Down, Home and End",
-        "s      order: oldest, waiting, sent, in-flight, refused, name",
-        "/      show the queues with a text in their names; Esc shows all",
-        "p      pause or resume the selected queue, after a question",
-        "r      ask the database now",
-        "q      quit; so does Ctrl-C. Ctrl-Z stops the program",
-        "",
-        "waiting     recipients that are due; + when there are more than were counted",
-        "oldest      how long the first of them has been due",
-        "sent/s      requests to APNs in the last seconds, over all workers",
-        "limit       the queue's or its tenant's rate, whichever is lower",
-        "median p99  time from a request to its answer",
-        "refused     share of the last answers; reason: the most frequent",
-        "state       outage: APNs refuses most pushes; unreachable: it cannot be connected to",
+    private static let help = [
+        ("1 2 3", "queues, workers, answers of APNs; Tab goes to the next"),
+        ("↑ ↓", "select a queue; also k and j, Page Up and Page Down, Home and End"),
+        ("s", "order: oldest, waiting, sent, in-flight, refused, name"),
+        ("/", "show the queues with a text in their names; Esc shows all"),
+        ("p", "pause or resume the selected queue, after a question"),
+        ("r", "ask the database now"),
+        ("q", "quit; so does Ctrl-C. Ctrl-Z stops the program"),
+        ("", ""),
+        ("waiting", "recipients that are due; + when there are more than were counted"),
+        ("oldest", "how long the first of them has been due"),
+        ("sent/s", "requests to APNs in the last seconds, over all workers"),
+        ("limit", "the queue's or its tenant's rate, whichever is lower"),
+        ("median p99", "time from a request to its answer"),
+        ("refused", "share of the last answers; reason: the most frequent"),
+        ("state", "outage: APNs refuses most pushes; unreachable: it cannot be connected to"),
     ]
 }

@@ -33,9 +33,14 @@ extension Statement {
     static let suspendTenant = Statement(
         "suspend_tenant",
         #"""
-        update pushq.tenant set suspended_at = case when $suspended::boolean then coalesce(suspended_at, now()) end
+        with changed as (
+          update pushq.tenant
+          set suspended_at = case when $suspended::boolean then now() end
+          where name = $name and (suspended_at is not null) <> $suspended::boolean
+          returning pushq.tell('tenant', id)::text, pushq.wake()::text)
+        select exists (select from changed) as has_changed
+        from pushq.tenant
         where name = $name
-        returning pushq.tell('tenant', id)::text, pushq.wake()::text
         """#)
 
     /// What is null stays; 0 days are what is usual, and 0 connections no limit.
@@ -172,9 +177,11 @@ extension PostgresConnection {
         }
     }
 
-    /// Suspends a tenant, of which nothing is sent then, or lets it go on. False if there is none of that name.
-    package func setTenant(_ name: String, isSuspended: Bool) async throws(PostgresError) -> Bool {
-        try await execute(.suspendTenant, ["name": .text(name), "suspended": .bool(isSuspended)]).count > 0
+    /// Suspends a tenant, of which nothing is sent then, or lets it go on. Returns whether that has changed anything;
+    /// nil if there is none of that name.
+    package func setTenant(_ name: String, isSuspended: Bool) async throws(PostgresError) -> Bool? {
+        try await execute(.suspendTenant, ["name": .text(name), "suspended": .bool(isSuspended)]).first?
+            .bool("has_changed")
     }
 
     /// Changes settings of a tenant, all or none. False if there is no such tenant. Nobody else uses this connection

@@ -26,12 +26,8 @@ package struct CredentialExpiry: Equatable, Sendable {
         switch threshold {
         case nil: nil
         case 0: "expired"
-        case 1: "expires in \(Self.counted(max(1, Int(timeLeft / 3600)), "hour"))"
-        default: "expires in \(Self.counted(daysLeft, "day"))"
+        case 1: "expires in \(max(1, Int(timeLeft / 3600)).counted("hour"))"
+        default: "expires in \(daysLeft.counted("day"))"
         }
-    }
-
-    private static func counted(_ count: Int, _ unit: String) -> String {
-        "\(count) \(unit)\(count == 1 ? "" : "s")"
     }
 }

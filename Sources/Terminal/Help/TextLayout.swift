@@ -1,7 +1,7 @@
 /// Breaks text into lines of a terminal's width.
 ///
 /// The width is fixed, so that help is the same on every machine and in `docs/cli.md`.
-enum TextLayout {
+package enum TextLayout {
     static let width = 80
     private static let indent = 26
 
@@ -11,15 +11,19 @@ enum TextLayout {
             .joined(separator: "\n\n")
     }
 
-    /// A name and its explanation in two columns.
+    /// A name and its explanation in two columns, as a line of help.
     static func entry(_ name: String, _ explanation: String) -> [String] {
+        entry("  \(name)", explanation, indent: indent, width: width)
+    }
+
+    /// A name and its explanation in two columns, the second of which begins after `indent` characters.
+    package static func entry(_ name: String, _ explanation: String, indent: Int, width: Int) -> [String] {
         let explained = lines(of: explanation[...], width: width - indent)
         let margin = String(repeating: " ", count: indent)
-        let head = "  \(name)"
-        guard head.count + 2 <= indent, let first = explained.first else {
-            return [head] + explained.map { margin + $0 }
+        guard name.count + 2 <= indent, let first = explained.first else {
+            return [name] + explained.map { margin + $0 }
         }
-        return [head.padding(to: indent) + first] + explained.dropFirst().map { margin + $0 }
+        return [name.padding(to: indent) + first] + explained.dropFirst().map { margin + $0 }
     }
 
     private static func lines(of text: Substring, width: Int) -> [String] {

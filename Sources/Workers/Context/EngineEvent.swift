@@ -1,5 +1,6 @@
 package import FoundationEssentials
 package import PostgresStore
+import QueueCore
 
 /// What an engine reports to the process that runs it; each event is one line of a log.
 package enum EngineEvent: Sendable, CustomStringConvertible {
@@ -72,7 +73,7 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
                 + "not used. Stop it; if it is meant to be the primary, restart the workers"
         case .databaseRestored(let queues, let backTo):
             "the database was restored and knows nothing after \(backTo.formatted(.iso8601)): "
-                + "\(queues) queues are paused until an operator decides; see: pushq-admin restore show"
+                + "\(queues.counted("queue")) paused until an operator decides; see: pushq-admin restore show"
         case .sessionLacks(let lack):
             "the connection pooler does not let a worker set up its sessions, and role \(lack.role) lacks the settings "
                 + "\(lack.settings.joined(separator: ", ")); work will be slower. Set them for the role with: "
@@ -84,7 +85,7 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
             "\(queue) has no credential; set one with: pushq-admin credential add"
         case .credentialUnreadable(let queue, let reason): "the credential of \(queue) cannot be used: \(reason)"
         case .credentialExpires(let name, let warning, let queues):
-            "the certificate \(name) of \(queues) queues \(warning); replace it with: "
+            "the certificate \(name) of \(queues.counted("queue")) \(warning); replace it with: "
                 + "pushq-admin credential replace"
         case .clockInDoubt(let keyID, let minutes):
             "APNs says that the provider token of key \(keyID) has expired, although it is only \(minutes) minutes old: correct "
@@ -111,7 +112,7 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
         case .leftInFlight(let count, let drain):
             "stopped waiting after \(drain): \(count) pushes had no answer yet, and are sent again, or are unknown if they "
                 + "may be sent at most once"
-        case .jobsRescued(let count): "put back \(count) jobs of workers that are gone"
+        case .jobsRescued(let count): "put back \(count.counted("job")) of workers that are gone"
         case .jobQuarantined(let queue, let job, let reason):
             "job \(job) of \(queue) was quarantined and is not sent: \(reason); see it with: pushq-admin job list --failed"
         case .jobSetAside(let queue, let job, let reason):
@@ -126,14 +127,14 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
             "schedule \(schedule) of \(queue) missed its run of \(time): it could not be started for an hour"
         case .scheduleFailed(let queue, let schedule, let time, let reason):
             "schedule \(schedule) of \(queue) could not start its run of \(time), and tries again every minute: \(reason)"
-        case .leasesLost(let count): "lost \(count) leases to other workers"
-        case .leasesFound(let count): "gave back \(count) leases whose claim had no answer"
-        case .devicesDeactivated(let count): "deactivated \(count) devices whose tokens are bad"
+        case .leasesLost(let count): "lost \(count.counted("lease")) to other workers"
+        case .leasesFound(let count): "gave back \(count.counted("lease")) whose claim had no answer"
+        case .devicesDeactivated(let count): "deactivated \(count.counted("device")) whose token is bad"
         case .queuePausedForTokens(let queue, let reason):
             "\(queue) paused: \(reason). Correct its tokens, then run: pushq-admin queue resume \(queue)"
-        case .feedbackRead(let queue, let count): "the feedback service named \(count) devices of \(queue)"
+        case .feedbackRead(let queue, let count): "the feedback service named \(count.counted("device")) of \(queue)"
         case .feedbackActedOn(let records, let deactivated):
-            "deactivated \(deactivated) devices after \(records) reports of APNs"
+            "deactivated \(deactivated.counted("device")) after \(records.counted("report")) of APNs"
         case .feedbackUnreachable(let queue, let reason):
             "the feedback service cannot be reached for \(queue), trying again: \(reason)"
         case .webhookFailing(let tenant, let reason):
@@ -142,7 +143,7 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
         case .partitionsChanged(let statements): "history: \(statements.joined(separator: "; "))"
         case .dutyFailed(let name, let reason): "the duty \(name) failed and is tried again: \(reason)"
         case .draining: "draining: waiting for what is in flight"
-        case .stopped(let sent): "stopped after \(sent) requests"
+        case .stopped(let sent): "stopped after \(sent.counted("request"))"
         }
     }
 }

@@ -75,8 +75,7 @@ enum TenantCommands {
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
-            try await setTenant(tenant, isSuspended: true, in: database)
-            console.show("suspended \(tenant.text)", json: ["tenant": .string(tenant.text), "suspended": true])
+            try await setTenant(tenant, isSuspended: true, in: database, console)
         }
     }
 
@@ -91,15 +90,21 @@ enum TenantCommands {
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
-            try await setTenant(tenant, isSuspended: false, in: database)
-            console.show("resumed \(tenant.text)", json: ["tenant": .string(tenant.text), "suspended": false])
+            try await setTenant(tenant, isSuspended: false, in: database, console)
         }
     }
 
-    private static func setTenant(_ tenant: TenantName, isSuspended: Bool, in database: DatabaseOptions) async throws {
+    /// Suspends or resumes a tenant, and says so; or that it was so already: scripts may give an order twice.
+    private static func setTenant(
+        _ tenant: TenantName, isSuspended: Bool, in database: DatabaseOptions, _ console: Console
+    ) async throws {
         let name = tenant.text
-        let isThere = try await database.session { store in try await store.setTenant(name, isSuspended: isSuspended) }
-        guard isThere else { throw Failure.noTenant(name) }
+        let change = try await database.session { store in try await store.setTenant(name, isSuspended: isSuspended) }
+        guard let hasChanged = change else { throw Failure.noTenant(name) }
+        let done = "\(isSuspended ? "suspended" : "resumed") \(name)"
+        console.show(
+            hasChanged ? done : "tenant \(name) is \(isSuspended ? "already" : "not") suspended",
+            json: ["tenant": .string(name), "suspended": .bool(isSuspended), "changed": .bool(hasChanged)])
     }
 }
 

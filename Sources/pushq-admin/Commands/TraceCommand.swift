@@ -9,12 +9,14 @@ struct TraceCommand: Command {
     static let summary = "Explains what became of a notification: every attempt, or why there was none."
     static let discussion = """
         Give a token, a user, or the apns-id of one notification. If you know the send or the campaign, give it too. \
-        Otherwise the command searches the latest campaigns of the queue, and the sends among its latest 50,000 jobs.
+        Otherwise the command searches the latest campaigns of the queue, and the sends among its latest 50,000 jobs. \
+        A send or a campaign alone: its first devices.
         """
     static let examples = [
         "trace acme/com.acme.shop/production --user 4711",
         "trace acme/com.acme.shop/production --user 4711 --campaign spring-sale",
         "trace acme/com.acme.shop/production --send 12345",
+        "trace acme/com.acme.shop/production --campaign spring-sale --limit 3",
     ]
 
     @Positional("The queue: tenant/app/environment.") var queue: QueueName
@@ -23,7 +25,7 @@ struct TraceCommand: Command {
     @Option("The apns-id of one notification.") var apnsID: APNsID?
     @Option("The number of a send or campaign.", "N") var send: Int?
     @Option("The key of a campaign.", "KEY") var campaign: String?
-    @Option("Maximum number of campaigns and sends.") var limit: Count = 10
+    @Option("Maximum number of campaigns and sends; of devices, for a send or campaign alone.") var limit: Count = 10
     var database = DatabaseOptions()
 
     func run(_ console: Console) async throws {
@@ -43,8 +45,8 @@ struct TraceCommand: Command {
                 "give one of --token, --user and --apns-id; only --token and --user go with one of --send and --campaign"
             )
         }
-        guard let subject = given.first ?? send.map({ _ in .recipients }) else {
-            throw UsageError("name what to trace: --token, --user, --apns-id or --send")
+        guard let subject = given.first ?? (send != nil || campaign != nil ? .recipients : nil) else {
+            throw UsageError("name what to trace: --token, --user, --apns-id, --send or --campaign")
         }
         var query = TraceQuery(subject)
         query.root = apnsID?.root ?? send.map(Int64.init)

@@ -83,10 +83,22 @@ struct WebhookSetCommand: Command {
 
     private func warn(on console: Console) {
         if let file = secretFile, let warning = SecretFile(file.path).warning { console.note(warning) }
-        if let url, !url.isSecure {
+        guard let url else { return }
+        if !url.isSecure {
             console.note(
                 "\(url.host) gets tokens without TLS, and only from workers that were started with --webhook-allow for "
                     + "its network")
+        } else if Self.isInternal(url.host) {
+            console.note(
+                "\(url.host) is not an address of the internet: only workers that were started with --webhook-allow for its "
+                    + "network send there")
         }
+    }
+
+    /// Whether workers refuse it, as far as can be told without looking a name up: they ask for the address when they
+    /// connect. What is below localhost is this machine (RFC 6761 §6.3).
+    private static func isInternal(_ host: String) -> Bool {
+        if let address = IPAddress(host) { return !AddressRules().admits(address) }
+        return host == "localhost" || host.hasSuffix(".localhost")
     }
 }

@@ -47,7 +47,7 @@ struct SimulateCommand: Command {
     @Option("Make a client certificate for this bundle ID in the folder.", "BUNDLE-ID") var clientCertificate:
         [BundleID]
     @Flag("Answer with apns-id in upper case, as APNs has been seen to do.") var upperCaseIds
-    @Option("Reserve memory for this number of requests.") var expect: Int = 0
+    @Option("Reserve memory for this number of requests.") var expect: Count?
     @Flag("Print a provider token of the folder's signing key, valid for an hour, and exit.") var printToken
 
     func run(_ console: Console) async throws {
@@ -88,7 +88,7 @@ struct SimulateCommand: Command {
         configuration.bundleIDs = bundleId.isEmpty ? nil : bundleId
         configuration.returnsUpperCaseIDs = upperCaseIds
         configuration.recordFile = record
-        configuration.expectedRequestCount = expect
+        configuration.expectedRequestCount = expect?.number ?? 0
         return configuration
     }
 

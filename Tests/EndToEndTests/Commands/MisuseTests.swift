@@ -50,6 +50,44 @@ import Testing
         }
     }
 
+    @Test func `is a number of requests below one`() async throws {
+        for number in ["-1", "0"] {
+            let ended = try await Executable.pushq.run(["simulate", "--expect", number, "--print-token"])
+            expectFailure(ended, code: 2, saying: "--expect", "Try: pushq simulate --help")
+        }
+    }
+
+    @Test func `changes nothing the second time, and says so`() async throws {
+        try await Shop.open { shop in
+            for (order, said) in [
+                ("resume", "tenant acme is not suspended\n"), ("suspend", "suspended acme\n"),
+                ("suspend", "tenant acme is already suspended\n"), ("resume", "resumed acme\n"),
+            ] {
+                let ended = try await shop.admin("tenant", order, "acme")
+                #expect(ended.code == 0 && ended.output == said, "\(ended.output)")
+            }
+            let again = try await shop.admin("tenant", "resume", "acme", "--json")
+            #expect(again.output == #"{"tenant":"acme","suspended":false,"changed":false}"# + "\n", "\(again.output)")
+        }
+    }
+
+    @Test func `is a webhook's address that workers do not connect to`() async throws {
+        try await Shop.open { shop in
+            for (url, host) in [
+                ("https://127.0.0.1/reports", "127.0.0.1"), ("https://[::1]:8443/", "::1"),
+                ("https://localhost/reports", "localhost"), ("https://10.1.2.3/", "10.1.2.3"),
+            ] {
+                let set = try await shop.admin("webhook", "set", "acme", "--url", url)
+                #expect(set.code == 0)
+                #expect(
+                    set.errors == "\(host) is not an address of the internet: only workers that were "
+                        + "started with --webhook-allow for its network send there\n", "\(set.errors)")
+            }
+            let reachable = try await shop.admin("webhook", "set", "acme", "--url", "https://push.acme.example/")
+            #expect(reachable.code == 0 && reachable.errors.isEmpty, "\(reachable.errors)")
+        }
+    }
+
     @Test func `is a JSON object on standard error where results are JSON`() async throws {
         try await Shop.open { shop in
             for (words, code) in [(["queue", "pause", "no/such.app/sandbox"], 1), (["queue", "puase"], 2)] {

@@ -28,6 +28,9 @@ import Testing
             // Which campaigns and sends there were, and how far they are for the user.
             var told = try await trace("--user", "42", in: shop)
             #expect(told.contains("spring") && told.contains("not yet: fan-out has not put it into a job"), "\(told)")
+            // A campaign alone, which has no job yet.
+            told = try await trace("--campaign", "spring", in: shop)
+            #expect(told.contains("not yet: fan-out has put nobody into a job so far"), "\(told)")
             // Somebody whose app runs in the sandbox.
             told = try await trace("--user", "43", in: shop)
             #expect(told.contains("the user has no device in this queue; found in \(sandbox)"), "\(told)")
@@ -50,7 +53,8 @@ import Testing
     @Test func `says what is missing`() async throws {
         try await Shop.open { shop in
             let none = try await shop.admin("trace", Shop.queue)
-            #expect(none.code == 2 && none.errors.contains("name what to trace: --token, --user, --apns-id or --send"))
+            let choice = "name what to trace: --token, --user, --apns-id, --send or --campaign"
+            #expect(none.code == 2 && none.errors.contains(choice))
             let both = try await shop.admin("trace", Shop.queue, "--user", "1", "--token", "aa")
             #expect(both.code == 2)
             let wrong = try await shop.admin("trace", Shop.queue, "--apns-id", "x")

@@ -110,6 +110,22 @@ import Transport
         #expect(least[6].contains("…"))
     }
 
+    @Test func `shows its help and its keys whole where it is narrow`() {
+        var state = TopState()
+        state.prompt = .help
+        let words = { (lines: [String]) in lines.joined(separator: " ").split(separator: " ") }
+        let whole = words(lines(state, rows: 100))
+        for columns in [40, 60, 80] {
+            let narrow = lines(state, columns: columns, rows: 100)
+            #expect(narrow.dropFirst(3).allSatisfy { $0.terminalColumns < columns }, "\(columns)")
+            #expect(words(Array(narrow.dropFirst(3))) == words(Array(lines(state, rows: 100).dropFirst(3))))
+        }
+        #expect(whole.count > 100)
+        let keys = lines(columns: 60).last
+        #expect(keys == "q quit  1 2 3 views  s order  / filter  p pause  ? help")
+        #expect(lines(columns: 24).last == "q quit  ? help")
+    }
+
     @Test func `marks the selected queue, and turns the page to it`() {
         var figures = TopSample.figures
         figures.loads.queues = (10...60).map { QueueLoad(queue: TopSample.queue("com.acme.a\($0)")) }

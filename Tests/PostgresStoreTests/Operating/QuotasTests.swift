@@ -357,7 +357,7 @@ import Transport
                     .replacing("PAYLOAD", with: #"'{"aps":{"alert":"x"}}'::json"#)
                 try await store.runScript("do $do$ begin perform \(call); end $do$")
             }
-            #expect(try await store.setTenant("acme", isSuspended: true))
+            #expect(try await store.setTenant("acme", isSuspended: true) == true)
             for text in Self.refused {
                 let error = await #expect(throws: PostgresError.self, "\(text)") { try await call(text) }
                 #expect(
@@ -388,7 +388,7 @@ import Transport
                     """#
                 ))
             #expect(Set(functions.map { $0.text("name") }).subtracting(named) == [])
-            #expect(try await store.setTenant("acme", isSuspended: false))
+            #expect(try await store.setTenant("acme", isSuspended: false) == true)
             try await call("pushq.new_list(QUEUE)")
         }
     }

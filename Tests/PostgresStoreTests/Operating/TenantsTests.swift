@@ -39,11 +39,12 @@ extension PostgresConnection {
             #expect(try await store.queues(of: nil).map(\.pausedReason) == ["badge wrong"])
             try await store.resumeQueue(queue)
             #expect(try await store.queues(of: nil).map(\.pausedReason) == [nil])
-            #expect(try await store.setTenant("acme", isSuspended: true))
+            #expect(try await store.setTenant("acme", isSuspended: true) == true)
             #expect(try await store.queues(of: nil).map(\.pausedReason) == ["the tenant is suspended"])
-            #expect(try await store.setTenant("acme", isSuspended: false))
+            #expect(try await store.setTenant("acme", isSuspended: false) == true)
             #expect(try await store.queues(of: nil).map(\.pausedReason) == [nil])
-            #expect(try await !store.setTenant("nobody", isSuspended: true))
+            #expect(try await store.setTenant("acme", isSuspended: false) == false)
+            #expect(try await store.setTenant("nobody", isSuspended: true) == nil)
         }
     }
 

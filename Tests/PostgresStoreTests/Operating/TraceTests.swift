@@ -202,6 +202,9 @@ import Transport
             #expect(
                 try await end(try token(1), campaign: "f", queue)
                     == "it was not in the audience: it does not match the filter “tag 'vip'”")
+            // A campaign alone: its first devices.
+            let alone = try await trace(.recipients, campaign: "k", queue)
+            #expect(Set(alone.compactMap(\.deviceID)).count == 3, "\(alone)")
             // One for a list.
             _ = try await queue.connection.execute(
                 Statement(
@@ -211,6 +214,55 @@ import Transport
             #expect(try await end(try token(4), campaign: "l", queue).contains("not on the list"))
             #expect(try await end(try token(1), campaign: "l", queue).contains("not been put into a job yet"))
             await #expect(throws: PostgresError.self) { try await end(try token(1), campaign: "none", queue) }
+        }
+    }
+
+    @Test func `tells one reason why a device was left out of a campaign at a local time`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 2)
+            // Where the time has passed, nobody gets it.
+            try await queue.run(
+                """
+                insert into pushq.profile (queue_id, device_id, time_zone)
+                select queue_id, id, 'Europe/Vienna' from pushq.device where token = int8send(1)
+                """)
+            let passed = try await queue.texts(
+                "select to_char(now() at time zone 'Europe/Vienna', 'YYYY-MM-DD') || 'T00:00'")[0]
+            try await queue.fanOut(
+                try await queue.startCampaign(
+                    options: ", local_time => '\(passed)', if_passed => 'never', catch_up => '0'"))
+            #expect(
+                try await end(try token(1), campaign: "k", queue)
+                    == "it was left out: the campaign's local time had passed in its time zone")
+            #expect(
+                try await end(try token(2), campaign: "k", queue)
+                    == "it was left out: its time zone is not known, and the campaign names no other")
+        }
+    }
+
+    @Test func `tells whether a device was inactive or a newer update had taken the place of this one`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            let update = { (device: Int) in
+                #"""
+                select pushq.send('\#(QueueFixture.name)',
+                  '{"aps":{"timestamp":1,"event":"update","content-state":{}}}', tokens => array[encode(int8send(\#(device)), 'hex')],
+                  push_type => 'liveactivity', replace_waiting => true)
+                """#
+            }
+            let replaced = Int64(try await queue.number(update(1)))
+            _ = try await queue.number("\(update(1)) -- newer")
+            let plain = try await send(to: 1...1, queue)
+            try await queue.run(
+                "update pushq.device set active = false, inactive_since = now() where token = int8send(1)")
+            let jobs = try await queue.claim(lane: .normal)
+            let suppressed = jobs.map { queue.settled($0, other: [0: .suppressed]) }
+            _ = try await queue.worker.endJobs(suppressed, workerID: 1)
+            #expect(try await end(try token(1), root: plain, queue) == "not sent: the device was inactive")
+            try await queue.run("update pushq.device set active = true, inactive_since = null")
+            #expect(
+                try await end(try token(1), root: replaced, queue)
+                    == "not sent: a newer update had taken its place")
         }
     }
 

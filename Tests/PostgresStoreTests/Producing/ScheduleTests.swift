@@ -336,7 +336,7 @@ import Transport
             try await neglect(for: "1 hour", queue)
             #expect(
                 try await shown().problems[0].hasSuffix("is late: no worker starts it; see: pushq-admin worker list"))
-            #expect(try await store.setTenant("acme", isSuspended: true))
+            #expect(try await store.setTenant("acme", isSuspended: true) == true)
             #expect(try await shown().problems == ["tenant “acme” is suspended: nothing is started"])
             #expect(try await runDue(queue).map(\.event) == [.failed(problem: "tenant “acme” is suspended")])
             #expect(try await keys(queue) == [])

@@ -1,0 +1,19 @@
+import Testing
+
+@testable import Workers
+
+@Suite struct `The sentence of an event` {
+    @Test(arguments: [
+        (EngineEvent.devicesDeactivated(1), "deactivated 1 device whose token"),
+        (.devicesDeactivated(2), "deactivated 2 devices whose token"),
+        (.feedbackActedOn(records: 1, deactivated: 1), "deactivated 1 device after 1 report of APNs"),
+        (.feedbackActedOn(records: 5, deactivated: 0), "deactivated 0 devices after 5 reports of APNs"),
+        (.feedbackRead(queue: "q", count: 1), "the feedback service named 1 device of q"),
+        (.leasesLost(1), "lost 1 lease to "), (.leasesFound(1), "gave back 1 lease whose claim"),
+        (.jobsRescued(1), "put back 1 job of "), (.stopped(sent: 1), "stopped after 1 request"),
+    ])
+    func `counts one thing as one`(event: EngineEvent, start: String) {
+        #expect(event.description.hasPrefix(start), "\(event)")
+        #expect(!event.description.contains("1 requests"))
+    }
+}
