@@ -51,8 +51,9 @@ begin
   return found;
 end $$;
 
--- The saved audiences of a queue, by name.
-create or replace function pushq.show_audiences(queue text)
+-- The saved audiences of a queue, by name; with `matching`, those with that text in their names; `most` of them, null
+-- for all.
+create or replace function pushq.show_audiences(queue text, matching text default null, most bigint default null)
 returns table (audience text, filter text, created_at timestamptz)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
@@ -60,7 +61,11 @@ declare
   ids int[] := pushq.readable_queues(coalesce(queue, ''));
 begin
   return query
-  select a.name, a.filter, a.created_at from pushq.audience a where a.queue_id = any (ids) order by a.name;
+  select a.name, a.filter, a.created_at
+  from pushq.audience a
+  where a.queue_id = any (ids) and (matching is null or position(lower(matching) in lower(a.name)) > 0)
+  order by a.name
+  limit most;
 end $$;
 
 -- One of them, with how many devices it would reach now with a message of this push type, and how many inactive ones

@@ -328,45 +328,55 @@ begin
   return next;
 end $$;
 
--- The schedules of a queue by name, or the one of a name, with their next runs, `most` of each: up to 100; null for
--- one.
+-- The schedules of a queue by name, or the one of a name, with their next runs, `most` of each: up to 100;
+-- null for one. Without a queue: those of all queues that the caller may look at. With `matching`, those with that text in their names; with `in_state`,
+-- those that are `active`, `paused` or `held up`; `at_most` of them, null for all.
 --
 -- `problems` says in words why one of them starts nothing at present, or why nothing is sent of what it starts.
-create or replace function pushq.show_schedules(queue text, name text, most int)
-returns table (schedule text, cron text, time_zone text, after_outage text, payload json, options jsonb,
-               is_paused boolean, next_runs timestamptz[], run_at timestamptz, campaign text, missed_at timestamptz,
-               created_at timestamptz, problems text[])
+create or replace function pushq.show_schedules(
+  queue text, name text, most int, matching text default null, in_state text default null, at_most bigint default null
+)
+returns table (tenant text, app text, environment text, schedule text, cron text, time_zone text, after_outage text,
+               payload json, options jsonb, state text, next_runs timestamptz[], run_at timestamptz,
+               campaign text, missed_at timestamptz, created_at timestamptz, problems text[])
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
-  ids int[] := pushq.readable_queues(coalesce(queue, ''));
+  ids int[] := pushq.readable_queues(queue);
 begin
   -- A run far ahead takes a millisecond to find.
   perform pushq.check_most(most, 100);
   most := coalesce(most, 1);
   return query
-  select s.name, s.cron, s.time_zone, s.after_outage, s.payload, s.options, s.paused_at is not null,
+  select n.tenant, n.app, n.environment, s.name, s.cron, s.time_zone, s.after_outage, s.payload, s.options, c.state,
          case when s.paused_at is not null then pushq.next_runs(s.cron, s.time_zone, now(), most)
               else array[s.next_at] || pushq.next_runs(s.cron, s.time_zone, greatest(s.next_at, now()), most - 1) end,
-         s.run_at, pushq.run_key(s.name, s.run_at), s.missed_at, s.created_at,
-         array_remove(array[
-           case when s.paused_at is not null
-                then format('it is paused since %s; resume it with: pushq schedule resume %s %s',
-                            pushq.shown_time(s.paused_at), show_schedules.queue, s.name) end,
-           case when n.suspended_at is not null
-                then format('tenant “%s” is suspended: nothing is started', n.tenant) end,
-           case when q.paused_at is not null
-                then format('the queue is paused, so its campaigns wait: %s', q.paused_reason) end,
-           case when s.problem is not null and s.paused_at is null and n.suspended_at is null
-                then format('its run of %s could not be started, and is tried again at %s: %s',
-                            pushq.shown_time(s.next_at), pushq.shown_time(s.retry_at), s.problem) end,
-           case when s.problem is null and s.paused_at is null and n.suspended_at is null
-                     and s.next_at < now() - interval '1 minute'
-                then format('its run of %s is late: no worker starts it; see: pushq-admin worker list',
-                            pushq.shown_time(s.next_at)) end], null)
+         s.run_at, pushq.run_key(s.name, s.run_at), s.missed_at, s.created_at, p.problems
   from pushq.schedule s
   join pushq.queue_name n on n.queue_id = s.queue_id
   join pushq.queue q on q.id = s.queue_id
-  where s.queue_id = any (ids) and coalesce(s.name = show_schedules.name, true)
-  order by s.name;
+  cross join lateral (
+    select array_remove(array[
+      case when s.paused_at is not null
+           then format('it is paused since %s; resume it with: pushq schedule resume %s %s',
+                       pushq.shown_time(s.paused_at), n.name, s.name) end,
+      case when n.suspended_at is not null
+           then format('tenant “%s” is suspended: nothing is started', n.tenant) end,
+      case when q.paused_at is not null
+           then format('the queue is paused, so its campaigns wait: %s', q.paused_reason) end,
+      case when s.problem is not null and s.paused_at is null and n.suspended_at is null
+           then format('its run of %s could not be started, and is tried again at %s: %s',
+                       pushq.shown_time(s.next_at), pushq.shown_time(s.retry_at), s.problem) end,
+      case when s.problem is null and s.paused_at is null and n.suspended_at is null
+                and s.next_at < now() - interval '1 minute'
+           then format('its run of %s is late: no worker starts it; see: pushq-admin worker list',
+                       pushq.shown_time(s.next_at)) end], null) as problems) p
+  cross join lateral (
+    select case when s.paused_at is not null then 'paused' when p.problems <> '{}' then 'held up'
+                else 'active' end as state) c
+  where (ids is null or s.queue_id = any (ids)) and (show_schedules.name is null or s.name = show_schedules.name)
+    and (matching is null or position(lower(matching) in lower(s.name)) > 0)
+    and (in_state is null or c.state = in_state)
+  order by n.name, s.name
+  limit at_most;
 end $$;

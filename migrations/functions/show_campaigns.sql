@@ -1,9 +1,12 @@
 -- What there is to see of campaigns and sends: how far they are, what became of their recipients, and why they stand.
 
 -- The latest campaigns first, `most` of them: of all queues, of `queue`, or the one under `key`. Campaigns are kept for
--- years: each of the branches reads no more than `most` of a queue, or of all, from an index, and only one of them
--- runs.
-create or replace function pushq.show_campaigns(queue text, key text, most bigint)
+-- years: each of the branches reads no more than `budget` of a queue, or of all, from an index, and only one of them
+-- runs. With `matching`, those with that text in their keys, and with `in_state`, those in that state: looked for among
+-- the latest 10,000.
+create or replace function pushq.show_campaigns(
+  queue text, key text, most bigint, matching text default null, in_state text default null
+)
 returns table (tenant text, app text, environment text, campaign_key text, campaign_id bigint, state text, total bigint,
                waiting bigint, delivered bigint, rejected bigint, failed bigint, suppressed bigint, expired bigint,
                cancelled bigint, unknown bigint, retried bigint, finished boolean, created_at timestamptz,
@@ -13,15 +16,14 @@ returns table (tenant text, app text, environment text, campaign_key text, campa
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
-  ids int[] := pushq.readable_queues(queue);
+  ids    int[]  := pushq.readable_queues(queue);
+  budget bigint := case when matching is null and in_state is null then most else greatest(most, 10000) end;
 begin
   perform pushq.check_most(most);
   return query
-  select n.tenant, n.app, n.environment, c.key, c.campaign_id,
-         case when c.cancelled_at is not null then 'cancelled' when c.finished then 'finished'
-              when c.paused_at is not null then 'paused' else 'running' end,
-         c.total, c.waiting, c.delivered, c.rejected, c.failed, c.suppressed, c.expired, c.cancelled, c.unknown,
-         c.retried, c.finished, c.created_at, c.fanned_out_at,
+  select n.tenant, n.app, n.environment, c.key, c.campaign_id, s.state, c.total, c.waiting, c.delivered,
+         c.rejected, c.failed, c.suppressed, c.expired, c.cancelled, c.unknown, c.retried, c.finished, c.created_at,
+         c.fanned_out_at,
          c.cancelled_at is not null and exists (
            select from pushq.fan_out f
            where f.queue_id = c.queue_id and f.campaign_id = c.campaign_id and f.list_id is null
@@ -34,7 +36,7 @@ begin
      from pushq.campaign
      where ids is null and show_campaigns.key is null
      order by id desc
-     limit most)
+     limit budget)
     union all
     -- Between, and in the order of both: with the queue given as equal, the index of all campaigns would look as good.
     (select c.queue_id, c.id
@@ -44,9 +46,9 @@ begin
        from pushq.campaign
        where queue_id between q.id and q.id
        order by queue_id desc, id desc
-       limit most) c
+       limit budget) c
      order by c.id desc
-     limit most)
+     limit budget)
     union all
     (select c.queue_id, c.id
      from unnest(case when show_campaigns.key is not null then ids end) q(id)
@@ -54,8 +56,14 @@ begin
   join pushq.campaign_progress c on c.queue_id = k.queue_id and c.campaign_id = k.id
   join pushq.queue_name n on n.queue_id = c.queue_id
   join pushq.fan_out w on w.queue_id = k.queue_id and w.campaign_id = k.id
+  cross join lateral (
+    select case when c.cancelled_at is not null then 'cancelled' when c.finished then 'finished'
+                when c.paused_at is not null then 'paused' else 'running' end as state) s
   cross join lateral pushq.quiet_recipients(k.queue_id, k.id) h
-  order by c.campaign_id desc;
+  where (matching is null or position(lower(matching) in lower(c.key)) > 0)
+    and (in_state is null or s.state = in_state)
+  order by c.campaign_id desc
+  limit most;
 end $$;
 
 -- Why recipients of a root did not get it, as outcomes, and how many of each: its refusals that were an end, without

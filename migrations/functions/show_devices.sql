@@ -1,8 +1,11 @@
 -- What there is to see of devices, for those who may act for the tenant: readers see counts, and no tokens.
 
--- Devices in the order of their ids, a page at a time: those behind `last`, the last id of the page before.
+-- Devices in the order of their ids, a page at a time: those behind `last`, the last id of the page before. With
+-- `of_kind`, those whose token is of that kind; with `filter`, the active ones for which it holds, of kind alert unless
+-- another one is asked for. These are looked for among the first million behind `last`.
 create or replace function pushq.show_devices(
-  queue text, last bigint, user_key text, with_inactive boolean, most bigint
+  queue text, last bigint, user_key text, with_inactive boolean, most bigint, of_kind text default null,
+  filter text default null
 )
 returns table (id bigint, token bytea, device_user text, kind text, active boolean, registered_at timestamptz,
                inactive_since timestamptz, inactive_reason smallint, reactivated_at timestamptz, installation text,
@@ -11,9 +14,37 @@ returns table (id bigint, token bytea, device_user text, kind text, active boole
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
-  q int := (pushq.enter(queue, sends => false)).q;
+  q      int := (pushq.enter(queue, sends => false)).q;
+  budget int := 1000000;
+  found  bigint[];
 begin
   perform pushq.check_most(most);
+  if pushq.kind_problem(of_kind) is not null then
+    raise exception using errcode = 'PQ400', message = pushq.kind_problem(of_kind);
+  elsif filter is not null then
+    found := (pushq.filtered_devices(
+      q, coalesce(of_kind, 'alert'), pushq.with_audiences(pushq.parse_filter(filter), q), now(), last,
+      9223372036854775807, budget, most::int)).ids;
+  elsif of_kind is not null then
+    found := array(
+      select d.id
+      from (select * from pushq.device d where d.queue_id = q and d.id > last order by d.id limit budget) d
+      where coalesce(d.kind, 'alert') = of_kind and (d.active or with_inactive)
+        and (show_devices.user_key is null or d.user_key = show_devices.user_key)
+      order by d.id
+      limit most);
+  end if;
+  if found is not null then
+    return query
+    select d.id, d.token, d.user_key, d.kind, d.active, d.registered_at, d.inactive_since, d.inactive_reason,
+           d.reactivated_at, p.installation, p.activity_type, p.activity, p.locale, p.time_zone, p.app_version,
+           coalesce(p.tags, '{}'), nullif(p.attributes, '{}'), p.first_seen_at, greatest(d.registered_at, p.seen_at)
+    from pushq.device d
+    left join pushq.profile p on p.queue_id = d.queue_id and p.device_id = d.id
+    where d.queue_id = q and d.id = any (found)
+    order by d.id;
+    return;
+  end if;
   return query
   select d.id, d.token, d.user_key, d.kind, d.active, d.registered_at, d.inactive_since, d.inactive_reason,
          d.reactivated_at, p.installation, p.activity_type, p.activity, p.locale, p.time_zone, p.app_version,
@@ -46,14 +77,19 @@ begin
   where d.queue_id = q and d.token = show_device.token;
 end $$;
 
--- The latest reports about devices first. Of each day no more than `most` are read, by key, however many it has.
-create or replace function pushq.show_feedback(queue text, most bigint)
+-- The latest reports about devices first. Of each day no more than `most` are read, by key, however many it has; if
+-- only those of a reason or time are wanted, they are looked for among the latest 100,000 of each day.
+create or replace function pushq.show_feedback(
+  queue text, most bigint, of_reason int default null, since timestamptz default null, until timestamptz default null
+)
 returns table (device_id bigint, token bytea, user_key text, reason smallint, reported_at timestamptz,
                recorded_at timestamptz, verdict text, root_id bigint, job_id bigint, campaign_key text)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
-  q int := (pushq.enter(queue, sends => false)).q;
+  q      int    := (pushq.enter(queue, sends => false)).q;
+  budget bigint := case when coalesce(of_reason::text, since::text, until::text) is null then most
+                        else greatest(most, 100000) end;
 begin
   perform pushq.check_most(most);
   return query
@@ -67,7 +103,12 @@ begin
       join pg_class c on c.oid = inhrelid
       where inhparent = 'pushq.feedback'::regclass) k
     cross join lateral (
-      select * from pushq.feedback f where f.day = k.day and f.queue_id = q order by f.id desc limit most) f
+      select * from pushq.feedback f where f.day = k.day and f.queue_id = q order by f.id desc limit budget) f
+    -- The day of a report is the one on which it was recorded, in UTC.
+    where k.day between coalesce((since at time zone 'UTC')::date, k.day)
+                    and coalesce((until at time zone 'UTC')::date, k.day)
+      and (of_reason is null or f.reason = of_reason)
+      and (since is null or f.recorded_at >= since) and (until is null or f.recorded_at <= until)
     order by f.id desc
     limit most) f
   left join pushq.device d on d.queue_id = f.queue_id and d.id = f.device_id

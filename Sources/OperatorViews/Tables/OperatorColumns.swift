@@ -35,7 +35,7 @@ package enum ScheduleColumns {
             Column("name") { .text($0.name) },
             Column("cron") { .text($0.draft.cron) },
             Column("time_zone") { .text($0.draft.timeZone) },
-            Column("state") { .text($0.state) },
+            Column("state") { .text($0.state.rawValue) },
             Column("next_run") { .time($0.isPaused ? nil : $0.nextRuns.first) },
             Column("last_run") { .time($0.lastRun?.time) },
             Column("campaign") { .text($0.lastRun?.campaign) },

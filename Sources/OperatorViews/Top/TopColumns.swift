@@ -121,5 +121,5 @@ extension WorkerSummary {
     package var isSilent: Bool { silence > .seconds(16) }
 
     /// Its state, or that it says nothing any more.
-    package var liveState: String { isSilent ? "silent" : state }
+    package var liveState: String { isSilent ? "silent" : state.rawValue }
 }

@@ -6,7 +6,7 @@ extension Statement {
         "save_audience", "select pushq.save_audience($queue, $name, $filter, replaces => $replaces)")
     static let removeAudience = Statement("remove_audience", "select pushq.remove_audience($queue, $name)")
     static let audiences = Statement(
-        "audiences", "select audience as name, filter, created_at from pushq.show_audiences($queue)")
+        "audiences", "select audience as name, filter, created_at from pushq.show_audiences($queue, $matching, $limit)")
     static let audience = Statement(
         "audience",
         "select filter, created_at, recipients, inactive from pushq.show_audience($queue, $name, $push_type)")
@@ -45,8 +45,10 @@ extension PostgresConnection {
     }
 
     /// The saved audiences of a queue, by name.
-    package func audiences(ofQueue queue: QueueName) async throws(PostgresError) -> [SavedAudience] {
-        try await execute(.audiences, ["queue": .queue(queue)]).map { row in
+    package func audiences(
+        ofQueue queue: QueueName, _ selection: ListSelection = ListSelection()
+    ) async throws(PostgresError) -> [SavedAudience] {
+        try await execute(.audiences, ["queue": .queue(queue)] + selection.parameters).map { row in
             SavedAudience(name: row.text("name"), filter: row.text("filter"), createdAt: row.time("created_at"))
         }
     }

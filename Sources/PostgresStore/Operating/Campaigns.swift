@@ -2,8 +2,7 @@ package import FoundationEssentials
 package import QueueCore
 
 extension Statement {
-    /// The latest first: of all queues, of `$queue`, or the one under `$key`. Campaigns are kept for years: each of the
-    /// branches reads no more than `$limit` from an index, and PostgreSQL runs only one of them.
+    /// The latest first: of all queues, of `$queue`, or the one under `$key`.
     static let campaigns = Statement(
         "campaigns",
         #"""
@@ -11,7 +10,7 @@ extension Statement {
                failed, suppressed, expired, cancelled, unknown, retried, finished, created_at, fanned_out_at, cut_short,
                max_rate, stop_at_errors, paused_reason, filter, nullif(local_time, '') as local_time, next_wave_at,
                left_out, held_out, in_quiet_hours, released_at
-        from pushq.show_campaigns($queue, $key, $limit)
+        from pushq.show_campaigns($queue, $key, $limit, $matching, $state)
         """#)
 
     static let whyNobody = Statement("why_nobody", "select why_nobody from pushq.status($queue, $root)")
@@ -37,12 +36,17 @@ extension Statement {
     static let lastEnd = Statement("last_end", "select pushq.show_last_end($queue, $root) as ended_at")
 }
 
+/// How far a campaign is.
+package enum CampaignState: String, CaseIterable, Sendable {
+    case running, paused, cancelled, finished
+}
+
 /// A campaign as an operator sees it: `total` is the sum of the outcomes and of what waits, at every instant.
 package struct CampaignSummary: Sendable {
     package let queue: QueueName
     package let key: String
     package let id: Int64
-    /// `running`, `paused`, `cancelled` or `finished`.
+    /// A ``CampaignState``.
     package let state: String
     /// Recipients in jobs so far.
     package let total: Int
@@ -91,15 +95,25 @@ package enum CampaignOrder: Equatable, Sendable {
 
 extension PostgresConnection {
     /// The latest campaigns of a queue, or of all.
-    package func campaigns(ofQueue queue: QueueName?, limit: Int) async throws(PostgresError) -> [CampaignSummary] {
-        try await execute(.campaigns, ["queue": .queue(queue), "limit": .int8(Int64(limit)), "key": .text(nil)])
-            .compactMap(CampaignSummary.init)
+    /// - Parameters:
+    ///   - matching: only those with this text in their keys.
+    ///   - state: only those in this state. Both are looked for among the latest 10,000.
+    package func campaigns(
+        ofQueue queue: QueueName?, matching: String? = nil, state: CampaignState? = nil, limit: Int
+    ) async throws(PostgresError) -> [CampaignSummary] {
+        let parameters: Parameters = [
+            "queue": .queue(queue), "limit": .int8(Int64(limit)), "key": .text(nil), "matching": .text(matching),
+            "state": .text(state?.rawValue),
+        ]
+        return try await execute(.campaigns, parameters).compactMap(CampaignSummary.init)
     }
 
     /// A campaign of a queue; nil without one of that key.
     package func campaign(_ key: String, ofQueue queue: QueueName) async throws(PostgresError) -> CampaignSummary? {
-        try await execute(.campaigns, ["queue": .queue(queue), "limit": .int8(1), "key": .text(key)]).first
-            .flatMap(CampaignSummary.init)
+        let parameters: Parameters = [
+            "queue": .queue(queue), "limit": .int8(1), "key": .text(key), "matching": .text(nil), "state": .text(nil),
+        ]
+        return try await execute(.campaigns, parameters).first.flatMap(CampaignSummary.init)
     }
 
     /// Why a campaign that has ended has no recipient; nil if it has some.

@@ -9,7 +9,7 @@ extension Statement {
         select id, token, device_user as user_key, kind, active, registered_at, inactive_since,
                inactive_reason, reactivated_at, installation, activity_type, activity, locale, time_zone, app_version,
                tags, attributes::text, first_seen_at, seen_at
-        from pushq.show_devices($queue, $last, $user_key, $inactive, $limit)
+        from pushq.show_devices($queue, $last, $user_key, $inactive, $limit, $kind, $filter)
         """#)
 
     static let device = Statement(
@@ -55,14 +55,19 @@ package enum DeviceChange: Sendable {
 
 extension PostgresConnection {
     /// A page of a queue's devices: those with ids above `last`.
+    /// - Parameters:
+    ///   - kind: only those whose tokens are of this kind.
+    ///   - filter: only active ones for which it holds. Both are looked for among the first million behind `last`.
     package func devices(
-        inQueue queue: QueueName, after last: Int64, userKey: String?, includesInactive: Bool, limit: Int
+        inQueue queue: QueueName, after last: Int64, userKey: String?, kind: String? = nil, filter: String? = nil,
+        includesInactive: Bool, limit: Int
     ) async throws(PostgresError) -> [Device] {
         let parameters: Parameters = [
             "queue": .queue(queue), "last": .int8(last), "user_key": .text(userKey),
-            "inactive": .bool(includesInactive), "limit": .int8(Int64(limit)),
+            "inactive": .bool(includesInactive), "limit": .int8(Int64(limit)), "kind": .text(kind),
+            "filter": .text(filter),
         ]
-        return try await execute(.devices, parameters).compactMap(Device.init)
+        return try await execute(.devices, parameters, within: Self.fileLimit).compactMap(Device.init)
     }
 
     /// The device of a token; nil without one.

@@ -2,13 +2,13 @@ package import FoundationEssentials
 package import QueueCore
 
 extension Statement {
-    /// The latest first. Of each day no more than `$limit` are read, by key, however many it has.
+    /// The latest first.
     static let feedback = Statement(
         "feedback",
         #"""
         select device_id, token, user_key, reason, reported_at, recorded_at, verdict, root_id, job_id,
                campaign_key as key
-        from pushq.show_feedback($queue, $limit)
+        from pushq.show_feedback($queue, $limit, $reason::int, $since, $until)
         """#)
 }
 
@@ -32,8 +32,18 @@ package struct FeedbackEntry: Sendable {
 
 extension PostgresConnection {
     /// The latest reports about devices of a queue.
-    package func feedback(ofQueue queue: QueueName, limit: Int) async throws(PostgresError) -> [FeedbackEntry] {
-        try await execute(.feedback, ["queue": .queue(queue), "limit": .int8(Int64(limit))]).map { row in
+    /// - Parameters:
+    ///   - reason: only those that gave it.
+    ///   - since: only those that were recorded from then on, and up to `until`. All three are looked for among the
+    ///     latest 100,000 of each day.
+    package func feedback(
+        ofQueue queue: QueueName, reason: Reason? = nil, since: Date? = nil, until: Date? = nil, limit: Int
+    ) async throws(PostgresError) -> [FeedbackEntry] {
+        let parameters: Parameters = [
+            "queue": .queue(queue), "limit": .int8(Int64(limit)), "reason": .int4((reason?.code).map(Int32.init)),
+            "since": .time(since), "until": .time(until),
+        ]
+        return try await execute(.feedback, parameters).map { row in
             FeedbackEntry(
                 deviceID: row.int8("device_id"),
                 token: row.optionalBytes("token").flatMap { try? DeviceToken(bytes: $0) },

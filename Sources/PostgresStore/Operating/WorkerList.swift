@@ -14,6 +14,11 @@ extension Statement {
         """#)
 }
 
+/// What a worker is at, in one word.
+package enum WorkerState: String, CaseIterable, Sendable {
+    case sending, holding, idle, asleep, draining
+}
+
 /// A worker as an operator sees it: what it told of itself when it was last seen.
 package struct WorkerSummary: Sendable {
     package let id: Int64
@@ -40,12 +45,12 @@ package struct WorkerSummary: Sendable {
     /// How long ago it was seen, by the clock of the database.
     package let silence: Duration
 
-    /// What it is at, in one word: it sleeps only when it holds nothing, however long it has waited for more.
-    package var state: String {
-        if isDraining { return "draining" }
-        if inFlight > 0 { return "sending" }
-        if heldRecipients > 0 { return "holding" }
-        return isAsleep ? "asleep" : "idle"
+    /// What it is at: it sleeps only when it holds nothing, however long it has waited for more.
+    package var state: WorkerState {
+        if isDraining { return .draining }
+        if inFlight > 0 { return .sending }
+        if heldRecipients > 0 { return .holding }
+        return isAsleep ? .asleep : .idle
     }
 }
 

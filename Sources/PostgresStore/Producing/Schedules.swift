@@ -16,12 +16,13 @@ extension Statement {
     static let schedules = Statement(
         "schedules",
         #"""
-        select schedule, cron, time_zone, after_outage, payload::text as payload, options::text as options, is_paused,
+        select tenant, app, environment, schedule, cron, time_zone, after_outage, payload::text as payload,
+               options::text as options, state,
                array(select key from jsonb_each_text(options) order by key) as option_names,
                array(select value from jsonb_each_text(options) order by key) as option_values,
                array(select extract(epoch from r)::bigint from unnest(next_runs) r) as next_runs, run_at, campaign,
                missed_at, created_at, problems
-        from pushq.show_schedules($queue, $name, $most::int)
+        from pushq.show_schedules($queue, $name, $most::int, $matching, $state, $limit)
         """#)
 }
 
@@ -50,13 +51,21 @@ package struct ScheduleDraft: Sendable {
     }
 }
 
+/// Whether a schedule starts campaigns.
+package enum ScheduleState: String, CaseIterable, Sendable {
+    case active, paused
+    /// It is to, and something keeps it from it.
+    case heldUp = "held up"
+}
+
 /// A schedule as it is shown.
 package struct ScheduleSummary: Sendable {
+    package let queue: QueueName
     package let name: String
     package let draft: ScheduleDraft
     /// The draft's options, one by one.
     package let options: [(name: String, value: String)]
-    package let isPaused: Bool
+    package let state: ScheduleState
     /// The next ones, as far as asked for; of a paused one those that it would have.
     package let nextRuns: [Date]
     /// The last run that a campaign was started for, and the campaign's key.
@@ -67,17 +76,18 @@ package struct ScheduleSummary: Sendable {
     /// Why nothing is started, or sent, at present, in words.
     package let problems: [String]
 
-    /// In a word: `paused`, `held up` or `active`.
-    package var state: String { isPaused ? "paused" : problems.isEmpty ? "active" : "held up" }
+    package var isPaused: Bool { state == .paused }
 
-    fileprivate init(_ row: Row) {
+    fileprivate init?(_ row: Row) {
+        guard let queue = QueueName(row), let state = ScheduleState(rawValue: row.text("state")) else { return nil }
+        self.queue = queue
+        self.state = state
         name = row.text("schedule")
         draft = ScheduleDraft(
             cron: row.text("cron"), timeZone: row.text("time_zone"),
             afterOutage: AfterOutage(rawValue: row.text("after_outage")) ?? .skip, payload: row.text("payload"),
             options: row.text("options"))
         options = zip(row.textArray("option_names"), row.textArray("option_values")).map { ($0, $1) }
-        isPaused = row.bool("is_paused")
         nextRuns = row.int8Array("next_runs").map { Date(timeIntervalSince1970: Double($0)) }
         lastRun = row.optionalTime("run_at").flatMap { time in
             row.optionalText("campaign").map { (time, $0) }
@@ -125,14 +135,20 @@ extension PostgresConnection {
         try await execute(.runSchedule, ["queue": .queue(queue), "name": .text(name)]).one().text("run_schedule")
     }
 
-    /// The schedules of a queue by name, or only the one with `name`.
-    /// - Parameter runs: how many of the next runs of each.
+    /// The schedules of a queue, or of all, by name, or only the one with `name`.
+    /// - Parameters:
+    ///   - matching: only those with this text in their names.
+    ///   - state: only those in this state.
+    ///   - limit: the most schedules; nil: all.
+    ///   - runs: how many of the next runs of each.
     package func schedules(
-        ofQueue queue: QueueName, named name: String? = nil, runs: Int = 1
+        ofQueue queue: QueueName?, named name: String? = nil, matching: String? = nil, state: ScheduleState? = nil,
+        limit: Int? = nil, runs: Int = 1
     ) async throws(PostgresError) -> [ScheduleSummary] {
         let parameters: Parameters = [
-            "queue": .queue(queue), "name": .text(name), "most": .int4(Int32(runs)),
+            "queue": .queue(queue), "name": .text(name), "most": .int4(Int32(runs)), "matching": .text(matching),
+            "state": .text(state?.rawValue), "limit": .int8(limit.map(Int64.init)),
         ]
-        return try await execute(.schedules, parameters).map(ScheduleSummary.init)
+        return try await execute(.schedules, parameters).compactMap(ScheduleSummary.init)
     }
 }

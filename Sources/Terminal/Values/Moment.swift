@@ -11,4 +11,11 @@ package struct Moment: ArgumentValue, Equatable, Sendable {
         guard let date = try? Date(text, strategy: .iso8601) else { throw InvalidValue(Messages.notATime) }
         return Moment(date: date)
     }
+
+    /// The times of `--since` and `--until`. Throws if there is no time between the two.
+    package static func span(from since: Moment?, to until: Moment?) throws(UsageError) -> (since: Date?, until: Date?)
+    {
+        if let since, let until, since.date > until.date { throw UsageError("--since is later than --until") }
+        return (since?.date, until?.date)
+    }
 }

@@ -38,16 +38,18 @@ enum AudienceCommands {
         static let name = "list"
         static let users = CommandUsers.readers
         static let summary = "Lists the saved audiences of a queue."
-        static let examples = ["audience list acme/com.acme.shop/production"]
+        static let examples = [
+            "audience list acme/com.acme.shop/production", "audience list acme/com.acme.shop/production --matching vip",
+        ]
 
         @Positional("The queue: tenant/app/environment.") var queue: QueueName
-        var rows = RowLimit()
+        var list = ListOptions()
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
-            let queue = queue
+            let (queue, selection) = (queue, list.selection)
             console.show(
-                rows.first(of: try await database.session { store in try await store.audiences(ofQueue: queue) }),
+                try await database.session { store in try await store.audiences(ofQueue: queue, selection) },
                 columns: [
                     Column("name") { .text($0.name) }, Column("filter") { .text($0.filter) },
                     Column("created_at") { .time($0.createdAt) },

@@ -14,16 +14,25 @@ enum CampaignCommands {
         static let name = "list"
         static let users = CommandUsers.readers
         static let summary = "Lists campaigns, the latest first."
-        static let examples = ["campaign list", "campaign list acme/com.acme.shop/production --limit 100"]
+        static let discussion = """
+            With --matching or --state, it lists those among the latest 10,000 campaigns of the queue, or of all queues.
+            """
+        static let examples = [
+            "campaign list", "campaign list acme/com.acme.shop/production --limit 100", "campaign list --state paused",
+        ]
 
         @Positional("Only those of this queue.") var queue: QueueName?
+        @Option("List only those with this text in their keys.", "TEXT") var matching: String?
+        @Option("List only those in this state.") var state: StateName<CampaignState>?
         @Option("Maximum number of rows.") var limit: Count = 20
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
-            let (queue, limit) = (queue, limit.number)
+            let (queue, matching, state, limit) = (queue, matching, state?.state, limit.number)
             console.show(
-                try await database.session { store in try await store.campaigns(ofQueue: queue, limit: limit) },
+                try await database.session { store in
+                    try await store.campaigns(ofQueue: queue, matching: matching, state: state, limit: limit)
+                },
                 columns: CampaignColumns.all)
         }
     }

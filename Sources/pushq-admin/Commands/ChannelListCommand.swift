@@ -14,11 +14,13 @@ struct ChannelListCommand: Command {
         """
     static let examples = [
         "channel list acme/com.acme.shop/production", "channel list acme/com.acme.shop/production --reconcile",
+        "channel list acme/com.acme.shop/production --state retired --stored",
     ]
 
     @Positional("The queue: tenant/app/environment.") var queue: QueueName
     @Flag("Update the queue's channels to those of Apple.") var reconcile
     @Flag("List only what the queue knows, without asking Apple.") var stored
+    @Option("List only those in this state.") var state: StateName<ChannelState>?
     var rows = RowLimit()
     var management = ChannelManagement()
     var database = DatabaseOptions()
@@ -26,18 +28,21 @@ struct ChannelListCommand: Command {
     /// A channel as it is listed.
     private struct Line {
         let channel: String
-        let state: String
+        let state: ChannelState
         let stored: StoredChannel?
     }
 
     func run(_ console: Console) async throws {
         guard !(reconcile && stored) else { throw UsageError("--reconcile and --stored cannot be used together") }
         let atApple = stored ? nil : try await channelsAtApple(console)
+        let lines = Self.lines(try await storedChannels(), atApple: atApple).filter { line in
+            state.map { $0.state == line.state } ?? true
+        }
         console.show(
-            rows.first(of: Self.lines(try await storedChannels(), atApple: atApple)),
+            rows.first(of: lines),
             columns: [
                 Column("channel") { .text($0.channel) },
-                Column("state") { .text($0.state) },
+                Column("state") { .text($0.state.rawValue) },
                 Column("policy") { .text($0.stored?.policy.shown) },
                 Column("created_at") { .time($0.stored?.createdAt) },
                 Column("retired_at") { .time($0.stored?.retiredAt) },
@@ -75,10 +80,10 @@ struct ChannelListCommand: Command {
         let known = stored.map { channel in
             let isAtApple = atApple?.contains(channel.channel) ?? true
             return Line(
-                channel: channel.channel.text, state: ChannelState(stored: channel, isAtApple: isAtApple).rawValue,
+                channel: channel.channel.text, state: ChannelState(stored: channel, isAtApple: isAtApple),
                 stored: channel)
         }
         let others = (atApple ?? []).subtracting(stored.map(\.channel)).map(\.text).sorted()
-        return known + others.map { Line(channel: $0, state: ChannelState.unknownHere.rawValue, stored: nil) }
+        return known + others.map { Line(channel: $0, state: .unknownHere, stored: nil) }
     }
 }

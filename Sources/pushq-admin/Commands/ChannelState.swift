@@ -1,7 +1,7 @@
 import PostgresStore
 
 /// Who knows a channel.
-enum ChannelState: String {
+enum ChannelState: String, CaseIterable {
     /// Apple and the queue: it is broadcast to.
     case active
     /// Nothing is sent to it any more.

@@ -73,24 +73,36 @@ enum DeviceCommands {
         static let name = "list"
         static let users = CommandUsers.tenants
         static let summary = "Lists devices of a queue; 'export' writes all of them with their complete tokens."
+        static let discussion = """
+            docs/audiences.md describes filters, as of campaigns. They hold for active devices with tokens of one kind: \
+            for alerts, if --kind names no other. --filter and --kind look at the first million devices of the queue.
+            """
         static let examples = [
             "device list acme/com.acme.shop/production", "device list acme/com.acme.shop/production --user-key 4711",
+            "device list acme/com.acme.shop/production --filter \"locale = 'de' and tag 'vip'\"",
+            "device list acme/com.acme.shop/production --kind voip --all",
         ]
 
         @Positional("The queue: tenant/app/environment.") var queue: QueueName
         @Option("List only those of this user.", "KEY") var userKey: String?
+        @Option("List only those with a token for this, such as alert, voip or liveactivity-start.", "KIND") var kind:
+            String?
+        @Option("List only those for which this filter holds, such as \"tag 'vip'\".") var filter: String?
         @Flag("List inactive devices, too.") var all
         @Option("Maximum number of rows.") var limit: Count = 50
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
+            guard filter == nil || userKey == nil && !all else {
+                throw UsageError("--filter cannot be used with --user-key or --all")
+            }
             let (queue, limit) = (queue, limit.number)
             let devices = try await database.session { store in
-                try await store.devices(inQueue: queue, after: 0, userKey: userKey, includesInactive: all, limit: limit)
+                try await store.devices(
+                    inQueue: queue, after: 0, userKey: userKey, kind: kind, filter: filter, includesInactive: all,
+                    limit: limit)
             }
-            console.show(
-                devices,
-                columns: DeviceColumns.all)
+            console.show(devices, columns: DeviceColumns.all)
         }
     }
 

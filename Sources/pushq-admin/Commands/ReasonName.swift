@@ -22,12 +22,12 @@ extension JobFilter {
     static func of(
         campaign: String?, reason: ReasonName?, since: Moment?, until: Moment?
     ) throws -> JobFilter {
-        if let since, let until, since.date > until.date { throw UsageError("--since is later than --until") }
+        let (since, until) = try Moment.span(from: since, to: until)
         var filter = JobFilter()
         filter.campaign = campaign
         filter.reason = reason?.reason
-        filter.since = since?.date
-        filter.until = until?.date
+        filter.since = since
+        filter.until = until
         return filter
     }
 }

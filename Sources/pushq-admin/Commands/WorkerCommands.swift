@@ -14,17 +14,21 @@ enum WorkerCommands {
             a notification; or draining. Streams are the requests that its connections take at once. A worker reports \
             these figures every five seconds.
             """
-        static let examples = ["worker list"]
+        static let examples = ["worker list", "worker list --state draining"]
 
-        var rows = RowLimit()
+        @Option("List only those in this state.") var state: StateName<WorkerState>?
+        var list = ListOptions()
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
+            let workers = try await database.session { store in try await store.workers() }.filter { worker in
+                state.map { $0.state == worker.state } ?? true
+            }
             console.show(
-                rows.first(of: try await database.session { store in try await store.workers() }),
+                list.selected(of: workers, named: \.name),
                 columns: [
                     Column("worker") { .text($0.name) },
-                    Column("state") { .text($0.state) },
+                    Column("state") { .text($0.state.rawValue) },
                     Column("queues") { .text($0.queues) },
                     Column("sending") { .count($0.inFlight) },
                     Column("streams") { .count($0.streams) },

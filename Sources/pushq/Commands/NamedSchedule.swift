@@ -26,7 +26,7 @@ struct NamedSchedule: ParameterGroup {
         }
         guard let schedule = found else { throw isMissing }
         var facts: [(name: String, value: Cell)] = [
-            ("queue", .text("\(queue)")), ("name", .text(name)), ("state", .text(schedule.state)),
+            ("queue", .text("\(queue)")), ("name", .text(name)), ("state", .text(schedule.state.rawValue)),
             ("cron", .text(schedule.draft.cron)), ("time_zone", .text(schedule.draft.timeZone)),
             ("after_outage", .text(schedule.draft.afterOutage.rawValue)),
         ]

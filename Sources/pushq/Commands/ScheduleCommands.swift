@@ -11,20 +11,27 @@ enum ScheduleCommands {
     struct List: Command {
         static let name = "list"
         static let users = CommandUsers.readers
-        static let summary = "Lists the schedules of a queue, with their next runs."
-        static let examples = ["schedule list acme/com.acme.shop/production"]
+        static let summary = "Lists schedules, with their next runs."
+        static let examples = [
+            "schedule list", "schedule list acme/com.acme.shop/production", "schedule list --state held-up",
+        ]
 
-        @Positional("The queue: tenant/app/environment.") var queue: QueueName
-        var rows = RowLimit()
+        @Positional("Only those of this queue.") var queue: QueueName?
+        @Option("List only those in this state.") var state: StateName<ScheduleState>?
+        var list = ListOptions()
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
-            let queue = queue
+            let (queue, selection, state) = (queue, list.selection, state?.state)
             console.show(
-                rows.first(of: try await database.session { store in try await store.schedules(ofQueue: queue) }),
+                try await database.session { store in
+                    try await store.schedules(
+                        ofQueue: queue, matching: selection.matching, state: state, limit: selection.limit)
+                },
                 columns: [
+                    Column("queue") { .text("\($0.queue)") },
                     Column("name") { .text($0.name) }, Column("cron") { .text($0.draft.cron) },
-                    Column("time_zone") { .text($0.draft.timeZone) }, Column("state") { .text($0.state) },
+                    Column("time_zone") { .text($0.draft.timeZone) }, Column("state") { .text($0.state.rawValue) },
                     Column("next_run") { .time($0.isPaused ? nil : $0.nextRuns.first) },
                     Column("last_run") { .time($0.lastRun?.time) },
                 ])

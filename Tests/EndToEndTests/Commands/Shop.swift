@@ -60,8 +60,12 @@ struct Shop: Sendable {
 
     /// The rows of a `list --json`.
     func list(_ arguments: String...) async throws -> [[String: Any]] {
-        let ended = try await Executable.admin.run(arguments + ["--json"], environment: environment)
-        return try #require(JSONSerialization.jsonObject(with: Data(ended.output.utf8)) as? [[String: Any]])
+        try Self.rows(await Executable.admin.run(arguments + ["--json"], environment: environment))
+    }
+
+    /// The rows that a command has printed as JSON.
+    static func rows(_ ended: Executable.Ended) throws -> [[String: Any]] {
+        try #require(JSONSerialization.jsonObject(with: Data(ended.output.utf8)) as? [[String: Any]])
     }
 }
 

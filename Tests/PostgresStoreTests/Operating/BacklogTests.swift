@@ -122,6 +122,14 @@ import Transport
                 #expect(reports.map(\.deviceID) == (29_951...30_000).reversed())
             }
             #expect(feedback < 1500, "feedback")
+            for (matching, state) in [("none", CampaignState?.none), (nil, .cancelled)] {
+                let looked = try await rowsRead(in: queue) {
+                    let found = try await queue.connection.campaigns(
+                        ofQueue: name, matching: matching, state: state, limit: 50)
+                    #expect(found.isEmpty)
+                }
+                #expect(looked < 60_000, "campaigns of which none fits: the latest 10,000, with their counts")
+            }
         }
     }
 

@@ -8,27 +8,27 @@ import Transport
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 3)
             var sign = WorkerSign(name: "w")
-            func shown() async throws -> String? {
+            func shown() async throws -> WorkerState? {
                 try await queue.worker.showWorker(1, sign)
                 return try await queue.connection.workers().first?.state
             }
-            #expect(try await shown() == "idle")
+            #expect(try await shown() == .idle)
             try await queue.worker.fallAsleep(1, serving: "*")
-            #expect(try await shown() == "asleep")
+            #expect(try await shown() == .asleep)
             try await queue.fanOut(try await queue.startCampaign())
             let job = try #require(try await queue.claim().first)
             (sign.heldJobs, sign.heldRecipients) = (1, job.deviceIDs.count)
-            #expect(try await shown() == "holding")
+            #expect(try await shown() == .holding)
             #expect(try await queue.connection.workers().first?.heldRecipients == 3)
             (sign.inFlight, sign.connections, sign.streams) = (2, 1, 900)
             (sign.unreachable, sign.inOutage) = ([queue.id], [queue.id, 7])
-            #expect(try await shown() == "sending")
+            #expect(try await shown() == .sending)
             let worker = try #require(try await queue.connection.workers().first)
             #expect((worker.inFlight, worker.connections, worker.streams) == (2, 1, 900))
             #expect((worker.unreachableQueues, worker.queuesInOutage) == (1, 2))
             #expect(worker.silence < .seconds(30))
             sign.isDraining = true
-            #expect(try await shown() == "draining")
+            #expect(try await shown() == .draining)
         }
     }
 }
