@@ -249,7 +249,9 @@ end $$;
 -- `event`: 'started', 'missed', 'failed' or 'failed again' with the same problem.
 create or replace function pushq.run_due_schedule()
 returns table (event text, queue text, schedule text, run_at timestamptz, shown_at text, campaign text, problem text)
-language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '1s' as $$
+-- A warning about the campaign would be no line of the worker's log.
+language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '1s'
+set client_min_messages = error as $$
 #variable_conflict use_column
 declare
   s         pushq.schedule;
@@ -328,9 +330,9 @@ begin
   return next;
 end $$;
 
--- The schedules of a queue by name, or the one of a name, with their next runs, `most` of each: up to 100;
--- null for one. Without a queue: those of all queues that the caller may look at. With `matching`, those with that text in their names; with `in_state`,
--- those that are `active`, `paused` or `held up`; `at_most` of them, null for all.
+-- The schedules of a queue by name, or the one of a name, with their next runs, `most` of each: up to 100; null for
+-- one. Without a queue: those of all queues that the caller may look at. With `matching`, those with that text in their
+-- names; with `in_state`, those that are `active`, `paused` or `held up`; `at_most` of them, null for all.
 --
 -- `problems` says in words why one of them starts nothing at present, or why nothing is sent of what it starts.
 create or replace function pushq.show_schedules(

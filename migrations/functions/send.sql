@@ -44,7 +44,8 @@ declare
 begin
   -- Few sends have any of this, so it is asked at once: each expression of its own is set up anew in each transaction.
   if num_nonnulls(user_key, key, traceparent, send_by, expiration) > 0 or tokens is null
-    or run_at is distinct from now() or num_nulls(at_most_once, urgent, replace_waiting) > 0 or replace_waiting then
+    or run_at is distinct from now() or num_nulls(at_most_once, urgent, replace_waiting) > 0 or replace_waiting
+    or at_most_once then
     at_most_once := coalesce(at_most_once, false);
     urgent := coalesce(urgent, false);
     replace_waiting := coalesce(replace_waiting, false);
@@ -80,6 +81,9 @@ begin
     end if;
     if send_by is not null or expiration is not null or run_at > now() or not isfinite(run_at) then
       perform pushq.check_times(run_at, 'run_at', send_by, expiration);
+    end if;
+    if at_most_once then
+      perform pushq.warn_of_repetition();
     end if;
   end if;
 

@@ -73,6 +73,9 @@ begin
   if coalesce(cardinality(fresh), 0) = 0 then
     return roots;
   end if;
+  if at_most_once then
+    perform pushq.warn_of_repetition();
+  end if;
   perform pushq.check_times(run_at, 'run_at', send_by, expiration);
   send_by := coalesce(send_by, greatest(run_at, now()) + interval '24 hours');
   lane := case when urgent then 0 else 1 end;

@@ -79,6 +79,9 @@ begin
   if earlier is not null then
     return earlier;
   end if;
+  if at_most_once then
+    perform pushq.warn_of_repetition();
+  end if;
   start_at := coalesce(start_at, now());
   if clock is not null then
     start_at := pushq.clock_start(clock, start_at);

@@ -1,0 +1,12 @@
+-- Warns whoever enqueues what is sent at most once while no standby is synchronous. After a failover, or a restore from
+-- a backup, the last commits may be missing; then nobody knows that the push was sent, and it may be sent twice. Called
+-- once by each call, however many messages that has.
+create or replace function pushq.warn_of_repetition() returns void
+language plpgsql as $$
+begin
+  if current_setting('synchronous_standby_names') = '' or current_setting('synchronous_commit') in ('off', 'local') then
+    raise warning using
+      message = 'at_most_once does not hold after a failover or a restore, because no standby is synchronous',
+      hint = 'an operator can add one: docs/operating.md, With a standby';
+  end if;
+end $$;
