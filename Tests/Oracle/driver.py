@@ -568,9 +568,14 @@ class Driver:
         """It counts if it was committed, also where a fault has cut its connection off."""
         time.sleep(operation.seconds)
         try:
+            self.stack.query("select 1", (), connection)
+        except psycopg2.Error:
+            operation = dataclasses.replace(operation, commits=False)  # it was lost before
+        try:
             (connection.commit if operation.commits else connection.rollback)()
         except psycopg2.Error:
-            operation = dataclasses.replace(operation, commits=self.was_committed(number))
+            if operation.commits:
+                operation = dataclasses.replace(operation, commits=self.was_committed(number))
         connection.close()
         for change in inner:
             change.ended = time.time()

@@ -604,6 +604,10 @@ class Model:
         if not event.committed:
             self.refused[payload] = "was rolled back"
             return
+        if event.error == "PQ400" and event.send_by is not None and event.send_by <= event.ended:
+            # The call had to wait for somebody's open transaction.
+            self.refused[payload] = "was refused, as its time had passed"
+            return
         if operation.message.starts is not None and operation.message.never_stored:
             self.refused[payload] = "was refused, as APNs would drop what it cannot deliver at once"
             self.expect(event, "PQ400")

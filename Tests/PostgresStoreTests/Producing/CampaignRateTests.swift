@@ -159,8 +159,9 @@ import Testing
             #expect(entries.map { $0.text("action") } == ["changed", "removed", "created"])
             #expect(entries.map { $0.optionalText("rate") } == ["20", nil, "30"])
             #expect(entries.allSatisfy { $0.text("name") == "\(QueueFixture.name) k" })
-            #expect(
-                try await queue.number("select pushq.set_campaign_rate('\(QueueFixture.name)', 'nobody', 1)::int") == 0)
+            await #expect(throws: PostgresError.self, "there is no such campaign") {
+                try await queue.run("select pushq.set_campaign_rate('\(QueueFixture.name)', 'nobody', 1)")
+            }
         }
     }
 }
