@@ -80,7 +80,8 @@ package struct DeviceFileReader: Sendable {
         let last = rest
         rest = []
         if !last.isEmpty { try readLine(last[...], into: &rows) }
-        guard deviceCount + refusedCount > 0 else { throw problem("the file has no devices", at: max(line, 1)) }
+        // A header alone is the export of a queue without devices.
+        guard form != nil else { throw problem("the file is empty", at: max(line, 1)) }
     }
 
     /// The next newline that ends a line; one between quotation marks does not (RFC 4180 §2).

@@ -124,8 +124,7 @@ import Testing
             let utf16 = "\u{FEFF}token\n00ff\n".data(using: .utf16LittleEndian)!
             try utf16.write(to: shop.folder.url("utf16.csv"))
             for (name, text, said) in [
-                ("empty.csv", "", "empty.csv:1: the file has no devices"),
-                ("header.csv", "token,user_key\n", "header.csv:1: the file has no devices"),
+                ("empty.csv", "", "empty.csv:1: the file is empty"),
                 ("utf16.csv", nil, "utf16.csv:1: the file is UTF-16 text: save it as UTF-8"),
             ] as [(String, String?, String)] {
                 if let text { try shop.folder.write(text, to: name) }
