@@ -12,7 +12,7 @@ from .caps import Caps
 from .model import DEAD, GONE, IDENTIFIER, PASSING, SILENCE, SUSPECT, concerns_device
 from .personal import comparable
 from .quiet import Quiet
-from .scenario import Campaign, UndoDeactivations
+from .scenario import Campaign, OpenTransaction, UndoDeactivations
 from .webhooks import Webhooks
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
@@ -642,13 +642,17 @@ class Judge:
         rows = collections.defaultdict(list)
         for row in self.books.feedback:
             rows[row.queue, row.token].append(row)
+        opened = [o for o in self.model.episode.operations if isinstance(o, OpenTransaction)]
+        kept = {(change.queue, change.token) for operation in opened for change in operation.changes}
         for sending in self.model.sendings:
             for target in () if sending.is_broadcast else sending.may:
                 for entry in self.books.entries.get((sending.root, target), []):
+                    # What a producer's transaction keeps waiting is written down together, after its end.
+                    waited = math.inf if (sending.queue.name, target) in kept else 0.001
                     if entry.kind == "rejected" and concerns_device(entry.reason, sending.message.push_type):
                         # Of two reports that are written down together, one row tells.
                         if not any(
-                            row.reason == entry.reason or abs(row.recorded_at - entry.ended_at) < 0.001
+                            row.reason == entry.reason or -0.001 < row.recorded_at - entry.ended_at < waited
                             for row in rows.get((sending.queue.name, target), ())
                         ):
                             self.find(
