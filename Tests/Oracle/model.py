@@ -406,7 +406,7 @@ class Model:
                 self.note_reset(event, operation)
                 self.expect(event, None)
             case s.Register():
-                self.note_change_of_hands(event, operation)
+                self.note_change_of_hands(event, operation.queue, operation.token, operation.user)
                 self.note_profile(event, operation)
                 self.change(event, operation.queue, operation.token, True, "yes", operation.user)
                 if operation.kind is not None:
@@ -484,14 +484,19 @@ class Model:
         """What is known of a device once its app has registered it. Tags and attributes are a user's, and go with
         him."""
         device = self.devices[operation.queue, operation.token]
-        had = device.users[-1][2] if device.users else None
-        said = operation.profile
-        if said is None and operation.user is not None and had not in (None, operation.user) and device.profiles:
-            said = dataclasses.replace(device.profiles[-1][2], tags=(), attributes=())
+        said = operation.profile or self.passed_on(device, operation.user)
         if said is not None and operation.activity_type is not None:
             said = dataclasses.replace(said, activity_type=operation.activity_type)
         if said is not None:
             device.profiles.append((event.began, event.ended, said))
+
+    @staticmethod
+    def passed_on(device, user):
+        """What is still known of a device that goes from one user to another; None if it does not, or if nothing was."""
+        had = device.users[-1][2] if device.users else None
+        if user is None or had in (None, user) or not device.profiles:
+            return None
+        return dataclasses.replace(device.profiles[-1][2], tags=(), attributes=())
 
     def starts(self, event, operation):
         """How many devices a preview of starts may count, and how many of them may be without a token for these: from the
@@ -536,13 +541,13 @@ class Model:
                 is_certain = operation.token is not None or users == {operation.user}
                 self.resets[operation.queue, token].append(Reset(event.began, event.ended, operation.badge, is_certain))
 
-    def note_change_of_hands(self, event, operation):
+    def note_change_of_hands(self, event, queue, token, user):
         """What one user has not seen is not another's."""
-        users = self.devices[operation.queue, operation.token].users_between(event.began, event.ended)
-        changes = {user not in (None, operation.user) for user in users} if operation.user is not None else {False}
+        users = self.devices[queue, token].users_between(event.began, event.ended)
+        changes = {had not in (None, user) for had in users} if user is not None else {False}
         if True in changes:
             is_certain = changes == {True}
-            self.resets[operation.queue, operation.token].append(Reset(event.began, event.ended, 0, is_certain))
+            self.resets[queue, token].append(Reset(event.began, event.ended, 0, is_certain))
 
     def import_one(self, event, operation, token, user):
         device = self.devices[operation.queue, token]
@@ -553,9 +558,8 @@ class Model:
             self.change(event, operation.queue, token, True, "perhaps")
         # Whose it is its app has said, if it has registered it.
         if user is not None and not any(change.registers == "yes" for change in device.changes):
-            had = device.users[-1][2] if device.users else None
-            if had not in (None, user) and device.profiles:
-                said = dataclasses.replace(device.profiles[-1][2], tags=(), attributes=())
+            self.note_change_of_hands(event, operation.queue, token, user)
+            if (said := self.passed_on(device, user)) is not None:
                 device.profiles.append((event.began, event.ended, said))
             device.users.append((event.began, event.ended, user))
 
