@@ -222,10 +222,10 @@ private func noteNotice(_ connection: UnsafeMutableRawPointer?, _ notice: Opaque
     // Called by libpq, inside of a method of this connection: it is alive.
     let own = unsafe Unmanaged<PostgresConnection>.fromOpaque(connection).takeUnretainedValue()
     let error = unsafe ServerError(notice, task: "waiting")
-    own.hasUnreplicatedCommit = own.hasUnreplicatedCommit || error.isOfUnreplicatedCommit
     if error.endsSession {
         own.farewell = error.message
     } else if error.isOfUnreplicatedCommit {
         own.farewell = "the wait for the synchronous standby was cancelled"
+        own.hasUnreplicatedCommit = true
     }
 }

@@ -12,7 +12,7 @@ extension HealthCheck {
             let severity: HealthFinding.Severity = queues == 0 ? .note : expiry.timeLeft <= 86_400 ? .error : .warning
             return HealthFinding(
                 severity, "credential \(tenant)/\(name)",
-                "its certificate \(warning); \(Words.counted(queues, "queue")) \(queues == 1 ? "is" : "are") sent with it",
+                "its certificate \(warning); \(queues.counted("queue")) \(queues == 1 ? "is" : "are") sent with it",
                 .command(
                     queues == 0
                         ? "pushq-admin credential remove \(tenant) \(name)"

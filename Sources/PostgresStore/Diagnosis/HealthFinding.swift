@@ -50,11 +50,8 @@ package struct HealthFinding: Equatable, Sendable {
     }
 }
 
-/// How findings write what they count and name.
+/// How findings write names, times and sizes.
 enum Words {
-    /// `1 queue`, `12 queues`.
-    static func counted(_ count: Int, _ noun: String) -> String { "\(count) \(noun)\(count == 1 ? "" : "s")" }
-
     /// The first few of `names`, and how many more there are.
     static func names(_ names: [String], of count: Int) -> String {
         let rest = count - names.count

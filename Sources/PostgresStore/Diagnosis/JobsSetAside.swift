@@ -1,3 +1,5 @@
+import QueueCore
+
 extension HealthCheck {
     static let jobsSetAside = HealthCheck(
         "jobs_set_aside", "jobs that are set aside, because PostgreSQL refuses to store their end"
@@ -5,7 +7,7 @@ extension HealthCheck {
         try await connection.execute(.jobsSetAside).map { row in
             HealthFinding(
                 .error, "queue \(row.text("queue"))",
-                "\(Words.counted(row.count("jobs"), "job")) \(row.count("jobs") == 1 ? "is" : "are") set aside: \(row.text("problem"))",
+                "\(row.count("jobs").counted("job")) \(row.count("jobs") == 1 ? "is" : "are") set aside: \(row.text("problem"))",
                 .command("pushq-admin job list \(row.text("queue")) --set-aside"))
         }
     }

@@ -1,3 +1,5 @@
+import QueueCore
+
 extension HealthCheck {
     /// - Parameter time: how long after its end a lease should have been put back by some worker.
     static func leases(endedBefore time: Duration = .seconds(30)) -> HealthCheck {
@@ -10,7 +12,7 @@ extension HealthCheck {
             return [
                 HealthFinding(
                     .error, "leases",
-                    "of \(Words.counted(jobs, "job")) ended up to \(Words.time(seconds: row.float8("seconds"))) ago, "
+                    "of \(jobs.counted("job")) ended up to \(Words.time(seconds: row.float8("seconds"))) ago, "
                         + "\(orphans) of them of workers that are gone, and no worker puts these jobs back",
                     .command("pushq work"))
             ]

@@ -1,3 +1,5 @@
+import QueueCore
+
 extension HealthCheck {
     static let partitions = HealthCheck(
         "partitions", "history without partitions for the days to come: without tomorrow's, sends fail at midnight UTC"
@@ -10,7 +12,7 @@ extension HealthCheck {
                 ahead < 1 ? .error : .warning, row.text("parent"),
                 ahead < 0
                     ? "has no partition for today: sends fail"
-                    : "has partitions for \(Words.counted(ahead, "day")) ahead, \(wanted) are wanted; a worker's upkeep makes them",
+                    : "has partitions for \(ahead.counted("day")) ahead, \(wanted) are wanted; a worker's upkeep makes them",
                 .sql("select pushq.make_partition(null, \(wanted)) from generate_series(1, \(wanted * 5));"))
         }
     }

@@ -1,3 +1,5 @@
+import QueueCore
+
 extension HealthCheck {
     static let queuesWithoutCredential = HealthCheck(
         "queues_without_credential", "queues that have no credential, so that nothing of them is sent"
@@ -10,7 +12,7 @@ extension HealthCheck {
         return [
             HealthFinding(
                 isWaiting ? .error : .warning, "queues",
-                "\(Words.counted(count, "queue")) \(count == 1 ? "has" : "have") no credential"
+                "\(count.counted("queue")) \(count == 1 ? "has" : "have") no credential"
                     + "\(isWaiting ? ", and pushes wait" : ""): \(Words.names(names, of: count))",
                 .command("pushq-admin credential add \(tenant) NAME --p8 FILE --team-id TEAM"))
         ]

@@ -1,3 +1,5 @@
+import QueueCore
+
 extension HealthCheck {
     static let apns = HealthCheck(
         "apns", "workers that cannot reach APNs, by credential"
@@ -6,8 +8,8 @@ extension HealthCheck {
             let (cut, alive, queues) = (row.count("cut_off"), row.count("alive"), row.count("queues"))
             return HealthFinding(
                 cut == alive ? .error : .warning, "credential \(row.text("credential"))",
-                "\(cut) of \(Words.counted(alive, "worker")) cannot reach APNs with it, for "
-                    + "\(Words.counted(queues, "queue")): \(Words.names(row.textArray("examples"), of: cut))",
+                "\(cut) of \(alive.counted("worker")) cannot reach APNs with it, for "
+                    + "\(queues.counted("queue")): \(Words.names(row.textArray("examples"), of: cut))",
                 .advice(
                     "look for gateway_unreachable in their logs; check the network and developer.apple.com/system-status"
                 ))

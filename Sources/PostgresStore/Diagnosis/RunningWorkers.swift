@@ -1,3 +1,5 @@
+import QueueCore
+
 extension HealthCheck {
     static let workers = HealthCheck(
         "workers", "pushes that wait although no worker runs, or queues that no worker serves"
@@ -16,7 +18,7 @@ extension HealthCheck {
         return [
             HealthFinding(
                 .warning, "queues",
-                "no running worker serves \(Words.counted(count, "queue")): "
+                "no running worker serves \(count.counted("queue")): "
                     + Words.names(row.textArray("examples"), of: count),
                 .command("pushq work --queues '\(row.textArray("examples").first ?? "*")'"))
         ]

@@ -1,3 +1,5 @@
+import QueueCore
+
 extension HealthCheck {
     /// - Parameter keys: the master keys that the program has; without them nothing is looked at.
     static func secrets(_ keys: MasterKeys?) -> HealthCheck {
@@ -14,7 +16,7 @@ extension HealthCheck {
                 }
                 return HealthFinding(
                     .error, "master key \(count.name)",
-                    "seals \(secrets.map { Words.counted($0.0, $0.1) }.joined(separator: " and ")), and this program does not have it: its keys are "
+                    "seals \(secrets.map { $0.0.counted($0.1) }.joined(separator: " and ")), and this program does not have it: its keys are "
                         + keys.names.map { "\($0)" }.joined(separator: ", "),
                     .advice("give workers and pushq-admin this key, too: docs/security.md, Another master key"))
             }

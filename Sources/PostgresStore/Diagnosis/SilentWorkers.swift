@@ -1,3 +1,5 @@
+import QueueCore
+
 extension HealthCheck {
     static let silentWorkers = HealthCheck(
         "silent_workers", "workers that have shown no sign of life for 20 seconds"
@@ -6,7 +8,7 @@ extension HealthCheck {
             HealthFinding(
                 .warning, "worker \(row.text("name"))",
                 "has shown no sign of life for \(Words.time(seconds: row.float8("seconds"))); others send its "
-                    + Words.counted(Int(row.int8("jobs")), "job"),
+                    + Int(row.int8("jobs")).counted("job"),
                 .advice("see its log: it was killed, it hangs, or it cannot reach PostgreSQL"))
         }
     }

@@ -1,3 +1,5 @@
+import QueueCore
+
 extension HealthCheck {
     static let standby = HealthCheck(
         "standby", "messages that may be sent at most once, and a standby that may not know that they were sent"
@@ -16,7 +18,7 @@ extension HealthCheck {
         return [
             HealthFinding(
                 .warning, "server",
-                "has \(Words.counted(standbys, "standby")), none of them synchronous, and messages are sent at most once: "
+                "has \(standbys.counted("standby")), none of them synchronous, and messages are sent at most once: "
                     + "after a failover they may be sent twice",
                 .sql("alter system set synchronous_standby_names = '*'; select pg_reload_conf();"))
         ]

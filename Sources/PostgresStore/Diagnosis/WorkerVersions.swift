@@ -1,3 +1,5 @@
+import QueueCore
+
 extension HealthCheck {
     /// - Parameter version: of the program that asks.
     static func versions(of version: String) -> HealthCheck {
@@ -6,7 +8,7 @@ extension HealthCheck {
                 let count = row.count("workers")
                 return HealthFinding(
                     .warning, "version \(row.text("version"))",
-                    "\(Words.counted(count, "worker")) \(count == 1 ? "has" : "have") it: "
+                    "\(count.counted("worker")) \(count == 1 ? "has" : "have") it: "
                         + "\(Words.names(row.textArray("examples"), of: count)); this program is \(version)",
                     .advice("start workers of one version, then send SIGTERM to the others"))
             }

@@ -60,12 +60,8 @@ struct LintCommand: Command {
         // Of a message in several languages, that of the longest payload.
         let bytes = CampaignMessage.versions(of: payload.text).map(\.payload.utf8.count).max() ?? 0
         let size = "\(NumberText.grouped(bytes)) of \(NumberText.grouped(most))"
-        let counts = "\(Self.count(errors, "error")), \(Self.count(findings.count - errors, "warning"))"
+        let counts = "\(errors.counted("error")), \((findings.count - errors).counted("warning"))"
         return (lines + ["\(file.name): \(size) bytes, \(counts)"]).joined(separator: "\n")
-    }
-
-    private static func count(_ number: Int, _ word: String) -> String {
-        "\(number) \(word)\(number == 1 ? "" : "s")"
     }
 
     private func json(_ finding: Finding, of payload: Payload) -> JSON {
