@@ -33,7 +33,7 @@ extension `Measured processes` {
                 let before = try await rig.number(Self.recorded)
                 let arrived = try rig.arrivalCount()
                 sleeper.process.signal(SIGCONT)
-                try await sleeper.says("lost")
+                try await sleeper.says("leases_lost")
                 #expect(await sleeper.drain() == .code(0))
                 #expect(try await rig.number(Self.recorded) == before)
                 let audit = try await rig.audit()

@@ -76,7 +76,7 @@ extension Scenario {
     private static func takeOver(_ trial: Trial) async throws {
         try await trial.rig.promoteStandby()
         trial.faultIsOver()
-        for worker in trial.rig.workers { try await worker.says("is back", within: .seconds(60)) }
+        for worker in trial.rig.workers { try await worker.says("store_back", within: .seconds(60)) }
         try await trial.startCampaign()
     }
 

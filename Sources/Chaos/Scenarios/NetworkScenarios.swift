@@ -39,7 +39,7 @@ extension Scenario {
                     try await trial.rig.startCampaign(key: "for a day")
                     try await trial.rig.startCampaign(
                         key: "for a moment", options: ", send_by => now() + interval '8 s'")
-                    try await trial.rig.workers[0].says("takes no pushes", within: .seconds(60))
+                    try await trial.rig.workers[0].says("outage_begun", within: .seconds(60))
                     try await trial.pause(.seconds(trial.isShort ? 20 : 300))
                     try await trial.rig.restartSimulator(rules: storm(#""outcomes": []"#))
                     trial.faultIsOver()

@@ -37,7 +37,7 @@ extension Scenario {
                 try await trial.rig.waitUntilFinished()
                 try await trial.noteWaking {
                     sleeper.process.signal(SIGCONT)
-                    try await sleeper.says("lost")
+                    try await sleeper.says("leases_lost")
                 }
                 try await trial.startCampaign()
             },
