@@ -254,35 +254,41 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp set lock
 set client_min_messages = error as $$
 #variable_conflict use_column
 declare
+  of_tenant int;                                          -- a tenant, those whose turn was longest ago first
   s         pushq.schedule;
   n         pushq.queue_name;
   following timestamptz;
 begin
-  -- The usual case, by an index. What is below looks at all schedules.
+  -- The usual case, by an index. What is below looks at all schedules, once.
   if not exists (
     select from pushq.schedule x
     where x.paused_at is null and x.next_at <= now() and coalesce(x.retry_at <= now(), true)) then
     return;
   end if;
-  select x.* into s
-  from pushq.schedule x
-  join pushq.queue k on k.id = x.queue_id
-  join (
-    select o.tenant_id, max(y.tried_at) as tried_at
-    from pushq.schedule y
-    join pushq.queue o on o.id = y.queue_id
-    group by o.tenant_id) t on t.tenant_id = k.tenant_id
-  where x.paused_at is null and x.next_at <= now() and coalesce(x.retry_at <= now(), true)
-    -- The run may have been started before the database was restored.
-    and not exists (select from pushq.restored_queue r where r.queue_id = x.queue_id)
+  for of_tenant in
+    select k.tenant_id
+    from pushq.schedule x
+    join pushq.queue k on k.id = x.queue_id
+    group by k.tenant_id
+    having bool_or(x.paused_at is null and x.next_at <= now() and coalesce(x.retry_at <= now(), true))
+    order by max(x.tried_at) nulls first
+  loop
     -- It is about to leave, and its schedules are looked at again where it arrives.
-    and not exists (
-      select from pushq.tenant_move m
-      where m.owner = k.tenant_id and m.leaves and m.stage = 'stopping')
-  order by t.tried_at nulls first, x.tried_at nulls first, x.next_at
-  limit 1
-  for no key update of x skip locked;
-  if not found then
+    continue when exists (
+      select from pushq.tenant_move m where m.owner = of_tenant and m.leaves and m.stage = 'stopping');
+    select x.* into s
+    from pushq.schedule x
+    join pushq.queue k on k.id = x.queue_id
+    where k.tenant_id = of_tenant
+      and x.paused_at is null and x.next_at <= now() and coalesce(x.retry_at <= now(), true)
+      -- The run may have been started before the database was restored.
+      and not exists (select from pushq.restored_queue r where r.queue_id = x.queue_id)
+    order by x.tried_at nulls first, x.next_at
+    limit 1
+    for no key update of x skip locked;
+    exit when found;
+  end loop;
+  if s.queue_id is null then
     return;
   end if;
   select x.* into n from pushq.queue_name x where x.queue_id = s.queue_id;

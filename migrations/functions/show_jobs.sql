@@ -147,6 +147,10 @@ declare
   q int := (pushq.readable_queues(queue))[1];
 begin
   perform pushq.check_most(most);
+  if retries::bigint + reason not between 0 and 255 then
+    raise exception using errcode = 'PQ400', message = format('no reason has the code %s', reason),
+      hint = 'pushq.reason(code) names those that there are';
+  end if;
   return query
   select j.id, j.recipient_count::int
   from (

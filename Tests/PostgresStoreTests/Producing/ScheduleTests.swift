@@ -272,6 +272,39 @@ import Transport
         }
     }
 
+    @Test func `is chosen without looking at the others again for each that is due`() async throws {
+        try await withSchedule { _, _, queue in
+            try await queue.run(
+                """
+                with
+                  t as (insert into pushq.tenant (name) select 'many' || i from generate_series(1, 40) i returning id),
+                  a as (
+                    insert into pushq.app (tenant_id, bundle_id) select t.id, 'com.many' from t returning tenant_id, id),
+                  q as (
+                    insert into pushq.queue (tenant_id, app_id, environment)
+                    select a.tenant_id, a.id, 'sandbox' from a
+                    returning id)
+                insert into pushq.schedule (queue_id, name, cron, time_zone, after_outage, payload, options, next_at)
+                select q.id, 's' || i, '0 9 * * *', 'UTC', 'once', '{"aps":{"alert":"x"}}', '{}', now()
+                from q, generate_series(1, 50) i
+                """)
+            let rows = """
+                select sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::bigint from pg_stat_user_tables
+                where schemaname = 'pushq' and relname in ('schedule', 'queue')
+                """
+            // The first one reads the table for its plan, too.
+            _ = try await queue.connection.runDueSchedule()
+            try await queue.run("select pg_stat_force_next_flush()")
+            let before = try await queue.number(rows)
+            let run = try await queue.connection.runDueSchedule()
+            try await queue.run("select pg_stat_force_next_flush()")
+            guard case .started = try #require(run).event else { return _ = Issue.record("\(String(describing: run))") }
+            let read = try await queue.number("\(rows) -- afterwards") - before
+            #expect(read > 2000)
+            #expect(read < 5000, "2,001 schedules and 41 queues, and those that are due of the tenant whose turn it is")
+        }
+    }
+
     // MARK: What people do with it
 
     @Test func `that is paused starts nothing, and does not make up for it when it is resumed`() async throws {

@@ -401,6 +401,15 @@ struct `A login of one tenant` {
         }
     }
 
+    @Test(arguments: [-200, 64, Int(Int32.max)])
+    func `is told in one line which code no reason has`(code: Int) async throws {
+        try await withNeighbours { _, _, neighbours in
+            let call = "show_cancellable_jobs('acme/com.acme/production', 1, 192, reason => \(code))"
+            let result = await answer(neighbours.producer, "count(*) from pushq.\(call)")
+            #expect(result.contains("no reason has the code \(code)"), "\(result)")
+        }
+    }
+
     @Test func `gets the same error for a neighbour's queue as for one that does not exist`() async throws {
         try await withNeighbours { _, _, neighbours in
             for probe in Self.probes(neighbours.send, neighbours.list, neighbours.job, neighbours.campaign) {
