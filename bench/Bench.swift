@@ -28,6 +28,7 @@ enum Bench {
             ("neighbours", { try await Neighbours.measure(devices: count ?? 1_000_000) }),
             ("pages", { try await Pages.measure(waiting: count ?? 10_000_000) }),
             ("waiting", { try await WaitingQueues.measure(queues: count ?? 9000, connections: 20) }),
+            ("throttled", { try await ThrottledQueues.measure(queues: count ?? 1000) }),
             ("queues", { try await ManyQueues.measure(queues: 10_000, connections: 1000) }),
         ]
         let wanted = CommandLine.arguments.dropFirst().first

@@ -8,13 +8,13 @@ import Transport
 /// What thousands of queues that wait for a connection cost a worker that sends for others: its CPU while it sends a
 /// campaign at a steady rate, without them and with them.
 struct WaitingQueues {
-    private static let rate = 5000.0
-    private static let time = Duration.seconds(20)
+    static let rate = 5000.0
+    static let time = Duration.seconds(20)
     /// Queues of other tenants, none of which had work before.
     private static let newcomers = (1...40).map { number in
         QueueName(tenant: "new\(number)", app: "com.new\(number)", environment: .production)
     }
-    private static let busy = QueueName(tenant: "busy", app: "com.busy", environment: .production)
+    static let busy = QueueName(tenant: "busy", app: "com.busy", environment: .production)
 
     /// - Parameters:
     ///   - queues: those of another tenant that wait, each with a push and a certificate of its own.
@@ -72,7 +72,7 @@ struct WaitingQueues {
     }
 
     /// The worker's part of a core, and the pushes that arrived, for a while.
-    private static func share(of worker: ChildProcess, _ stack: BenchStack) async throws -> String {
+    static func share(of worker: ChildProcess, _ stack: BenchStack) async throws -> String {
         let cpu = { ProcessTimes(of: worker.processID)?.cpu ?? .zero }
         let (before, begun, sent) = (cpu(), ContinuousClock.now, await stack.simulator.snapshot().arrived)
         try await Task.sleep(for: time)

@@ -120,6 +120,7 @@ class Caps:
         """Moments at which its turn may have come: looking at these is looking at all."""
         set_at = [ended for _, ended, _ in self.changes.get(sending.queue.name, ())]
         for since, until in self.model.claimable(sending, ended_at):
+            yield since
             yield until
             yield from (time for time in set_at if since <= time <= until)
             yield from (first for first, _ in others if since <= first <= until)

@@ -1109,6 +1109,14 @@ class TheJudge(unittest.TestCase):
         kinds = {finding.kind for finding in findings(Play(), brings_too_many(86_400 + 1))}
         self.assertNotIn("cap", kinds)
 
+    def test_lets_a_cap_hold_back_at_a_turn_long_before_the_job_ended(self):
+        def end_late(play, books):
+            (entry,) = books.entries[play.more.root, B]
+            entry.ended_at = play.more.began + 86_400 + 60
+
+        texts = [str(finding) for finding in findings(Play(), end_late)]
+        self.assertFalse([text for text in texts if "had not had so many" in text])
+
     def test_gives_workers_time_to_learn_of_quiet_hours(self):
         def set_before(seconds):
             def alter(play, books):

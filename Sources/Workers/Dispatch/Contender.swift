@@ -7,9 +7,11 @@ protocol Contender: AnyObject {
     var turn: FairShare.Turn { get set }
     /// Whether it is one of those that take turns.
     var isActive: Bool { get set }
-    /// Its place among them, and whether it waits there until something changes: nobody but ``Turns`` looks at either.
+    /// Its place among them, whether it waits there until something changes, and until when its rate limits keep it
+    /// there at most: nobody but ``Turns`` looks at these.
     var place: Int { get set }
     var isParked: Bool { get set }
+    var throttledUntil: ContinuousClock.Instant? { get set }
     /// Requests in flight, and those of them that wait for the grace of the binary interface only.
     var inFlight: Int { get set }
     var inSilence: Int { get set }
@@ -23,8 +25,10 @@ protocol Contender: AnyObject {
     func roomForPushes(now: ContinuousClock.Instant) -> Int
     /// What its pushes go over: none of them takes more than before until ``Turns/wake(waitingFor:)`` is told so.
     func eachWay(_ body: (ObjectIdentifier) -> Void)
-    /// The pushes that its rate limit allows now.
+    /// The pushes that its rate limits allow now.
     func allowance(at now: ContinuousClock.Instant) -> Int
+    /// When the next permit that it has may be used; nil if it has none. ``Turns/wake(_:)`` is told of new ones.
+    var nextPermit: ContinuousClock.Instant? { get }
     /// Notes that `count` pushes were sent.
     func noteSent(_ count: Int, at now: ContinuousClock.Instant)
 }

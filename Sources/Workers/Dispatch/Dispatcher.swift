@@ -74,6 +74,12 @@ final class Dispatcher {
         }
     }
 
+    /// Queues may have more permits than before, or need none any more.
+    func permitsChanged(of queues: some Sequence<QueueState>) {
+        for queue in queues { turns.wake(queue) }
+        schedule()
+    }
+
     /// A gateway may take more pushes than before, or none any more.
     func capacityChanged(of gateway: any PushGateway) {
         turns.wake(waitingFor: ObjectIdentifier(gateway))
@@ -87,8 +93,9 @@ final class Dispatcher {
         let now = loop.now
         turns.beginRound(now: now)
         while let turn = turns.next(now: now) { send(turn, now: now) }
-        askForMore(now: now)
+        askForMore()
         turns.endRound(now: now)
+        setPermitTimer(now: now)
         guard turns.hasParked, sweepTimer == nil else { return }
         sweepTimer = loop.schedule(after: Turns<QueueState>.sweepInterval) { [self] in
             sweepTimer = nil
@@ -162,23 +169,29 @@ final class Dispatcher {
         return now < job.renewedAt + settings.fence
     }
 
-    /// Asks for jobs and permits where they run low, and sets the alarm for the next permit.
-    private func askForMore(now: ContinuousClock.Instant) {
-        var alarm: ContinuousClock.Instant?
+    /// Asks for jobs and permits where they run low.
+    private func askForMore() {
         var isShortOfPermits = false
         for queue in turns.awake where queue.mayWork && queue.isPaced {
             queue.eachLimitInUse { limit, unsent in
-                // A permit that is due already waits for room, which answers make.
-                if let next = limit.nextPermit, next > now { alarm = min(alarm ?? next, next) }
                 isShortOfPermits = isShortOfPermits || limit.permitsLeft < unsent
             }
         }
         if isShortOfPermits { lacksPermits.raise() }
+        if turns.awake.contains(where: \.runsLow) { mayHaveWork.raise() }
+    }
+
+    /// Has a round run when the next permit is due. One that is due already waits for room, which answers make.
+    private func setPermitTimer(now: ContinuousClock.Instant) {
+        var alarm = turns.nextPermit
+        // Those that can send may have campaigns that cannot.
+        for queue in turns.awake where queue.mayWork && queue.isPaced {
+            if let next = queue.nextPermit, next > now { alarm = min(alarm ?? next, next) }
+        }
         permitTimer?.cancel()
         permitTimer = alarm.map { next in
             loop.schedule(after: now.duration(to: next)) { [self] in dispatch() }
         }
-        if turns.awake.contains(where: \.runsLow) { mayHaveWork.raise() }
     }
 
     // MARK: Answers

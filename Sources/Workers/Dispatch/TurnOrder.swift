@@ -63,20 +63,3 @@ struct TurnOrder<Queue: Contender> {
         groups.sink(at: place) { $0.tenant.turn.precedes($1.tenant.turn) }
     }
 }
-
-extension Array {
-    /// Moves an element of a heap down until none of the two below it precedes it.
-    @inline(__always)
-    fileprivate mutating func sink(at start: Int, precedes: (Element, Element) -> Bool) {
-        var place = start
-        while true {
-            var first = place
-            for child in 2 * place + 1...2 * place + 2 where child < count && precedes(self[child], self[first]) {
-                first = child
-            }
-            guard first != place else { return }
-            swapAt(place, first)
-            place = first
-        }
-    }
-}

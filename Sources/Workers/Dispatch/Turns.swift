@@ -15,9 +15,9 @@ import QueueCore
 /// - A queue that can send waits for a bounded number of pushes: of other tenants, while nothing of its own is in
 ///   flight; and of other queues of its tenant.
 ///
-/// A round costs what can be sent in it, not what waits: a queue that can send nothing, for lack of a connection or of
-/// jobs, is parked at the end of the round, and not looked at again before it is woken. All are woken a few times a
-/// second, so that none is ever forgotten.
+/// A round costs what can be sent in it, not what waits: a queue that can send nothing, for lack of a connection, a
+/// permit or jobs, is parked at the end of the round, and not looked at again before it is woken or its next permit is
+/// due. All are woken a few times a second, so that none is ever forgotten.
 ///
 /// A value without a clock and without gateways. Generic, so that nothing is looked up while it runs.
 struct Turns<Queue: Contender> {
@@ -52,6 +52,8 @@ struct Turns<Queue: Contender> {
     private(set) var awake: [Queue] = []
     /// Those that are parked, and others that were, by what their pushes go over.
     private var waiting: [ObjectIdentifier: [Queue]] = [:]
+    /// Those that are parked until a permit is due, and others that were.
+    private var throttled = ThrottledQueues<Queue>()
     private var nextSweep: ContinuousClock.Instant?
     /// Requests in flight, and those of them that wait for the grace of the binary interface only.
     private(set) var inFlight = 0
@@ -91,7 +93,10 @@ struct Turns<Queue: Contender> {
     /// Whether there are queues that are not looked at.
     var hasParked: Bool { awake.count < active.count }
 
-    /// A queue may have something to send again.
+    /// When a queue that is parked has its next permit; nil if none has.
+    var nextPermit: ContinuousClock.Instant? { throttled.firstTime }
+
+    /// A queue may have something to send again, or more permits.
     mutating func wake(_ queue: Queue) {
         guard queue.isActive, queue.isParked else { return }
         queue.isParked = false
@@ -108,7 +113,13 @@ struct Turns<Queue: Contender> {
     mutating func endRound(now: ContinuousClock.Instant) {
         awake.removeAll { queue in
             let hasJobs = queue.hasJobs
-            if hasJobs, queue.mayWork, queue.roomForPushes(now: now) > 0 { return false }
+            if hasJobs, queue.mayWork, queue.roomForPushes(now: now) > 0 {
+                if queue.allowance(at: now) > 0 { return false }
+                // By rounding, one that is due may not be there yet.
+                if let next = queue.nextPermit { throttled.add(queue, until: max(next, now + .milliseconds(1))) }
+                queue.isParked = true
+                return true
+            }
             // It leaves in the next round.
             if !hasJobs, queue.inFlight == 0 { return false }
             queue.isParked = true
@@ -148,6 +159,7 @@ struct Turns<Queue: Contender> {
     /// Begins a round. Queues that have nothing to send and nothing in flight leave.
     mutating func beginRound(now: ContinuousClock.Instant) {
         sweep(now: now)
+        while let queue = throttled.takeNext(now: now) { wake(queue) }
         let visited = awake
         awake.removeAll(keepingCapacity: true)
         for queue in visited {

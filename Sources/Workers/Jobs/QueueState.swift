@@ -28,10 +28,11 @@ final class QueueState {
     var campaignLanes: [CampaignLane] = []
     /// Which of the lanes that are as urgent as one another is looked at first.
     var rotation = 0
-    /// Whether it is one of the dispatcher's: jobs of it are held. Its place there, and whether it waits.
+    /// Whether it is one of the dispatcher's: jobs of it are held. Its place there, whether it waits, and until when.
     var isActive = false
     var place = 0
     var isParked = false
+    var throttledUntil: ContinuousClock.Instant?
     /// What is counted of it; shared by all queues beyond the limit of those with metrics of their own.
     let figures: QueueFigures
     /// What this worker will show of it next.
@@ -330,6 +331,15 @@ final class QueueState {
         let allowance = limit.rate == nil ? tenant.limit.allowance(at: now) : limit.allowance(at: now)
         if isPaced { figures.counts.permitsLapsed += limit.takeLapsed() + tenant.limit.takeLapsed() }
         return allowance
+    }
+
+    /// When the next permit may be used of those that were granted for what waits; nil if there is none.
+    var nextPermit: ContinuousClock.Instant? {
+        var first: ContinuousClock.Instant?
+        eachLimitInUse { limit, _ in
+            if let next = limit.nextPermit { first = min(first ?? next, next) }
+        }
+        return first
     }
 
     /// Counts pushes that were sent.

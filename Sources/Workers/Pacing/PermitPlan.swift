@@ -31,8 +31,15 @@ struct PermitPlan {
     /// A limit is asked at least so often: it may have been raised meanwhile.
     private static let longestRest = Duration.seconds(2)
 
+    /// The rest after a look, for each line. So what thousands of lines lack is asked for together, and to look at them
+    /// takes a small part of a core however many there are.
+    private static let restForLine = Duration.microseconds(20)
+
     /// How far ahead permits are taken.
     let horizon: Duration
+
+    /// How long to rest after a look at so many lines. A few need none.
+    func rest(afterLookingAt lines: Int) -> Duration { lines < 100 ? .zero : Self.restForLine * lines }
 
     /// What to do now, as far as these lines are concerned.
     func next(_ lines: some Sequence<Line>, now: ContinuousClock.Instant) -> Step {

@@ -10,6 +10,8 @@ final class PermitTaker {
     private let store: EngineStore
     private let dispatcher: Dispatcher
     private let signal: Signal
+    /// Raised by ``stop()`` alone.
+    private let stopping: Signal
     private let plan: PermitPlan
     private var isStopping = false
 
@@ -18,21 +20,26 @@ final class PermitTaker {
         plan = PermitPlan(horizon: context.settings.permitHorizon)
         self.dispatcher = dispatcher
         signal = context.lacksPermits
+        stopping = Signal(loop: context.loop)
     }
 
     func stop() {
         isStopping = true
         signal.raise()
+        stopping.raise()
     }
 
     /// Takes permits whenever they are short, until ``stop()``.
     func run() async {
         while !isStopping {
             let limited = dispatcher.active.filter { $0.mayWork && $0.isPaced }
-            switch plan.next(Self.lines(of: limited, now: .now), now: .now) {
+            let lines = Self.lines(of: limited, now: .now)
+            switch plan.next(lines, now: .now) {
             case .wait(let pause): await signal.wait(atMost: pause)
             case .take(let requests): await take(requests, for: limited)
             }
+            let rest = plan.rest(afterLookingAt: lines.count)
+            if rest > .zero { await stopping.wait(atMost: rest) }
         }
     }
 
@@ -83,7 +90,11 @@ final class PermitTaker {
                 take(grant, for: &holder.permits, isAnswered: granted != nil, now: now)
             }
         }
-        dispatcher.schedule()
+        let served = queues.lazy.filter { queue in
+            grants[queue.permitOwner] != nil
+                || queue.pacedCampaigns.contains { grants[queue.permitOwner(of: $0)] != nil }
+        }
+        dispatcher.permitsChanged(of: served)
     }
 
     private func take(

@@ -298,7 +298,10 @@ import Transport
             let before = try await queue.number(rows)
             let run = try await queue.connection.runDueSchedule()
             try await queue.run("select pg_stat_force_next_flush()")
-            guard case .started = try #require(run).event else { return _ = Issue.record("\(String(describing: run))") }
+            guard case .started = try #require(run).event else {
+                Issue.record("\(String(describing: run))")
+                return
+            }
             let read = try await queue.number("\(rows) -- afterwards") - before
             #expect(read > 2000)
             #expect(read < 5000, "2,001 schedules and 41 queues, and those that are due of the tenant whose turn it is")

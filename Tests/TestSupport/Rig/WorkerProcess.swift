@@ -18,7 +18,7 @@ package final class WorkerProcess: Sendable {
     /// What it has said so far.
     package var log: String { (try? String(contentsOfFile: logFile, encoding: .utf8)) ?? "" }
 
-    /// Waits until its log says so: the name of an event, such as `store_lost`, or a text where the text is what counts.
+    /// Waits until its log says so: the name of an event, such as `store_lost`, or a text if the text is what counts.
     package func says(_ text: String, within limit: Duration = .seconds(30)) async throws {
         try await wait(for: "“\(text)” in the log of \(name)", within: limit) {
             if log.contains(text) { return true }

@@ -9,6 +9,7 @@ final class FakeContender: Contender {
     var isActive = false
     var place = 0
     var isParked = false
+    var throttledUntil: ContinuousClock.Instant?
     var inFlight = 0
     var inSilence = 0
     var mayWork = true
@@ -16,8 +17,9 @@ final class FakeContender: Contender {
     var waiting = [0, 0, 0]
     /// Pushes that its connections take, with those in flight.
     var slots = Int.max
-    /// Permits left; nil: no limit.
+    /// Permits left; nil: no limit. They may be used from a time on; nil: at any time.
     var permits: Int?
+    var permitsFrom: ContinuousClock.Instant?
     /// Sent so far, by lane.
     private(set) var sent = [0, 0, 0]
 
@@ -36,7 +38,11 @@ final class FakeContender: Contender {
         return max(0, slots - inFlight)
     }
     func eachWay(_ body: (ObjectIdentifier) -> Void) { body(ObjectIdentifier(self)) }
-    func allowance(at now: ContinuousClock.Instant) -> Int { permits ?? .max }
+    func allowance(at now: ContinuousClock.Instant) -> Int {
+        guard let permits else { return .max }
+        return permitsFrom.map { now < $0 } == true ? 0 : permits
+    }
+    var nextPermit: ContinuousClock.Instant? { permits == nil || permits == 0 ? nil : permitsFrom }
     func noteSent(_ count: Int, at now: ContinuousClock.Instant) { permits = permits.map { $0 - count } }
 
     /// Hands over what a turn allows, and no more than `most`. Returns how much that was.

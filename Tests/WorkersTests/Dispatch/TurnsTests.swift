@@ -147,6 +147,60 @@ import Testing
         #expect(waiting[8].sentInAll == 1)
     }
 
+    @Test func `looks at no queue that waits for a permit, however many wait, until it may have one`() {
+        let busy = FakeContender(bulk: 1_000_000)
+        busy.slots = 100
+        let now = ContinuousClock.now
+        // The next permit of each comes a second after that of the one before; the first ones have to be granted some.
+        let waiting = (0..<9000).map { number in
+            let queue = FakeContender(bulk: 10)
+            queue.permits = number < 10 ? 0 : 1
+            queue.permitsFrom = now + .seconds(number)
+            return queue
+        }
+        var turns = turns(waiting + [busy], limit: 1000)
+        turns.round(now)
+        #expect(turns.nextPermit == now + .seconds(10))
+        let before = waiting.reduce(0) { $0 + $1.visits }
+        for _ in 0..<100 {
+            for _ in 0..<busy.inFlight / 2 { turns.noteEnded(busy, isSilent: false) }
+            turns.round(now)
+        }
+        #expect(busy.sentInAll == 100 + 100 * 50)
+        #expect(waiting.reduce(0) { $0 + $1.visits } == before)
+        waiting[3].permits = 2
+        waiting[3].permitsFrom = now
+        turns.wake(waiting[3])
+        turns.round(now)
+        #expect(waiting[3].sentInAll == 2)
+        #expect(waiting.reduce(0) { $0 + $1.visits } < before + 20)
+        // Before the next look at all of them.
+        turns.round(now + .milliseconds(200))
+        #expect(waiting.allSatisfy { $0 === waiting[3] || $0.sentInAll == 0 })
+    }
+
+    @Test func `looks at a queue again when its next permit is due, and at no other one`() {
+        let now = ContinuousClock.now
+        let waiting = (0..<2000).map { number in
+            let queue = FakeContender(bulk: 10)
+            queue.permits = 1
+            queue.permitsFrom = now + .microseconds((number * 7919) % 2000 * 100)
+            return queue
+        }
+        var turns = turns(waiting, limit: 10_000)
+        turns.round(now)
+        var rounds = 0
+        while let next = turns.nextPermit, next < now + .milliseconds(240) {
+            let before = waiting.reduce(0) { $0 + $1.visits }
+            let sent = turns.round(next).map(\.queue)
+            guard !sent.isEmpty else { break }
+            #expect(waiting.reduce(0) { $0 + $1.visits } <= before + 6 * sent.count)
+            rounds += 1
+        }
+        #expect(rounds > 1000)
+        #expect(waiting.allSatisfy { $0.sentInAll == 1 })
+    }
+
     @Test func `gives thousands of queues that can send their turns in order`() {
         let tenants = (0..<100).map { _ in TenantShare() }
         let queues = (0..<5000).map { FakeContender(tenants[$0 % 100], weight: [1, 2, 5][$0 % 3], bulk: 10_000) }

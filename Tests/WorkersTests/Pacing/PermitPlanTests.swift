@@ -49,6 +49,11 @@ import Testing
         #expect(plan.next([], now: start) == .wait(.seconds(1)))
     }
 
+    @Test(arguments: [(0, 0), (99, 0), (1000, 20), (10_000, 200)])
+    func `looks at once at a few, and at thousands so seldom that it takes little of a core`(lines: Int, rest: Int) {
+        #expect(plan.rest(afterLookingAt: lines) == .milliseconds(rest))
+    }
+
     @Test func `asks again soon where another worker was taking some, and later where PostgreSQL is away`() {
         #expect(plan.nextTake(afterNoGrant: true, now: start) == start + .microseconds(15_625))
         #expect(plan.nextTake(afterNoGrant: false, now: start) == start + .milliseconds(125))
