@@ -17,7 +17,8 @@ final class BenchStack: Sendable {
     private let folder: String
 
     /// Starts everything but workers.
-    init(latency: Duration) async throws {
+    /// - Parameter streams: that the simulator allows at a time on a connection.
+    init(latency: Duration, streams: Int = 1000) async throws {
         minder = try Minder()
         postgres = try await PrivatePostgres.start(
             ServerSettings(["track_commit_timestamp": "on"]), minder: minder)
@@ -26,6 +27,7 @@ final class BenchStack: Sendable {
         minder.mind(folder: folder)
         var configuration = SimulatorConfiguration(folder: folder)
         configuration.rules.latency = latency...latency
+        configuration.streamLimit = streams
         configuration.recordFile = "\(folder)/record.ndjson"
         simulator = try await Simulator.start(configuration)
         masterKeys = try .random()
