@@ -6,6 +6,8 @@ package enum JSON: Equatable, Sendable {
     case bool(Bool)
     case integer(Int)
     case decimal(Double, places: Int)
+    /// A finite number with as many digits as it needs.
+    case number(Double)
     case string(String)
     indirect case array([JSON])
     indirect case members([Member])
@@ -28,6 +30,7 @@ package enum JSON: Equatable, Sendable {
         case .bool(let value): value ? "true" : "false"
         case .integer(let value): "\(value)"
         case .decimal(let value, let places): NumberText.fixed(value, places: places)
+        case .number(let value): "\(value)"
         case .string(let value): Self.quoted(value)
         case .array(let values): "[\(values.map(\.text).joined(separator: ","))]"
         case .members(let members):

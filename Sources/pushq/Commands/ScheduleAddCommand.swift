@@ -59,7 +59,8 @@ struct ScheduleAddCommand: Command {
             })
     }
 
-    /// What was given, by the names of the arguments of `pushq.start_campaign`.
+    /// What was given, by the names of the arguments of `pushq.start_campaign`, and written as somebody writes it who
+    /// adds the same schedule again in SQL.
     private func campaignOptions(_ message: MessageDraft) throws -> String {
         let given: [(String, JSON?)] = [
             ("filter", audience.condition.map(JSON.string)),
@@ -68,15 +69,15 @@ struct ScheduleAddCommand: Command {
             ("expiration", options.expiration.map { $0 == .zero ? .integer(0) : .string($0.shown) }),
             ("collapse_id", message.collapseID.map(JSON.string)),
             ("at_most_once", message.isSentAtMostOnce ? true : nil), ("urgent", message.isUrgent ? true : nil),
-            ("max_rate", bounds.maxRate.map { .string("\($0.perSecond)") }),
-            ("stop_at_errors", bounds.stopAtErrors.map { .string("\($0.fraction)") }),
+            ("max_rate", bounds.maxRate.map { .number($0.perSecond) }),
+            ("stop_at_errors", bounds.stopAtErrors.map { .number($0.fraction) }),
             ("quiet_hours", bounds.quietHours.map { .string($0.shown) }),
             ("local_time", local.localTime.map(JSON.string)),
             ("if_passed", local.ifPassed.map { .string($0.rawValue) }),
             ("catch_up", local.catchUp.map { .string($0.shown) }),
             ("default_zone", local.defaultZone.map(JSON.string)),
             ("send_by", sendWithin.map { .string($0.shown) }),
-            ("holdout", shares.holdout.map { .string("\($0.fraction)") }),
+            ("holdout", shares.holdout.map { .number($0.fraction) }),
         ]
         let options = JSON.object(given.compactMap { name, value in value.map { (name, $0) } }).text
         guard let variants = try shares.shares(self.options, for: named.queue).json else { return options }

@@ -7,9 +7,11 @@ struct AudienceOptions: ParameterGroup {
     var audience: String?
     @Option("The active devices that match, such as \"locale = 'de' and tag 'vip'\".") var filter: String?
 
-    /// The filter that the campaign has; nil for all devices.
+    /// The filter that the campaign has; nil for all devices. A name is in quotes only where it needs them, as somebody
+    /// would write it who repeats the call in SQL: with another filter, that would be another campaign.
     var condition: String? {
         guard let audience, audience != "all" else { return filter }
+        guard audience.wholeMatch(of: /[A-Za-z_][A-Za-z0-9_]*/) == nil else { return "audience \(audience)" }
         return "audience '" + audience.replacing("'", with: "''") + "'"
     }
 

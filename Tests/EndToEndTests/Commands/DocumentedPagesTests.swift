@@ -8,7 +8,7 @@ struct DocumentedPage: Sendable, CustomTestStringConvertible {
     let name: String
     /// What the shop has before, as SQL.
     var setup = ""
-    /// Files that the reader has.
+    /// Files that the reader has. A payload is that of the page's SQL, which then repeats the command before it.
     var files: [String: String] = [:]
     /// What stands for a part of a command here: the reader's own, or an answer that nobody can be asked for.
     var standIns: [(page: String, own: String)] = []
@@ -80,8 +80,11 @@ struct DocumentedPage: Sendable, CustomTestStringConvertible {
                 ("pushq-admin migrate --worker-role", "WorkerSessionTests"),
                 ("export PUSHQ_DATABASE_URL='postgresql://pushq@db1", "two hosts: scripts/chaos failover"),
             ]),
-        DocumentedPage(name: "quiet-hours.md", setup: device, files: ["payload.json": alert]),
-        DocumentedPage(name: "schedules.md", setup: device + vips, files: ["payload.json": alert]),
+        DocumentedPage(
+            name: "quiet-hours.md", setup: device, files: ["payload.json": alert.replacing("Hello", with: "Sale")]),
+        DocumentedPage(
+            name: "schedules.md", setup: device + vips,
+            files: ["payload.json": alert.replacing("Hello", with: "New offers")]),
         DocumentedPage(
             name: "troubleshooting.md",
             setup: """
@@ -95,7 +98,10 @@ struct DocumentedPage: Sendable, CustomTestStringConvertible {
             ]),
         DocumentedPage(
             name: "variants.md", setup: device,
-            files: ["a.json": alert, "b.json": alert.replacing("Hello", with: "Hi")]),
+            files: [
+                "a.json": alert.replacing("Hello", with: "Everything must go"),
+                "b.json": alert.replacing("Hello", with: "Half price"),
+            ]),
         DocumentedPage(
             name: "webhooks.md",
             left: [
@@ -113,6 +119,8 @@ struct DocumentedPage: Sendable, CustomTestStringConvertible {
         "restore.md": "RestoreTests runs them on servers of its own",
         "scaling.md": "several databases: TwoDatabasesTests, TenantMoveTests, RouterTests",
         "simulator.md": "SimulatorPageTests runs them with curl and h2load",
+        "sql-api.md": "DocumentedCallsTests runs its SQL, Python and PHP against a worker",
+        "tuning-postgres.md": "its query needs an extension that the server has to load when it starts",
     ]
 }
 
@@ -121,10 +129,16 @@ private struct DocumentedCommand {
     var words: String
     var output: [Substring] = []
 
-    /// The commands of a page's shell blocks: behind a prompt in `console`, every line in `sh`.
+    /// The commands of a page's shell blocks: behind a prompt in `console`, every line in `sh`. And its SQL, for psql.
     static func all(of page: String) -> [DocumentedCommand] {
         var commands: [DocumentedCommand] = []
-        for block in page.matches(of: #/\n *```(console|sh)\n(.*?)\n *```/#.dotMatchesNewlines()) {
+        for block in page.matches(of: #/\n *```(console|sh|sql)\n(.*?)\n *```/#.dotMatchesNewlines()) {
+            if block.output.1 == "sql" {
+                commands.append(
+                    DocumentedCommand(
+                        words: "psql -qXv ON_ERROR_STOP=1 -d \"$DATABASE\" <<'END'\n\(block.output.2)\nEND"))
+                continue
+            }
             let hasPrompts = block.output.1 == "console"
             var goesOn = false
             for line in block.output.2.split(separator: "\n") {
