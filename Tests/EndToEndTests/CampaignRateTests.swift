@@ -64,6 +64,42 @@ extension `Measured processes` {
             }
         }
 
+        /// A wave is as many as are sent in four seconds, and the second one is due an hour after the first.
+        @Test func `holds in each wave of a campaign at a local time, and nobody gets it before that time`()
+            async throws
+        {
+            try await withRig {
+                $0.devices = 800
+                $0.rules = #"{"latency_ms": 20}"#
+                $0.sql = """
+                    insert into pushq.profile (queue_id, device_id, time_zone)
+                    select queue_id, id, case when id % 2 = 0 then 'UTC' else 'Etc/GMT+1' end from pushq.device
+                    """
+            } _: { rig in
+                for _ in 0..<2 { try await rig.startWorker().says("started") }
+                let time = Date.now.addingTimeInterval(-60).formatted(.iso8601).prefix(16)
+                let started = try await rig.pushq(
+                    [
+                        "campaign", "\(rig.queue)", "--key", "local", "--payload", "-", "--audience", "all",
+                        "--local-time", String(time), "--max-rate", "\(Int(Self.rate))",
+                    ], input: #"{"aps":{"alert":"Good morning"}}"#)
+                #expect(started.code == 0, "\(started.errors)")
+                try await rig.waitUntilEnded(400)
+                let passed = Int(Date().timeIntervalSince1970 * 1e6)
+                try await rig.letAnHourPass()
+                try await rig.waitUntilFinished()
+
+                let audit = try await rig.audit()
+                audit.expectWhole()
+                let pushes = try PushRecord(files: rig.recordFiles).pushes
+                for (zone, isDue) in [(0, { $0 < passed }), (1, { $0 > passed })] as [(Int64, (Int) -> Bool)] {
+                    let times = pushes.filter { $0.key.key % 2 == zone }.values.flatMap { $0.map(\.at) }.sorted()
+                    #expect(times.count == 400 && times.allSatisfy(isDue), "at another time than in their zone")
+                    expectPaced(times)
+                }
+            }
+        }
+
         private func ended(_ key: String, _ rig: Rig) async throws -> Int {
             Int(try await rig.number("select total - waiting from pushq.campaign_progress where key = '\(key)'"))
         }
@@ -77,16 +113,19 @@ extension `Measured processes` {
             #expect(made <= (8 + 4) * 200, "\(made) in jobs")
         }
 
-        private func expectRates(_ times: [Int], changedAt changed: Int, liftedAt lifted: Int) {
-            let paced = times.filter { $0 < changed }
+        private func expectPaced(_ times: [Int]) {
             // A tenth for the burst. A permit may be used 100 ms late, and on a busy machine an arrival be noted 300 ms
             // late: a permit that is used twice would show more.
-            let second = SimulatorRecord.maximumCount(of: paced[...], within: 1_000_000)
+            let second = SimulatorRecord.maximumCount(of: times[...], within: 1_000_000)
             #expect(Double(second) <= Self.rate * 1.5, "a second went over rate and burst")
-            let best = SimulatorRecord.maximumCount(of: paced.dropFirst(50), within: 3_000_000)
+            let best = SimulatorRecord.maximumCount(of: times.dropFirst(50), within: 3_000_000)
             #expect(Double(best) >= 3 * Self.rate * 0.95, "\(best) in three seconds")
-            let all = Double(paced.last! - paced[0]) / 1e6
-            #expect(Double(paced.count) <= Self.rate * all + Self.rate * 0.3, "\(paced.count) in \(all) s")
+            let all = Double(times.last! - times[0]) / 1e6
+            #expect(Double(times.count) <= Self.rate * all + Self.rate * 0.3, "\(times.count) in \(all) s")
+        }
+
+        private func expectRates(_ times: [Int], changedAt changed: Int, liftedAt lifted: Int) {
+            expectPaced(times.filter { $0 < changed })
             // It has five seconds to follow.
             let slowed = times.filter { $0 > changed + 5_000_000 && $0 < lifted }
             let slowest = SimulatorRecord.maximumCount(of: slowed[...], within: 1_000_000)

@@ -68,17 +68,7 @@ extension `Real processes that send campaigns` {
                 #expect(try await rig.ended() == 2000)
                 // Some of those who have it move to where it is still to come.
                 try await rig.run("update pushq.profile set time_zone = 'Etc/GMT+1' where device_id % 20 = 0")
-                // An hour passes.
-                try await rig.run(
-                    """
-                    update pushq.fan_out
-                    set start_at = start_at - interval '1 hour',
-                        clock = clock || jsonb_build_object(
-                          'start', (clock ->> 'start')::timestamptz - interval '1 hour',
-                          'day', ((clock ->> 'day')::date + (clock ->> 'time')::time - interval '1 hour')::date,
-                          'time', ((clock ->> 'day')::date + (clock ->> 'time')::time - interval '1 hour')::time);
-                    update pushq.wave set due_at = due_at - interval '1 hour'
-                    """)
+                try await rig.letAnHourPass()
                 try await rig.waitUntilEnded(2500)
                 await doomed.kill()
                 try await rig.waitUntilFinished()
@@ -88,5 +78,21 @@ extension `Real processes that send campaigns` {
                 #expect(await other.drain() == .code(0))
             }
         }
+    }
+}
+
+extension Rig {
+    /// Has an hour pass for campaigns at a local time.
+    func letAnHourPass() async throws {
+        try await run(
+            """
+            update pushq.fan_out
+            set start_at = start_at - interval '1 hour',
+                clock = clock || jsonb_build_object(
+                  'start', (clock ->> 'start')::timestamptz - interval '1 hour',
+                  'day', ((clock ->> 'day')::date + (clock ->> 'time')::time - interval '1 hour')::date,
+                  'time', ((clock ->> 'day')::date + (clock ->> 'time')::time - interval '1 hour')::time);
+            update pushq.wave set due_at = due_at - interval '1 hour'
+            """)
     }
 }
