@@ -36,6 +36,7 @@ begin
     select l.*
     from unnest(queues, jobs, epochs) as g(queue_id, job_id, epoch)
     join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.worker_id = worker
+    order by l.queue_id, l.root_id, l.job_id
     for update of l skip locked
   loop
     delete from pushq.lease l where l.queue_id = held.queue_id and l.job_id = held.job_id;
@@ -47,8 +48,10 @@ begin
     if ids is null then
       insert into pushq.empty_send (queue_id, root_id, why)
       values (held.queue_id, held.root_id, pushq.why_nobody(held.queue_id, m.user_key))
-      -- Of a send to several users, nobody may be reached of several.
-      on conflict do nothing;
+      -- Of a send to several users, several may have no device.
+      on conflict (queue_id, root_id) do update
+        set why = 'none of the users has an active device in this queue'
+      where empty_send.why <> excluded.why;
       continue;
     end if;
     perform pushq.bring_message(held.queue_id, held.message_id, held.body_day);

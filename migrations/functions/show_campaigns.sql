@@ -132,6 +132,11 @@ begin
          exists (select from pushq.cancelled x where x.queue_id = ids[1] and x.id = root),
          exists (select from pushq.body b where b.queue_id = ids[1] and b.root_id = root and b.device_ids = '{}')
   into total, first_device_id, why_nobody, is_cancelled, awaits_recipients;
+  -- Of a send to several users for later, some may have had no device while others were reached.
+  if total > 0 or awaits_recipients
+    or delivered + rejected + failed + suppressed + expired + cancelled + unknown > 0 then
+    why_nobody := null;
+  end if;
   select h.recipients, h.released_at into in_quiet_hours, released_at from pushq.quiet_recipients(ids[1], root) h;
 end $$;
 

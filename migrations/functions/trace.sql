@@ -465,7 +465,9 @@ declare
   other text;
   f     pushq.fan_out;
 begin
-  if why is not null then
+  -- Of several users, others may have been reached.
+  if why is not null and not exists (
+    select from pushq.body b where b.queue_id = q and b.root_id = root and b.device_ids <> '{}') then
     return format('the send reached nobody: %s', why);
   elsif root is not null and exists (
     select from pushq.body b where b.queue_id = q and b.root_id = root and b.device_ids = '{}') then

@@ -116,7 +116,7 @@ begin
         ('result', 'select', null), ('result', 'insert', null),
         ('stuck_job', 'select', null), ('stuck_job', 'insert', null), ('stuck_job', 'update', null),
         ('cancelled', 'select', null), ('cancelled', 'insert', null),
-        ('empty_send', 'insert', null),
+        ('empty_send', 'select', null), ('empty_send', 'insert', null), ('empty_send', 'update', 'why'),
         ('newest_update', 'select', null), ('newest_update', 'insert', null), ('newest_update', 'update', 'due_at'),
         ('newest_update', 'delete', null),
         ('campaign', 'select', 'queue_id id paused_at cancelled_at stop_at_errors filter_tree quiet_hours'),

@@ -77,6 +77,46 @@ import Testing
         }
     }
 
+    @Test func `to several users reaches nobody only if none of them has a device then, and says so`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            func send(to users: String) async throws -> Int64 {
+                let options = "run_at => now() + interval '5 days'"
+                let arguments = #"'{"aps":{"alert":"x"}}', user_keys => '{\#(users)}', \#(options)"#
+                return Int64(try await queue.number("select pushq.send('\(Self.name)', \(arguments))"))
+            }
+            func trace(_ root: Int64, of whom: String) async throws -> String? {
+                try await queue.texts(
+                    "select what from pushq.trace('\(Self.name)', \(whom), send => \(root))"
+                ).last
+            }
+            let roots = [try await send(to: "ann,bob,cleo"), try await send(to: "bob,cleo"), try await send(to: "bob")]
+            try await register("a1", queue)
+            try await register("c1", queue, user: "cleo")
+            _ = try await queue.connection.setDevice(DeviceToken(hex: "c1"), inQueue: Self.name, isActive: false)
+            try await pass(queue)
+            let jobs = try await claimed(queue)
+            _ = try await queue.worker.endJobs(jobs.map { queue.settled($0) }, workerID: 1)
+
+            var reasons: [String?] = []
+            for root in roots {
+                let progress = try await progress(root, queue)
+                #expect(progress.isFinished)
+                reasons.append(progress.whyNobody)
+            }
+            let nobody = "none of the users has an active device in this queue"
+            #expect(reasons == [nil, nobody, "user “bob” has no device in this queue"])
+            #expect(
+                try await queue.number("select count(why_nobody) from pushq.status('\(Self.name)', \(roots[0]))") == 0)
+            #expect(try await trace(roots[0], of: "user_key => 'ann'") == "APNs accepted it")
+            #expect(try await trace(roots[0], of: "user_key => 'bob'") == "the user has no device in this queue")
+            #expect(
+                try await trace(roots[0], of: "user_key => 'cleo'")
+                    == "the device is not among the recipients of this send")
+            #expect(try await trace(roots[1], of: "user_key => 'cleo'") == "the send reached nobody: \(nobody)")
+        }
+    }
+
     @Test func `is cancelled before anybody knows whom it is for`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)

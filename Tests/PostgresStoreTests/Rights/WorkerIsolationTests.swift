@@ -20,7 +20,7 @@ import Transport
         device: select(active id inactive_reason kind queue_id reactivated_at registered_at token user_key) \
         update(active inactive_reason inactive_since)
         duty: insert select update
-        empty_send: insert
+        empty_send: insert select update(why)
         fan_out: select update
         fan_out_turn: insert select update
         feedback: insert select update(cursor listed_at verdict)
@@ -65,7 +65,6 @@ import Transport
         campaign_share: fraction name
         channel: created_at policy retired_reason throttled_until
         device: inactive_since
-        empty_send: created_at queue_id root_id why
         lineage: back_to found_at id is_restore name old_id
         list: abandoned campaign_id digest kind loaded_at token_count user_count
         list_user: list_id queue_id user_key
