@@ -185,11 +185,12 @@ end $$;
 -- What the recipients of a campaign would get if it were started now with this message: a row for each of its
 -- versions, that without a language first. `recipients` counts active devices, `lacking` those of them that lack an
 -- attribute without a default, and `too_long` those whose payload would be longer than `most` bytes. `sample` is what
--- the first of the others gets, or the payload with all defaults. The audience is as for `pushq.preview_campaign`.
--- Writes nothing.
+-- the first of the others gets, or the payload with all defaults. The audience is as for `pushq.preview_campaign`,
+-- without the devices that a local time leaves out. Writes nothing.
 create or replace function pushq.preview_message(
   queue text, payload anycompatible, push_type text default 'alert', tokens bytea[] default null,
-  filter text default null
+  filter text default null, local_time text default null, if_passed text default null, catch_up interval default null,
+  default_zone text default null, start_at timestamptz default now()
 )
 returns table (language text, recipients bigint, lacking bigint, too_long bigint, longest int, most int, sample text)
 language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_nestloop = off set jit = off as $$
@@ -197,6 +198,11 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp set enab
 declare
   q         int  := (pushq.enter(queue, sends => false)).q;
   given     json := pushq.payload_json(payload);
+  clock     jsonb := pushq.read_clock(local_time, if_passed, catch_up, default_zone);
+  aim       text := case when push_type = 'liveactivity-start' then push_type
+                         else pushq.message_kind(push_type, given) end;
+  tree      jsonb;
+  left_out  text[] := '{}';                               -- the zones that get nothing; '' is for devices without one
   m         record;
   texts     text[];                                       -- the payloads, in the order of the versions
   read      record;                                       -- one of them
@@ -235,9 +241,17 @@ begin
                                  coalesce(octet_length(u.fallback)::text, 'null')), '')
         from unnest(read.asked, read.fallbacks) u(name, fallback)), '') || ' ';
   end loop;
-  if filter is not null then
+  tree := pushq.with_audiences(pushq.parse_filter(filter), q);
+  if tree is not null then
     select s.literals, s.condition into literals, condition
-    from pushq.filter_condition_sql(pushq.with_audiences(pushq.parse_filter(filter), q), now(), literals) s;
+    from pushq.filter_condition_sql(tree, now(), literals) s;
+  end if;
+  if clock is not null then
+    clock := clock || jsonb_build_object('start', pushq.clock_start(clock, coalesce(start_at, now())));
+    left_out := array(
+      select coalesce(z.time_zone, '')
+      from pushq.count_zones(q, aim, tree, tokens) z
+      where pushq.wave_of(clock, coalesce(z.time_zone, clock ->> 'zone')) is null);
   end if;
 
   for found in execute format(
@@ -247,7 +261,7 @@ begin
       from %s
       left join pushq.profile p on p.queue_id = $2 and p.device_id = d.id
       cross join lateral (select %s pushq.version_for(p.locale, $4) as version) a
-      where %s and %s),
+      where %s and %s and coalesce(p.time_zone, '') <> all ($8)),
     counted as (
       select version, count(*) as recipients, count(*) filter (where bytes is null) as lacking,
              count(*) filter (where bytes > $6) as too_long, max(bytes) as longest,
@@ -270,9 +284,7 @@ begin
     case when tokens is null then 'd.queue_id = $2 and d.active and coalesce(d.kind, ''alert'') = $3'
          else 'd.active is not false' end,
     condition)
-    using literals, q,
-      case when push_type = 'liveactivity-start' then push_type else pushq.message_kind(push_type, given) end,
-      m.languages, tokens, most, texts
+    using literals, q, aim, m.languages, tokens, most, texts, left_out
   loop
     select * into read from pushq.read_placeholders(texts[found.version + 1]);
     language := m.languages[found.version];

@@ -39,7 +39,9 @@ extension Statement {
         "preview_message",
         #"""
         select language, recipients, lacking, too_long, longest, most, sample
-        from pushq.preview_message($queue, $payload::text, push_type => $push_type, filter => $filter)
+        from pushq.preview_message(
+          $queue, $payload::text, push_type => $push_type, filter => $filter, start_at => $start_at,
+          local_time => $local_time, if_passed => $if_passed, catch_up => $catch_up, default_zone => $default_zone)
         """#)
 
     static let previewListMessage = Statement(
@@ -48,7 +50,8 @@ extension Statement {
         select language, recipients, lacking, too_long, longest, most, sample
         from pushq.preview_message(
           $queue, $payload::text, push_type => $push_type,
-          tokens => array(select token from device_stage where active))
+          tokens => array(select token from device_stage where active), start_at => $start_at,
+          local_time => $local_time, if_passed => $if_passed, catch_up => $catch_up, default_zone => $default_zone)
         """#)
 }
 
@@ -127,7 +130,7 @@ extension PostgresConnection {
                 try await execute(.previewCampaign, campaign + filter, within: Self.fileLimit).one())
             for (share, payload) in personal {
                 preview.versions += try await execute(
-                    .previewMessage, parameters + filter + ["payload": .text(payload)], within: Self.fileLimit
+                    .previewMessage, parameters + filter + times + ["payload": .text(payload)], within: Self.fileLimit
                 ).map { VersionPreview($0, share: share) }
             }
             if clock.localTime != nil {
@@ -159,7 +162,7 @@ extension PostgresConnection {
                 preview?.users = users
                 for (share, payload) in personal {
                     preview?.versions += try await execute(
-                        .previewListMessage, parameters + ["payload": .text(payload)], within: Self.fileLimit
+                        .previewListMessage, parameters + times + ["payload": .text(payload)], within: Self.fileLimit
                     ).map { VersionPreview($0, share: share) }
                 }
                 if clock.localTime != nil {
