@@ -30,13 +30,14 @@ create index empty_send_age on pushq.empty_send (created_at);
 -- that is sent to again in another job is stopped, too. A table of its own: producers hold its rows locked until they
 -- commit, and workers only read it.
 create table pushq.cancelled (
-  queue_id     int         not null,
-  id           bigint      not null,                      -- of a send, a broadcast or a job
-  cancelled_at timestamptz not null default now(),
+  queue_id   int         not null,
+  id         bigint      not null,                        -- of a send, a broadcast or a job
+  due_at     timestamptz not null default now(),          -- when it was cancelled, or due, if that was later
   constraint cancelled_pkey primary key (queue_id, id)
 );
 
-create index cancelled_age on pushq.cancelled (cancelled_at);
+-- As for keys: a repeated call is warned of a cancellation as long as its key is kept.
+create index cancelled_age on pushq.cancelled (queue_id, due_at);
 
 -- Updates of Live Activities that replace older ones, by channel or device: once a row is due, a worker that claims
 -- an update that was due before it suppresses that update. Nothing is looked for when an update is queued. Whatever

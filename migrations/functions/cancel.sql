@@ -53,7 +53,11 @@ end $$;
 create or replace function pushq.stop_jobs(q int, id bigint, jobs bigint[], out stopped bigint, out held bigint)
 language plpgsql as $$
 begin
-  insert into pushq.cancelled (queue_id, id) values (q, stop_jobs.id) on conflict do nothing;
+  insert into pushq.cancelled (queue_id, id, due_at)
+  select q, stop_jobs.id, greatest(now(), max(j.run_at))
+  from pushq.job j
+  where j.queue_id = q and j.id = any (jobs) and j.run_at < 'infinity'
+  on conflict do nothing;
   -- A recipient below the watermark without an outcome may have been sent to by an earlier holder.
   with due as (
     update pushq.job j

@@ -143,45 +143,52 @@ begin
   where f.queue_id = b.queue_id and f.campaign_id = b.campaign_id;
 end $$;
 
--- Deletes up to `step` keys of sends that were due longer ago than their tenant keeps them: `keep` days if it has no
--- setting; except those that a producer has locked. Returns how many. Each queue is one look into an index. Queues of a
--- tenant on its way are none here yet.
-create or replace function pushq.forget_send_keys(keep int, step int) returns bigint
+-- Deletes up to `step` keys of sends, or what was cancelled, that were due longer ago than their tenant keeps keys:
+-- `keep` days if it has no setting; except those that a producer has locked. Returns how many. Each queue is one look
+-- into an index. Queues of a tenant on its way are none here yet. What was cancelled is kept while a job of it waits,
+-- which may be scheduled for long.
+create or replace function pushq.forget_sends(from_table text, keep int, step int) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  gone bigint;
-begin
-  delete from pushq.send_key
-  where ctid = any (array(
-    select k.ctid
-    from pushq.tenant t
-    join pushq.queue q on q.tenant_id = t.id
-    cross join lateral (
-      select k.ctid
-      from pushq.send_key k
-      where k.queue_id = q.id and k.due_at < now() - make_interval(days => coalesce(t.key_days, keep))
-      order by k.due_at
-      limit step
-      for update skip locked) k
-    limit step));
-  get diagnostics gone = row_count;
-  return gone;
-end $$;
-
--- Deletes up to `step` rows of a plain table that are past retention, those first that are so for longest, except
--- those that a producer has locked. Returns how many. What was cancelled is kept while a job of it waits, which may be
--- scheduled for long, and what is known of a job whose end was refused, until it has ended.
-create or replace function pushq.forget_old(from_table text, days int, step int) returns bigint
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
-declare
-  age  text := case from_table
-    when 'newest_update' then 'due_at' when 'empty_send' then 'created_at'
-    when 'cancelled' then 'cancelled_at' when 'stuck_job' then 'refused_at' end;
   over text := case from_table
     when 'cancelled' then
       'not exists (select from pushq.body b where b.queue_id = r.queue_id and b.root_id = r.id)
          and not exists (select from pushq.job j where j.queue_id = r.queue_id and j.id = r.id)
          and not exists (select from pushq.lease l where l.queue_id = r.queue_id and l.job_id = r.id)'
+    when 'send_key' then 'true' end;
+  gone bigint;
+begin
+  if over is null then
+    raise exception using errcode = 'PQ400', message = format('nothing of %s is kept as long as keys are', from_table);
+  end if;
+  execute format(
+    'delete from pushq.%1$I
+     where ctid = any (array(
+       select r.ctid
+       from pushq.tenant t
+       join pushq.queue q on q.tenant_id = t.id
+       cross join lateral (
+         select r.ctid
+         from pushq.%1$I r
+         where r.queue_id = q.id and r.due_at < now() - make_interval(days => coalesce(t.key_days, $1)) and (%2$s)
+         order by r.due_at
+         limit $2
+         for update of r skip locked) r
+       limit $2))', from_table, over)
+  using keep, step;
+  get diagnostics gone = row_count;
+  return gone;
+end $$;
+
+-- Deletes up to `step` rows of a plain table that are past retention, those first that are so for longest, except
+-- those that a producer has locked. Returns how many. What is known of a job whose end was refused is kept until it
+-- has ended.
+create or replace function pushq.forget_old(from_table text, days int, step int) returns bigint
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  age  text := case from_table
+    when 'newest_update' then 'due_at' when 'empty_send' then 'created_at' when 'stuck_job' then 'refused_at' end;
+  over text := case from_table
     when 'stuck_job' then
       'not exists (select from pushq.job j where j.queue_id = r.queue_id and j.id = r.job_id)
          and not exists (select from pushq.lease l where l.queue_id = r.queue_id and l.job_id = r.job_id)'

@@ -29,7 +29,7 @@ declare
     -- With the owner's: for each session, and upkeep.
     'follow_lineage', 'follow_timeline',
     'clear_day', 'clear_queue', 'clear_send_keys', 'count_usage', 'days_of_history', 'days_to_clear', 'drop_partition',
-    'forget_audit', 'forget_list', 'forget_old', 'forget_send_keys', 'judge_campaigns', 'lists_to_forget',
+    'forget_audit', 'forget_list', 'forget_old', 'forget_sends', 'judge_campaigns', 'lists_to_forget',
     'longest_retention',
     'make_partition', 'move_scheduled', 'move_waiting', 'queues_under_way', 'run_due_schedule', 'take_webhook',
     'tenants_to_count', 'webhook_failed', 'webhook_taken'];

@@ -1,6 +1,6 @@
 extension Statement {
     static let forgetOld = Statement("forget_old", "select pushq.forget_old($table, $days::int, 5000)")
-    static let forgetSendKeys = Statement("forget_send_keys", "select pushq.forget_send_keys($days::int, 5000)")
+    static let forgetSends = Statement("forget_sends", "select pushq.forget_sends($table, $days::int, 5000)")
     static let forgetAudit = Statement("forget_audit", "select pushq.forget_audit(5000)")
     /// What no APNs would take any more: its signer is no longer in use, or its credential was removed.
     static let forgetRecentPushes = Statement(
@@ -45,9 +45,11 @@ extension PostgresConnection {
             // A producer who found such a queue in time has not committed. The rest does not wait for that.
         }
         let days = Int32(retention.days)
-        let keys: Parameters = ["days": .int4(Int32(retention.keyDays))]
-        while try await goesOn(), try await execute(.forgetSendKeys, keys).one().count("forget_send_keys") == 5000 {}
-        for table in ["empty_send", "cancelled", "newest_update", "stuck_job"] {
+        for table in ["send_key", "cancelled"] {
+            let parameters: Parameters = ["table": .text(table), "days": .int4(Int32(retention.keyDays))]
+            while try await goesOn(), try await execute(.forgetSends, parameters).one().count("forget_sends") == 5000 {}
+        }
+        for table in ["empty_send", "newest_update", "stuck_job"] {
             let parameters: Parameters = ["table": .text(table), "days": .int4(days)]
             while try await goesOn(), try await execute(.forgetOld, parameters).one().count("forget_old") == 5000 {}
         }

@@ -158,6 +158,34 @@ import Transport
         }
     }
 
+    /// So that a repeated call is warned of it as long as it sends nothing.
+    @Test(arguments: [(nil, 30), (2, 2), (60, 60)])
+    func `a cancellation is kept as long as the key of its send`(keyDays: Int?, kept: Int) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let call = """
+                pushq.send('\(QueueFixture.name)', '\(Self.payload)', array['ab'], key => 'k',
+                           run_at => now() + interval '10 days')
+                """
+            try await queue.run(
+                """
+                select pushq.cancel('\(QueueFixture.name)', \(call));
+                update pushq.tenant set key_days = \(keyDays.map(String.init) ?? "null");
+                delete from pushq.job;
+                delete from pushq.body
+                """)
+            for (days, count) in [(10 + kept - 1, 1), (2, 0)] {
+                for table in ["send_key", "cancelled"] {
+                    try await queue.run("update pushq.\(table) set due_at = due_at - interval '\(days) days'")
+                }
+                try await Self.upkeep(queue)
+                for table in ["send_key", "cancelled"] {
+                    #expect(try await queue.number("select count(*) from pushq.\(table)") == count, "\(table)")
+                }
+            }
+        }
+    }
+
     @Test func `a send has ended whose recipients' day is gone before that of its outcomes`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
