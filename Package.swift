@@ -95,7 +95,8 @@ let package = Package(
                 "LocalStack", "APNs", "APNsSimulator", "PostgresStore", "QueueCore", "Transport", "Cryptography",
                 "TestSupport",
             ],
-            path: "bench", exclude: ["README.md", "run", "calls", "restraints", "measured"], swiftSettings: settings),
+            path: "bench", exclude: ["README.md", "run", "calls", "audiences", "restraints", "measured"],
+            swiftSettings: settings),
 
         // Tests mirror the sources.
         .target(
