@@ -148,7 +148,7 @@ begin
   limit 1;
   if found then
     raise exception using errcode = 'PQ400',
-      message = format('payloads has %s elements, and %s has %s', coalesce(count, 0), of_other.name,
+      message = format('payloads and %s have different lengths: %s and %s', of_other.name, coalesce(count, 0),
                        cardinality(of_other.list)),
       hint = 'give both the same length: element n of each is for message n';
   elsif array_position(user_keys, null) is not null then

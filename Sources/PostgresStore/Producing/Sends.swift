@@ -11,7 +11,7 @@ extension Statement {
           push_type => $push_type, priority => $priority, expiration => $expiration, collapse_id => $collapse_id,
           at_most_once => $at_most_once, urgent => $urgent, run_at => $start_at,
           send_by => $send_by, replace_waiting => $replace_waiting, key => $key,
-          traceparent => $traceparent)
+          traceparent => $traceparent, user_keys => nullif($user_keys::text[], '{}'))
         """#)
 
     /// To all active devices of a queue, or to those that a filter holds for.
@@ -148,15 +148,20 @@ package struct CampaignClock: Sendable {
 /// Whom a single send is for.
 package enum Recipients: Sendable {
     case tokens([DeviceToken])
-    /// All active devices of a user.
-    case user(String)
+    /// All active devices of some users.
+    case users([String])
 
     fileprivate var tokens: [String]? {
         if case .tokens(let tokens) = self { tokens.map(\.hex) } else { nil }
     }
 
+    // A key of a send knows one user as such.
     fileprivate var userKey: String? {
-        if case .user(let key) = self { key } else { nil }
+        if case .users(let keys) = self, keys.count == 1 { keys[0] } else { nil }
+    }
+
+    fileprivate var userKeys: [String]? {
+        if case .users(let keys) = self, keys.count > 1 { keys } else { nil }
     }
 }
 
@@ -208,7 +213,7 @@ extension PostgresConnection {
     ) async throws(PostgresError) -> Int64 {
         let parameters: Parameters = [
             "queue": .queue(queue), "tokens": .textArray(recipients.tokens ?? []),
-            "user_key": .text(recipients.userKey),
+            "user_key": .text(recipients.userKey), "user_keys": .textArray(recipients.userKeys ?? []),
             "replace_waiting": .bool(replacesWaiting), "key": .text(key), "traceparent": .text(traceparent?.text),
         ]
         return try await execute(.send, parameters + message.parameters).one().int8("send")

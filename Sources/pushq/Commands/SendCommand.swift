@@ -5,10 +5,10 @@ import Terminal
 struct SendCommand: Command {
     static let name = "send"
     static let users = CommandUsers.tenants
-    static let summary = "Sends one push to some devices, or to all devices of a user."
+    static let summary = "Sends one push to some devices, or to all devices of some users."
     static let discussion = """
-        If the user has no active device, that is not an error: the send is recorded without recipients, together with \
-        the reason. With --wait the exit code is then 1.
+        If none of the users has an active device, that is not an error: the send is recorded without recipients, together \
+        with the reason. With --wait the exit code is then 1.
         """
     static let examples = [
         "send acme/com.acme.shop/production --token \(exampleToken) --alert 'Your order is on its way'",
@@ -21,7 +21,7 @@ struct SendCommand: Command {
     @Option("A device token, in hexadecimal.") var token: [DeviceToken]
     @Option("Device tokens: a CSV file with a column 'token', or one token per line; - is standard input.")
     var tokens: InputFile?
-    @Option("All active devices of this user.", "KEY") var user: String?
+    @Option("All active devices of this user.", "KEY") var user: [String]
     @Option("Send an alert with this text.") var alert: String?
     @Option("With --alert: increase the app's badge by this number, on each device separately.", "N")
     var badgeIncrement: Int?
@@ -73,11 +73,11 @@ struct SendCommand: Command {
         guard tokens?.path != "-" || payload?.path != "-" else {
             throw UsageError("only one of --payload and --tokens can be standard input")
         }
-        switch (token.isEmpty, tokens, user) {
-        case (false, nil, nil): return .tokens(token)
-        case (true, let file?, nil): return .tokens(try file.tokens())
-        case (true, nil, let user?): return .user(user)
-        case (true, nil, nil): throw UsageError("--token HEX, --tokens FILE or --user KEY is missing")
+        switch (token.isEmpty, tokens, user.isEmpty) {
+        case (false, nil, true): return .tokens(token)
+        case (true, let file?, true): return .tokens(try file.tokens())
+        case (true, nil, false): return .users(user)
+        case (true, nil, true): throw UsageError("--token HEX, --tokens FILE or --user KEY is missing")
         default: throw UsageError("--token, --tokens and --user cannot be used together")
         }
     }

@@ -54,3 +54,25 @@ import Testing
         }
     }
 }
+
+@Suite(.timeLimit(.minutes(10))) struct `A send to users` {
+    @Test func `goes to the devices of each, and a repetition may name them in another order`() async throws {
+        try await Shop.open { shop in
+            try await shop.run(
+                """
+                select pushq.register_device('\(Shop.queue)', token, left(token, 1)) from unnest('{a1,b1,a2,c1}'::text[]) token
+                """)
+            let send = ["send", Shop.queue, "--alert", "hello", "--key", "k"]
+            let first = try await Executable.pushq.run(
+                send + ["--user", "a", "--user", "nobody", "--user", "b"], environment: shop.environment)
+            #expect(first.code == 0, "\(first.errors)")
+            #expect(first.output.contains(/recipients +3\n/), "\(first.output)")
+            let again = try await Executable.pushq.run(
+                send + ["--user", "b", "--user", "a", "--user", "nobody"], environment: shop.environment)
+            #expect(again.output == first.output, "\(again.errors)")
+            expectFailure(
+                try await Executable.pushq.run(send + ["--user", "a"], environment: shop.environment), code: 1,
+                saying: "key “k” was used for another send")
+        }
+    }
+}

@@ -182,11 +182,11 @@ import Testing
         (#"array['{"aps":{"alert":"x"}}']"#, "", "sends need either tokens or user_keys"),
         (
             #"array['{"aps":{"alert":"x"}}', '{"aps":{"alert":"x"}}']"#, "tokens => '{aa}'",
-            "payloads has 2 elements, and tokens has 1"
+            "payloads and tokens have different lengths: 2 and 1"
         ),
         (
             #"array['{"aps":{"alert":"x"}}']"#, "tokens => '{aa}', keys => '{a,b}'",
-            "payloads has 1 elements, and keys has 2"
+            "payloads and keys have different lengths: 1 and 2"
         ),
         (#"array['{"aps":{"alert":"x"}}']"#, "user_keys => '{NULL}'", "message 1: its user_key is null"),
         (
