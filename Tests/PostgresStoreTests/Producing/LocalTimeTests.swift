@@ -66,6 +66,11 @@ import Transport
             "2026-12-23T18:00", ", if_passed => 'next-day'", "Asia/Kathmandu", "2026-12-24T06:00:00Z",
             "2026-12-24T12:15:00Z"
         ),
+        // Zones that changed their rules: the last summer with other clocks than in winter, and the next one.
+        ("09:00", "", "America/Mexico_City", "2022-07-01T00:00:00Z", "2022-07-01T14:00:00Z"),
+        ("09:00", "", "America/Mexico_City", "2023-07-01T00:00:00Z", "2023-07-01T15:00:00Z"),
+        ("09:00", "", "Europe/Istanbul", "2015-12-01T00:00:00Z", "2015-12-01T07:00:00Z"),
+        ("09:00", "", "Europe/Istanbul", "2016-12-01T00:00:00Z", "2016-12-01T06:00:00Z"),
         // A zone that did not have the day.
         ("2011-12-30T09:00", "", "Pacific/Apia", "2011-12-29T00:00:00Z", "2011-12-30T19:00:00Z"),
     ]
