@@ -100,6 +100,7 @@ struct CampaignCommand: Command {
             let started = try await Self.start(
                 message, file, isOfUsers: isOfUsers, filter, limits, clock, shares, key: key, queue: queue, console,
                 in: store)
+            if let rate = bounds.maxRate { try await remark(onChangeTo: rate, console, in: store) }
             guard wait else { return console.show(started.facts(key: key, queue: queue)) }
             let devices =
                 if let listed = started.devices { listed } else {
@@ -132,6 +133,17 @@ struct CampaignCommand: Command {
                 throw Unsuccessful()
             }
         }
+    }
+
+    /// A repeated call does not change the rate of a campaign, though somebody may expect that.
+    private func remark(onChangeTo rate: Rate, _ console: Console, in store: PostgresConnection) async throws {
+        guard let campaign = try await store.campaign(key, ofQueue: queue), !campaign.isFinished,
+            campaign.maxRate != rate.perSecond
+        else { return }
+        let kept = campaign.maxRate.map { "its rate of \(Rate(perSecond: $0).shown)/s" } ?? "having no rate of its own"
+        console.remark(
+            "campaign \(key) was started before and keeps \(kept); change that with: "
+                + "pushq-admin campaign set \(queue) \(ShellWords.quoted(key)) --max-rate \(rate.shown)")
     }
 
     /// What was started.

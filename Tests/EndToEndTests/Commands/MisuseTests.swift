@@ -232,3 +232,25 @@ import Testing
         }
     }
 }
+
+@Suite(.timeLimit(.minutes(10))) struct `A campaign that is started again` {
+    @Test func `with another rate keeps its own, and says with what command that changes`() async throws {
+        try await Shop.open { shop in
+            try await shop.run("select pushq.register_device('\(Shop.queue)', 'aa')")
+            let payload = try shop.folder.write(#"{"aps":{"alert":"x"}}"#, to: "payload.json")
+            let start = ["campaign", Shop.queue, "--key", "spring sale", "--payload", payload, "--audience", "all"]
+            for (rate, remark) in [
+                ("400", ""), ("24000/min", ""),
+                (
+                    "100",
+                    "campaign spring sale was started before and keeps its rate of 400/s; change that with: pushq-admin "
+                        + "campaign set \(Shop.queue) 'spring sale' --max-rate 100\n"
+                ),
+            ] {
+                let ended = try await Executable.pushq.run(start + ["--max-rate", rate], environment: shop.environment)
+                #expect(ended.code == 0)
+                #expect(ended.errors == remark)
+            }
+        }
+    }
+}
