@@ -164,7 +164,9 @@ package struct DeviceFileReader: Sendable {
 
     private static func unknown(_ name: String, _ what: String) -> String {
         let known = DeviceColumn.allCases.map(\.rawValue)
-        let near = Suggestion.nearest(to: name, among: known).map { "; did you mean '\($0)'?" } ?? ""
+        let near =
+            Suggestion.nearest(to: name, among: known).map { "; did you mean '\($0)'?" }
+            ?? "; what else is known of a device is in 'attributes', as JSON"
         return "the \(what) '\(name.prefix(40))' is not known (\(what)s are \(known.joined(separator: ", ")))\(near)"
     }
 
@@ -193,7 +195,8 @@ package struct DeviceFileReader: Sendable {
     ) throws(DeviceFieldProblem) {
         let fields = try fields(of: text)
         guard fields.count == columns.count else {
-            throw DeviceFieldProblem("the line has \(fields.count) fields, and the header has \(columns.count)")
+            throw DeviceFieldProblem(
+                "the line has \(fields.count.counted("field")), and the header has \(columns.count)")
         }
         for (column, field) in zip(columns, fields) {
             guard column != .token else {

@@ -82,7 +82,7 @@ package struct UserFileReader: Sendable {
             throw problem("a quotation mark is not closed")
         }
         guard fields.count == count else {
-            throw problem("the line has \(fields.count) fields, and the header has \(count)")
+            throw problem("the line has \(fields.count.counted("field")), and the header has \(count)")
         }
         try add(fields[place], to: &users)
     }

@@ -75,7 +75,7 @@ import Testing
     @Test(arguments: [
         ("ab\nabc\n", 2, "the device token has 3 hexadecimal digits; the number must be even, such as 64"),
         ("ab\n\nxy\n", 3, "the device token has a character that is not hexadecimal at position 1"),
-        ("token,user_key\nab,1\ncd\n", 3, "the line has 1 fields, and the header has 2"),
+        ("token,user_key\nab,1\ncd\n", 3, "the line has 1 field, and the header has 2"),
         ("token,user_key\nab,\"1\n", 2, "a quotation mark is not closed"),
         ("token,user_key\n,1\n", 2, "the device token is empty; it should be hexadecimal, such as 64 digits"),
         ("device,user\nab,1\n", 1, "there is no column 'token' in the header"),
@@ -85,7 +85,10 @@ import Testing
             "token;user_kye\nab;1\n", 1,
             "the column 'user_kye' is not known (columns are \(Self.known)); did you mean 'user_key'?"
         ),
-        ("token,colour\nab,de\n", 1, "the column 'colour' is not known (columns are \(Self.known))"),
+        (
+            "token,colour\nab,de\n", 1,
+            "the column 'colour' is not known (columns are \(Self.known)); what else is known of a device is in 'attributes', as JSON"
+        ),
         ("token,tags,user_key\nab,\"a\nb\",1\n\ncd,x\n", 5, "the line has 2 fields, and the header has 3"),
         ("{\"token\":\"ab\"}\n{\"user_key\":\"1\"}\n", 2, "there is no member 'token' with a text"),
         ("{\"token\":\"ab\"}\n{\"token\":\"cd\"\n", 2, "the line is not a JSON object"),

@@ -36,7 +36,7 @@ import Testing
             "users.csv:1: there is no column 'user_key' in the header; is 'userkey' meant for it?"
         ),
         ("userkey\nanna\n", "users.csv:1: there is no column 'user_key' in the header; is 'userkey' meant for it?"),
-        ("user_key,plan\nanna,pro\nbert\n", "users.csv:3: the line has 1 fields, and the header has 2"),
+        ("user_key,plan\nanna,pro\nbert\n", "users.csv:3: the line has 1 field, and the header has 2"),
         ("user_key,plan\n\"anna,pro\n", "users.csv:2: a quotation mark is not closed"),
         ("anna\nb\0b\n", "users.csv:2: the user key is not UTF-8 text"),
         (String(repeating: "x", count: 201), "users.csv:1: the user key has more than 200 bytes"),
