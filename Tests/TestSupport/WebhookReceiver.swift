@@ -74,11 +74,11 @@ package final class WebhookReceiver {
         "\(isSecure ? "https" : "http")://localhost:\(port)/\(behaviour)"
     }
 
-    /// All that has come so far.
+    /// All that has come so far. What stands behind the last line end is being written.
     package func records() throws -> [Record] {
-        try folder.read("record").split(separator: "\n").map {
-            try JSONDecoder().decode(Record.self, from: Data($0.utf8))
-        }
+        let written = folder.read("record")
+        let whole = written.prefix(upTo: written.lastIndex(of: "\n") ?? written.startIndex)
+        return try whole.split(separator: "\n").map { try JSONDecoder().decode(Record.self, from: Data($0.utf8)) }
     }
 
     /// Has it refuse everything, or no more.
