@@ -132,6 +132,8 @@ enum Messages {
         "cannot write the output: \(reason)"
     }
 
+    static func warning(_ text: String) -> String { "warning: \(text)" }
+
     static func failure(_ command: String, _ text: String) -> String {
         "\(command): \(text)"
     }

@@ -42,6 +42,33 @@ import Testing
         }
     }
 
+    /// The command line says it as its other notes, and disturbs no result.
+    @Test func `warns of that on the command line in one line`() async throws {
+        try await Shop.open { shop in
+            let payload = try shop.folder.write(Self.payload, to: "payload.json")
+            let warning = """
+                at_most_once does not hold after a failover or a restore, because no standby is synchronous; \
+                an operator can add one: docs/operating.md, With a standby
+                """
+            for words in [
+                ["send", Shop.queue, "--token", "aa", "--alert", "hello"],
+                ["campaign", Shop.queue, "--payload", payload, "--audience", "all"],
+            ] {
+                func run(_ options: String...) async throws -> Executable.Ended {
+                    let ended = try await Executable.pushq.run(words + options, environment: shop.environment)
+                    #expect(ended.code == 0, "\(ended.errors)")
+                    return ended
+                }
+                #expect(try await run("--key", "once").errors == "")
+                #expect(try await run("--at-most-once", "--key", "text").errors == "warning: \(warning)\n")
+                let ended = try await run("--at-most-once", "--key", "json", "--json")
+                #expect(ended.errors == #"{"note":"warning: \#(warning)"}"# + "\n")
+                let result = try JSONSerialization.jsonObject(with: Data(ended.output.utf8)) as? [String: Any]
+                #expect(result?["queue"] != nil || result?["send"] != nil, "\(ended.output)")
+            }
+        }
+    }
+
     @Test func `warns of nothing where a standby is synchronous`() async throws {
         let server = try await PrivatePostgres.start(minder: Minder())
         let url = server.connectionString()

@@ -18,15 +18,23 @@ struct Connecting {
     let deadline: ContinuousClock.Instant
     let limit: Duration
 
-    /// Returns a session that is ready and idle, which the caller owns, and the place of its host among all.
-    func open() async throws(PostgresError) -> (session: OpaquePointer, host: Int) {
+    /// A session that is ready and idle, which the caller owns, and what its server has said and will say unasked.
+    typealias Opened = (session: OpaquePointer, notices: Notices)
+
+    /// Returns a session, what its server says unasked, and the place of its host among all.
+    func open() async throws(PostgresError) -> (session: OpaquePointer, notices: Notices, host: Int) {
         let hosts = address.hosts
-        guard !hosts.isEmpty else { return (try await unsafe attempt(nil, at: "", until: deadline), 0) }
+        guard !hosts.isEmpty else {
+            let (session, notices) = try await unsafe attempt(nil, at: "", until: deadline)
+            return unsafe (session, notices, 0)
+        }
         var failures: [PostgresError] = []
         for tried in hosts.indices {
             let place = (firstHost + tried) % hosts.count
             do throws(PostgresError) {
-                return (try await unsafe open(hosts[place], until: part(of: deadline, for: hosts.count - tried)), place)
+                let (session, notices) = try await unsafe open(
+                    hosts[place], until: part(of: deadline, for: hosts.count - tried))
+                return unsafe (session, notices, place)
             } catch {
                 guard error.isPassing else { throw error }
                 failures.append(error)
@@ -37,7 +45,7 @@ struct Connecting {
 
     private func open(
         _ host: DatabaseAddress.Host, until deadline: ContinuousClock.Instant
-    ) async throws(PostgresError) -> OpaquePointer {
+    ) async throws(PostgresError) -> Opened {
         let addresses = try await lookUp(host, until: deadline)
         var failure: PostgresError?
         for (tried, address) in addresses.enumerated() {
@@ -60,21 +68,23 @@ struct Connecting {
 
     private func attempt(
         _ host: DatabaseAddress.Host?, at address: String, until deadline: ContinuousClock.Instant
-    ) async throws(PostgresError) -> OpaquePointer {
+    ) async throws(PostgresError) -> Opened {
         let parameters = self.address.libpqParameters(
             for: host, at: address, needsWrites: needsWrites, applicationName: applicationName)
         guard let session = unsafe start(parameters) else { throw failure("out of memory") }
+        let notices = Notices()
+        unsafe notices.receive(from: session)
         // The only way to learn the SQLSTATE of a refusal: libpq keeps it to itself and writes it into the message when
         // verbose.
         unsafe PQsetErrorVerbosity(session, PQERRORS_VERBOSE)
         do throws(PostgresError) {
             try await unsafe finish(session, with: host, until: deadline)
         } catch {
-            unsafe PQfinish(session)
+            withExtendedLifetime(notices) { unsafe PQfinish(session) }
             throw error
         }
         unsafe PQsetErrorVerbosity(session, PQERRORS_DEFAULT)
-        return unsafe session
+        return unsafe (session, notices)
     }
 
     /// A descriptor that libpq may close in between is never left watched: it is watched anew for each step.

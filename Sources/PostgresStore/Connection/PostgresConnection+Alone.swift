@@ -54,7 +54,7 @@ extension PostgresConnection {
         }
         guard let session = unsafe session else { throw brokenOff(solo) }
         guard let result = unsafe PQgetResult(session) else { return nil }
-        guard !hasUnreplicatedCommit else {
+        guard !notices.haveUnreplicatedCommit else {
             unsafe PQclear(result)
             throw brokenOff(solo)
         }

@@ -113,7 +113,7 @@ extension PostgresConnection {
                 continue
             }
             nullsInRow = 0
-            guard !hasUnreplicatedCommit else {
+            guard !notices.haveUnreplicatedCommit else {
                 unsafe PQclear(result)
                 // Whoever has asked repeats it on another session, and waits for the standby again.
                 return lose(lastFailure)

@@ -65,17 +65,18 @@ package import Transport
     /// nothing more.
     private(set) var hasFallenSilent = false
 
-    /// Why the connection is of no use any more: what the server said when it ended the session, while nothing was
-    /// asked of it.
-    fileprivate var farewell: String?
-    /// Somebody has cancelled the wait for the synchronous standby. PostgreSQL reports such a commit as done, although
-    /// it is lost if the standby takes over before it has received it.
-    fileprivate(set) var hasUnreplicatedCommit = false
+    /// What the server has said unasked.
+    let notices: Notices
 
     /// Called for each notification.
     package var onNotification: ((_ channel: String, _ payload: String) -> Void)?
     /// Called once when the connection is lost or closed, after all its calls have got their errors.
     package var onClose: ((PostgresError) -> Void)?
+    /// Called for each warning of the server, with its text, also for those that came before this was set.
+    package var onWarning: ((String) -> Void)? {
+        get { notices.onWarning }
+        set { notices.onWarning = newValue }
+    }
 
     /// Connects, or throws at the first failure: there is no second attempt here.
     /// - Parameters:
@@ -91,25 +92,25 @@ package import Transport
         let connecting = Connecting(
             address: address, applicationName: applicationName, needsWrites: needsWrites, firstHost: firstHost,
             loop: loop, deadline: loop.now + limit, limit: limit)
-        let (session, host) = try await unsafe connecting.open()
+        let (session, notices, host) = try await unsafe connecting.open()
         let descriptor = unsafe fcntl(PQsocket(session), F_DUPFD_CLOEXEC, 0)
         guard descriptor >= 0 else {
             let reason = unsafe String(cString: strerror(errno))
             unsafe PQfinish(session)
             throw .cannotConnect(address: address.description, reason: reason)
         }
-        return unsafe PostgresConnection(session, descriptor, host: host, on: loop)
+        return unsafe PostgresConnection(session, descriptor, notices, host: host, on: loop)
     }
 
     /// Takes over a session that is ready and idle.
-    private init(_ session: OpaquePointer, _ descriptor: CInt, host: Int, on loop: EventLoop) {
+    private init(_ session: OpaquePointer, _ descriptor: CInt, _ notices: Notices, host: Int, on loop: EventLoop) {
         self.loop = loop
         self.host = host
+        self.notices = notices
         unsafe self.session = session
         self.descriptor = descriptor
         unsafe PQsetnonblocking(session, 1)
         unsafe PQenterPipelineMode(session)
-        unsafe PQsetNoticeReceiver(session, noteNotice, Unmanaged.passUnretained(self).toOpaque())
         loop.watch(descriptor, for: .readable, handler: self)
     }
 
@@ -156,7 +157,7 @@ package import Transport
 
     /// Why the connection has failed: what the server said, else what libpq says.
     var lastFailure: String {
-        if let farewell { return farewell }
+        if let farewell = notices.farewell { return farewell }
         return unsafe session.map { unsafe String(cString: PQerrorMessage($0)).onOneLine } ?? "it is closed"
     }
 
@@ -212,20 +213,5 @@ extension PostgresConnection: ReadinessHandler {
             unsafe PQfreemem(notification)
             onNotification?(channel, payload)
         }
-    }
-}
-
-/// Takes notices in place of libpq's own receiver, which prints them. An error that comes unasked is one of them: the
-/// server tells an idle client why it closes.
-private func noteNotice(_ connection: UnsafeMutableRawPointer?, _ notice: OpaquePointer?) {
-    guard let connection = unsafe connection, let notice = unsafe notice else { return }
-    // Called by libpq, inside of a method of this connection: it is alive.
-    let own = unsafe Unmanaged<PostgresConnection>.fromOpaque(connection).takeUnretainedValue()
-    let error = unsafe ServerError(notice, task: "waiting")
-    if error.endsSession {
-        own.farewell = error.message
-    } else if error.isOfUnreplicatedCommit {
-        own.farewell = "the wait for the synchronous standby was cancelled"
-        own.hasUnreplicatedCommit = true
     }
 }

@@ -14,6 +14,7 @@ extension ServerError {
             message: field("M") ?? wholeMessage.onOneLine,
             hint: field("H"), constraint: field("n"), position: field("P").flatMap { Int($0) },
             endsSession: severity == "FATAL" || severity == "PANIC",
+            isWarning: severity == "WARNING",
             // The function of the server that warns has the same name in every language.
             isOfUnreplicatedCommit: field("R") == "SyncRepWaitForLSN")
     }

@@ -11,12 +11,15 @@ package struct ServerError: Error, Equatable, Sendable {
     let position: Int?
     /// The session is over: the server ended it with this error.
     let endsSession: Bool
+    /// It is no error: the statement goes on.
+    let isWarning: Bool
     /// A warning that a commit did not wait for the synchronous standby.
     let isOfUnreplicatedCommit: Bool
 
     init(
         task: String, state: SQLState, message: String, hint: String? = nil, constraint: String? = nil,
-        position: Int? = nil, endsSession: Bool = false, isOfUnreplicatedCommit: Bool = false
+        position: Int? = nil, endsSession: Bool = false, isWarning: Bool = false,
+        isOfUnreplicatedCommit: Bool = false
     ) {
         self.task = task
         self.state = state
@@ -26,6 +29,7 @@ package struct ServerError: Error, Equatable, Sendable {
         self.constraint = constraint
         self.position = position
         self.endsSession = endsSession
+        self.isWarning = isWarning
         self.isOfUnreplicatedCommit = isOfUnreplicatedCommit
     }
 

@@ -60,6 +60,9 @@ package struct Console: Sendable {
         errors: { try? Self.write($0, to: .errors) }, journal: { try? StandardStream.errors.write($0) },
         answer: somebodyTypes ? { @Sendable in readLine() } : nil, failure: OutputFailure())
 
+    /// That of the command that is being carried out; for what speaks to people without having been given one.
+    @TaskLocal static var current: Console?
+
     /// Whether there is somebody who sees a question, and can answer it.
     private static var somebodyTypes: Bool { isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1 }
 

@@ -77,7 +77,9 @@ package struct Program: Sendable {
     private func run(_ command: any Command, path: String, console: Console) async -> ExitCode {
         do {
             let own = ProgramDescription(name: name, version: version, summary: summary, root: root)
-            try await ProgramDescription.$current.withValue(own) { try await command.run(console) }
+            try await ProgramDescription.$current.withValue(own) {
+                try await Console.$current.withValue(console) { try await command.run(console) }
+            }
             return check(console, path: path)
         } catch let error as UsageError {
             let error = error.suggesting("\(path) --help")

@@ -30,9 +30,11 @@ package struct DatabaseOptions: ParameterGroup {
     ) async throws -> Success {
         let loop = EventLoop(name: "store")
         defer { loop.shutDownAndWait() }
+        let console = Console.current
         return try await loop.run { _ in
             let connection = try await PostgresConnection.connect(to: address, as: ProcessArguments.program, on: loop)
             defer { connection.close() }
+            connection.onWarning = { console?.remark(Messages.warning($0)) }
             return try await Self.explain(by: connection) { try await body(connection) }
         }
     }
