@@ -22,7 +22,7 @@ create table pushq.lineage (
   name       text        not null,                        -- `pushq.current_lineage()`
   found_at   timestamptz not null default clock_timestamp(),
   is_restore boolean     not null,                        -- time went back: what happened since is not in it
-  back_to    timestamptz,                                 -- of a restore: the last moment that it knows of
+  back_to    timestamptz,                                 -- the last moment of the copy before that it knows of
   old_id     bigint      not null,                        -- identifiers up to it were drawn in earlier copies
   constraint lineage_pkey primary key (id),
   constraint lineage_restore_has_time check (not is_restore or back_to is not null)

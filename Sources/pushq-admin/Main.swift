@@ -37,7 +37,8 @@ enum Main {
                     name: "send", summary: "Single sends and broadcasts, and their outcomes.", SendCommands.all),
                 .group(name: "job", summary: "The jobs that campaigns and sends are made of.", JobCommands.all),
                 .group(
-                    name: "restore", summary: "Decisions after the database was restored from a backup.",
+                    name: "restore",
+                    summary: "What to decide after the database was restored, or an old primary came back.",
                     RestoreCommands.all),
                 .group(name: "feedback", summary: "What APNs reported about devices.", FeedbackCommands.all),
                 .group(

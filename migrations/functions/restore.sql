@@ -57,7 +57,9 @@ begin
            -- Of a base backup, the last transaction that was read from the archive. Another cluster's says nothing.
            coalesce(case when not declared and pushq.is_same_cluster(before, here)
                          then pg_last_xact_replay_timestamp() end,
-                    pushq.last_sign(), clock_timestamp()) end,
+                    pushq.last_sign(), clock_timestamp())
+         -- The last commit of the old primary that is here, too.
+         when before is not null then pg_last_xact_replay_timestamp() end,
          (select last_value from pushq.old_id)
   from (select declared or before is not null and not pushq.is_promoted(before, here) as is_restore) r
   returning * into made;

@@ -70,7 +70,8 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
         case .storeRefused(let reason): "PostgreSQL refused: \(reason)"
         case .oldPrimary(let timeline, let newest):
             "a writable server has timeline \(timeline), but another one already had \(newest): it is an old primary, and is "
-                + "not used. Stop it; if it is meant to be the primary, restart the workers"
+                + "not used. Let nobody write to it, and see what was sent through it: pushq-admin restore diverged. If it is "
+                + "meant to be the primary, restart the workers"
         case .databaseRestored(let queues, let backTo):
             "the database was restored and knows nothing after \(backTo.formatted(.iso8601)): "
                 + "\(queues.counted("queue")) paused until an operator decides; see: pushq-admin restore show"

@@ -4,7 +4,9 @@ import QueueCore
 import Terminal
 
 enum RestoreCommands {
-    static let all: [CommandTree] = [.command(Show.self), .command(Resume.self), .command(Declare.self)]
+    static let all: [CommandTree] = [
+        .command(Show.self), .command(Resume.self), .command(Declare.self), .command(RestoreDivergedCommand.self),
+    ]
 
     private static let users = CommandUsers.operators(
         because: "what is sent after a restore concerns all who use the database")

@@ -8,7 +8,8 @@ extension Executable {
             let lines = try await executable.run(["help", "--markdown"]).output.split(separator: "\n")
             for line in lines where line.hasPrefix("Usage: ") && !line.contains(" COMMAND") {
                 let words = line.split(separator: " ").dropFirst()
-                names.insert(words.prefix { $0.allSatisfy { $0.isLowercase || $0 == "-" } }.joined(separator: " "))
+                let name = words.prefix { !$0.hasPrefix("-") && $0.allSatisfy { $0.isLowercase || $0 == "-" } }
+                names.insert(name.joined(separator: " "))
             }
         }
         return names

@@ -279,7 +279,8 @@ struct Destruction: Sendable, CustomTestStringConvertible {
         pushq-admin credential check, pushq-admin device list, pushq-admin device show, pushq-admin device export,
         pushq-admin channel show, pushq-admin audience list, pushq-admin audience show,
         pushq-admin campaign list, pushq-admin campaign show, pushq-admin send show,
-        pushq-admin job list, pushq-admin job show, pushq-admin restore show, pushq-admin feedback list,
+        pushq-admin job list, pushq-admin job show, pushq-admin restore show, pushq-admin restore diverged,
+        pushq-admin feedback list,
         pushq-admin feedback export, pushq-admin feedback tail, pushq-admin webhook show,
         pushq-admin webhook test, pushq-admin worker list
         """,

@@ -169,7 +169,7 @@ import Testing
     /// Promised, and looked at by the tests of these commands.
     private static let elsewhere: Set = [
         "pushq demo", "pushq dev", "pushq-admin webhook test", "pushq-admin tenant move",
-        "pushq-admin tenant move --abandon",
+        "pushq-admin tenant move --abandon", "pushq-admin restore diverged", "pushq-admin restore diverged --apns-ids",
     ]
 }
 

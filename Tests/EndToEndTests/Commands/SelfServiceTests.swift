@@ -49,6 +49,7 @@ import Testing
         "pushq-admin restore show": (.operators, ""),
         "pushq-admin restore resume": (.operators, "QUEUE --send"),
         "pushq-admin restore declare": (.operators, "--yes"),
+        "pushq-admin restore diverged": (.operators, "--old postgresql:///elsewhere"),
         "pushq-admin credential add": (
             .operators, "acme main --p8 KEY --team-id TEAM123456 --key-id ABC123DEFG"
         ),

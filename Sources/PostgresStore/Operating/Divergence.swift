@@ -1,0 +1,251 @@
+package import FoundationEssentials
+package import QueueCore
+
+extension Statement {
+    fileprivate static let copy = Statement(
+        "copy", "select pushq.current_lineage() as name, pushq.current_timeline() as timeline")
+
+    /// When another server took the place of the copy `$copy`, and from which identifier on that copy has drawn others.
+    /// A standby has a sequence up to 32 numbers ahead of the primary, and skips 2^40 when it takes over.
+    fileprivate static let takeover = Statement(
+        "takeover",
+        #"""
+        select l.back_to, l.old_id - (1::bigint << 40) - 64 as first_id
+        from pushq.lineage l
+        where l.id > (select max(o.id) from pushq.lineage o where o.name = $copy)
+        order by l.id
+        limit 1
+        """#)
+
+    /// Jobs that ended in the last minute before both servers went their ways: a transaction that was open then may
+    /// have been committed at the old one only.
+    fileprivate static let jobsBeforeTakeover = Statement(
+        "jobs_before_takeover",
+        #"""
+        select r.job_id
+        from pushq.result r
+        where r.day >= (($since::timestamptz - interval '1 minute') at time zone 'UTC')::date
+          and r.ended_at between $since - interval '1 minute' and $since
+        """#)
+
+    fileprivate static let missingJobs = Statement(
+        "missing_jobs",
+        #"""
+        select unnest($jobs::bigint[]) as job_id
+        except
+        select r.job_id
+        from pushq.result r
+        where r.day >= (($since::timestamptz - interval '1 minute') at time zone 'UTC')::date
+          and r.ended_at between $since - interval '1 minute' and $since
+        """#)
+
+    /// By send or campaign: what has ended since then, and what waits of those that are no older.
+    fileprivate static let divergedSends = Statement(
+        "diverged_sends",
+        #"""
+        with ended as (
+          select r.queue_id, r.root_id, sum(r.delivered) as delivered, sum(r.rejected) as rejected,
+                 sum(r.unknown) as unknown
+          from pushq.result r
+          where r.day >= (($since::timestamptz - interval '1 minute') at time zone 'UTC')::date
+            and (r.ended_at > $since or (r.ended_at > $since - interval '1 minute' and r.job_id = any($jobs::bigint[])))
+          group by 1, 2
+        ), waiting as (
+          select w.queue_id, w.root_id, sum(w.recipient_count) as waiting
+          from (
+            select j.queue_id, j.root_id, j.recipient_count from pushq.job j where j.root_id >= $first_id
+            union all
+            select l.queue_id, l.root_id, l.recipient_count from pushq.lease l where l.root_id >= $first_id) w
+          group by 1, 2)
+        select n.tenant, n.app, n.environment, n.queue_id, root_id, c.key, coalesce(e.delivered, 0) as delivered,
+               coalesce(e.rejected, 0) as rejected, coalesce(e.unknown, 0) as unknown, coalesce(w.waiting, 0) as waiting
+        from ended e
+        full join waiting w using (queue_id, root_id)
+        join pushq.queue_name n using (queue_id)
+        left join pushq.campaign c on c.queue_id = n.queue_id and c.id = root_id
+        order by n.tenant, n.app, n.environment, c.key, root_id
+        """#)
+
+    /// Which of these sends and campaigns are there, by their places in the lists.
+    fileprivate static let knownSends = Statement(
+        "known_sends",
+        #"""
+        select k.place
+        from unnest($queues::int[], $roots::bigint[]) with ordinality as k (queue_id, root_id, place)
+        where exists (select from pushq.body b where b.queue_id = k.queue_id and b.root_id = k.root_id)
+          or exists (select from pushq.campaign c where c.queue_id = k.queue_id and c.id = k.root_id)
+        """#)
+
+    /// A page of jobs, in the order of their keys, with the pushes that may have reached their device: those that were
+    /// delivered, and those without an answer.
+    fileprivate static let divergedJobs = Statement(
+        "diverged_jobs",
+        #"""
+        select r.day, r.queue_id, r.job_id, n.tenant, n.app, n.environment, r.root_id, c.key, r.ended_at,
+               array(
+                 select pushq.apns_id(r.root_id, b.device_ids[i + 1])::text
+                 from generate_series(0, cardinality(b.device_ids) - 1) i
+                 where get_byte(r.outcomes, i) = \#(Outcome.delivered.rawValue)) as delivered,
+               array(
+                 select pushq.apns_id(r.root_id, b.device_ids[i + 1])::text
+                 from generate_series(0, cardinality(b.device_ids) - 1) i
+                 where get_byte(r.outcomes, i) = \#(Outcome.unknown.rawValue)) as unknown
+        from pushq.result r
+        join pushq.body b on b.day = r.body_day and b.queue_id = r.queue_id and b.job_id = r.job_id
+        join pushq.queue_name n on n.queue_id = r.queue_id
+        left join pushq.campaign c on c.queue_id = r.queue_id and c.id = r.root_id
+        where r.day >= (($since::timestamptz - interval '1 minute') at time zone 'UTC')::date
+          and (r.ended_at > $since or (r.ended_at > $since - interval '1 minute' and r.job_id = any($jobs::bigint[])))
+          and (r.day, r.queue_id, r.job_id) > ($day::date, $queue::int, $job::bigint)
+        order by r.day, r.queue_id, r.job_id
+        limit 500
+        """#)
+}
+
+/// What an old primary has done after another server had taken its place, which does not know of it.
+///
+/// It knows of jobs when they ended, and not of each push when it was sent: a job that was begun before counts whole.
+package struct Divergence: Sendable {
+    /// What it did for a campaign, or for all other sends of a queue.
+    package struct Total: Sendable {
+        package let queue: QueueName
+        /// Nil for sends that belong to no campaign.
+        package let campaignKey: String?
+        package fileprivate(set) var sends = 0
+        package fileprivate(set) var delivered = 0
+        package fileprivate(set) var rejected = 0
+        /// Perhaps sent: no answer came.
+        package fileprivate(set) var unknown = 0
+        /// Those delivered or unknown whose send the new primary knows, too, and carries out.
+        package fileprivate(set) var maybeSentTwice = 0
+        /// Recipients of sends that only the old primary knows, who get nothing when it is gone.
+        package fileprivate(set) var waiting = 0
+    }
+
+    /// Pushes of a job.
+    package struct Job: Sendable {
+        package let queue: QueueName
+        package let root: Int64
+        package let campaignKey: String?
+        package let endedAt: Date
+        /// Their `apns-id`s: of those that were delivered, and of those without an answer.
+        package let delivered: [String]
+        package let unknown: [String]
+    }
+
+    /// The last moment that both servers know.
+    package let since: Date
+    /// Ordered by queue and campaign.
+    package let totals: [Total]
+    /// Those of its jobs that ended before that moment, by a transaction that was committed after it.
+    private let earlierJobs: [Int64]
+}
+
+/// Why two servers cannot be compared.
+package enum DivergenceError: Error, CustomStringConvertible {
+    case notOlder(old: Int, new: Int)
+    case unrelated
+
+    package var description: String {
+        switch self {
+        case .notOlder(let old, let new):
+            "the server given by --old has timeline \(old), and the primary has \(new): it is not an old primary"
+        case .unrelated: "the primary has not taken the place of the server given by --old: it does not know that copy"
+        }
+    }
+}
+
+extension PostgresConnection {
+    /// The timeline of a server that is no standby.
+    package func currentTimeline() async throws(PostgresError) -> Int32 {
+        try await execute(.copy).one().int4("timeline")
+    }
+}
+
+extension Divergence {
+    private static let patience = Duration.seconds(600)
+
+    /// Compares an old primary, which is only read, with the one that has taken its place.
+    package init(of old: PostgresConnection, from new: PostgresConnection) async throws {
+        try await new.followTimeline()
+        let (copy, current) = (try await old.execute(.copy).one(), try await new.execute(.copy).one())
+        guard copy.int4("timeline") < current.int4("timeline") else {
+            throw DivergenceError.notOlder(old: Int(copy.int4("timeline")), new: Int(current.int4("timeline")))
+        }
+        let takeover = try await new.execute(.takeover, ["copy": .text(copy.text("name"))]).first
+        guard let takeover, let since = takeover.optionalTime("back_to") else { throw DivergenceError.unrelated }
+        self.since = since
+        let jobs = try await old.execute(.jobsBeforeTakeover, ["since": .time(since)], within: Self.patience)
+            .map { $0.int8("job_id") }
+        earlierJobs = try await new.execute(
+            .missingJobs, ["jobs": .int8Array(jobs), "since": .time(since)], within: Self.patience
+        ).map { $0.int8("job_id") }
+        let rows = try await old.execute(
+            .divergedSends,
+            ["since": .time(since), "jobs": .int8Array(earlierJobs), "first_id": .int8(takeover.int8("first_id"))],
+            within: Self.patience)
+        let known = try await new.execute(
+            .knownSends,
+            [
+                "queues": .int4Array(rows.map { $0.int4("queue_id") }),
+                "roots": .int8Array(rows.map { $0.int8("root_id") }),
+            ], within: Self.patience)
+        let places = Set(known.map { $0.int8("place") })
+        var totals: [Total] = []
+        for (index, row) in rows.enumerated() {
+            let isKnown = places.contains(Int64(index + 1))
+            // What both know, and nothing was done for.
+            if isKnown, row.count("delivered") + row.count("rejected") + row.count("unknown") == 0 { continue }
+            guard let queue = QueueName(row) else { continue }
+            let total = Total(queue: queue, campaignKey: row.optionalText("key"))
+            if totals.last?.isOfSame(total) != true { totals.append(total) }
+            totals[totals.count - 1].add(row, isKnown: isKnown)
+        }
+        self.totals = totals
+    }
+
+    /// Calls `body` with each job that ended there.
+    /// - Parameter old: the old primary.
+    package func forEachJob(in old: PostgresConnection, _ body: (Job) throws -> Void) async throws {
+        var last = (day: CalendarDay(daysSince2000: 0), queue: Int32(0), job: Int64(0))
+        while true {
+            let page = try await old.execute(
+                .divergedJobs,
+                [
+                    "since": .time(since), "jobs": .int8Array(earlierJobs), "day": .date(last.day),
+                    "queue": .int4(last.queue), "job": .int8(last.job),
+                ], within: Self.patience)
+            for row in page {
+                last = (row.date("day"), row.int4("queue_id"), row.int8("job_id"))
+                if let job = Job(row) { try body(job) }
+            }
+            if page.isEmpty { return }
+        }
+    }
+}
+
+extension Divergence.Total {
+    fileprivate func isOfSame(_ other: Self) -> Bool { queue == other.queue && campaignKey == other.campaignKey }
+
+    /// - Parameter isKnown: to the new primary.
+    fileprivate mutating func add(_ row: Row, isKnown: Bool) {
+        sends += 1
+        delivered += row.count("delivered")
+        rejected += row.count("rejected")
+        unknown += row.count("unknown")
+        if isKnown {
+            maybeSentTwice += row.count("delivered") + row.count("unknown")
+        } else {
+            waiting += row.count("waiting")
+        }
+    }
+}
+
+extension Divergence.Job {
+    fileprivate init?(_ row: Row) {
+        guard let queue = QueueName(row) else { return nil }
+        self.init(
+            queue: queue, root: row.int8("root_id"), campaignKey: row.optionalText("key"),
+            endedAt: row.time("ended_at"), delivered: row.textArray("delivered"), unknown: row.textArray("unknown"))
+    }
+}

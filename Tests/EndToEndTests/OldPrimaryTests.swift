@@ -1,0 +1,117 @@
+import Foundation
+import LocalStack
+import PostgresStore
+import QueueCore
+import TestSupport
+import Testing
+
+extension `Real processes with databases of their own` {
+    /// A standby is promoted, and the old primary goes on for a worker and a producer that reach nothing else.
+    @Suite struct `An old primary that goes on` {
+        private static let devices = 3000
+        private static let payload = #"{"aps":{"alert":"single"}}"#
+
+        private struct Report: Decodable {
+            let delivered: Int
+            let unknown: Int
+            let mayBeSentTwice: Int
+            let waiting: Int
+            let sends: [Total]
+
+            struct Total: Decodable { let campaign: String? }
+
+            enum CodingKeys: String, CodingKey {
+                case delivered, unknown, waiting, sends
+                case mayBeSentTwice = "may_be_sent_twice"
+            }
+        }
+
+        @Test func `is found to have sent what the simulator counted`() async throws {
+            let minder = try Minder()
+            let postgres = try await PrivatePostgres.start(minder: minder)
+            var settings = Rig.Settings()
+            settings.devices = Self.devices
+            settings.standby = .asynchronous
+            try await Rig.run(on: postgres, settings) { _, rig in
+                let standby = try #require(rig.standby)
+                func url(_ server: PrivatePostgres, orAt other: PrivatePostgres? = nil) -> String {
+                    server.connectionString(database: rig.database, orAt: other)
+                }
+                func old(_ sql: String) async throws -> String {
+                    try await postgres.client("psql", ["-qAtd", rig.database, "-c", sql]).run()
+                        .trimmingCharacters(in: .newlines)
+                }
+                func diverged(_ options: String...) async throws -> Executable.Ended {
+                    try await Executable.admin.run(
+                        ["restore", "diverged", "--old", url(postgres)] + options,
+                        environment: ["PUSHQ_DATABASE_URL": url(postgres, orAt: standby)])
+                }
+                let worker = try rig.startWorker(
+                    database: postgres.connectionString(database: rig.database, user: TestServer.workerLogin))
+                try await worker.says("started")
+                try await rig.startCampaign(key: "before")
+                try await rig.waitUntilFinished()
+                // Both know this one, and nothing of it is sent before they go their ways.
+                try await rig.run(
+                    """
+                    begin;
+                    select pushq.start_campaign('\(rig.queue)', 'campaign', '{"aps":{"alert":"campaign"}}');
+                    select pushq.pause_campaign('\(rig.queue)', 'campaign');
+                    commit
+                    """)
+                let position = try await old("select pg_current_wal_lsn()")
+                try await eventually("the standby has it all", within: .seconds(60)) {
+                    let sql = "select coalesce(min(replay_lsn), '0/0') >= '\(position)' from pg_stat_replication"
+                    return try await old(sql) == "t"
+                }
+                expectFailure(try await diverged(), code: 1, saying: "it is not an old primary")
+                try await standby.promote()
+                let before = Set(try PushRecord(files: rig.recordFiles).pushes.keys)
+
+                _ = try await old("select pushq.resume_campaign('\(rig.queue)', 'campaign')")
+                for number in 1...10 {
+                    let token = "encode(sha256(int8send(\(1_000_000 + number))), 'hex')"
+                    _ = try await old(
+                        "select pushq.send('\(rig.queue)', '\(Self.payload)', tokens => array[\(token)])")
+                }
+                _ = try await old(
+                    """
+                    select pushq.send('\(rig.queue)', '\(Self.payload)', tokens => array['aa', 'bb'],
+                                      run_at => now() + interval '1 hour')
+                    """)
+                try await eventually("all of it is sent", within: .seconds(60)) {
+                    let sql = "select count(*) from pushq.job where run_at < now() + interval '1 minute'"
+                    let open = "select count(*) from pushq.campaign_progress where not finished"
+                    return try await old("select (\(sql)) + (\(open)) + (select count(*) from pushq.lease)") == "0"
+                }
+                #expect(await worker.drain() == .code(0))
+
+                let after = try PushRecord(files: rig.recordFiles).pushes.keys.filter { !before.contains($0) }
+                #expect(before.count == Self.devices && after.count == Self.devices + 10)
+                let shown = try await diverged("--json")
+                #expect(shown.code == 0, "\(shown.errors)")
+                let report = try JSONDecoder().decode(Report.self, from: Data(shown.output.utf8))
+                #expect(report.delivered == after.count && report.unknown == 0, "\(shown.output)")
+                #expect(report.mayBeSentTwice == after.count - 10 && report.waiting == 2, "\(shown.output)")
+                #expect(report.sends.map(\.campaign) == ["campaign", nil])
+                let pushes = try await diverged("--apns-ids")
+                #expect(Set(pushes.output.split(separator: "\n").compactMap { APNsID(String($0)) }) == Set(after))
+
+                // The new primary knows the campaign, and sends the rest of it.
+                let successor = try rig.startWorker(
+                    database: standby.connectionString(database: rig.database, user: TestServer.workerLogin))
+                try await standby.client(
+                    "psql", ["-qd", rig.database, "-c", "select pushq.resume_campaign('\(rig.queue)', 'campaign')"]
+                ).run()
+                try await eventually("its end there", within: .seconds(60)) {
+                    let sql = "select count(*) from pushq.campaign_progress where not finished"
+                    return try await standby.client("psql", ["-qAtd", rig.database, "-c", sql]).run() == "0\n"
+                }
+                #expect(await successor.drain() == .code(0))
+                let record = try PushRecord(files: rig.recordFiles)
+                #expect(record.pushes.keys.reduce(0) { $0 + record.repeats(of: $1) } == report.mayBeSentTwice)
+            }
+            await minder.end()
+        }
+    }
+}
