@@ -70,8 +70,12 @@ package final class DatabaseProxy: Sendable {
     }
 
     /// The same, for `--database-url`.
-    package func connectionString(database: String) -> String {
-        "host=\(folder) user=\(TestServer.superuser) dbname=\(database)"
+    /// - Parameter standby: another server that may take the writes one day; nothing stands before it.
+    package func connectionString(
+        database: String, user: String = TestServer.superuser, orAt standby: PrivatePostgres? = nil
+    ) -> String {
+        let hosts = ([folder] + [standby?.socketFolder].compactMap(\.self)).joined(separator: ",")
+        return "host=\(hosts) user=\(user) dbname=\(database)"
     }
 
     /// Cuts all connections, and takes no more.

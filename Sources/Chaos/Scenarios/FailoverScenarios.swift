@@ -47,6 +47,22 @@ extension Scenario {
                 trial.faultIsOver()
                 try await trial.startCampaign()
             },
+            failover("primary-cut-off", .synchronous, canCutOffPrimary: true) { trial in
+                try await trial.begin()
+                // It runs, takes writes, and reaches neither its standby nor anybody else.
+                try await trial.rig.cutOffStandby()
+                trial.rig.cutOffPrimary()
+                try await takeOver(trial)
+            },
+            failover("primary-cut-off-asynchronous", .asynchronous, canCutOffPrimary: true) { trial in
+                try await trial.begin()
+                try await trial.rig.cutOffStandby()
+                let begun = Trial.now
+                try await trial.pause(between: 0.5, and: 1)
+                trial.rig.cutOffPrimary()
+                trial.noteLag(since: begun, forgetting: [])
+                try await takeOver(trial)
+            },
             failover("failover-asynchronous", .asynchronous) { trial in
                 try await trial.begin()
                 try await trial.rig.cutOffStandby()
@@ -65,10 +81,15 @@ extension Scenario {
     }
 
     private static func failover(
-        _ name: String, _ standby: Rig.Standby, disturb: @escaping @Sendable (Trial) async throws -> Void
+        _ name: String, _ standby: Rig.Standby, canCutOffPrimary: Bool = false,
+        disturb: @escaping @Sendable (Trial) async throws -> Void
     ) -> Scenario {
         Scenario(
-            name: name, adjust: { settings, _ in settings.standby = standby },
+            name: name,
+            adjust: { settings, _ in
+                settings.standby = standby
+                settings.canCutOffPrimary = canCutOffPrimary
+            },
             ownServer: { minder in try await PrivatePostgres.start(minder: minder) }, disturb: disturb)
     }
 

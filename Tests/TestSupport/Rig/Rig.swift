@@ -37,6 +37,8 @@ package final class Rig {
         package var hasNeighbour = false
         /// The server's standby, if it has one. The server has to be the rig's alone.
         package var standby: Standby?
+        /// Whether the primary can be cut off from everybody. All then reach it through a proxy.
+        package var canCutOffPrimary = false
         /// SQL run once the queue is there; `$queue` stands for its id.
         package var sql = ""
 
@@ -67,6 +69,8 @@ package final class Rig {
     /// What the queues' credentials are sealed under.
     package let masterKeys: MasterKeys
     private let address: DatabaseAddress
+    private let proxy: DatabaseProxy?
+    private let isPrimaryCutOff = Locked(false)
     private let loop: EventLoop
 
     /// Runs `body` with a rig on a loop of its own, and clears it away.
@@ -102,8 +106,14 @@ package final class Rig {
         masterKeys = try MasterKeys.random()
         standby =
             settings.standby == nil ? nil : try await PrivatePostgres.startStandby(of: postgres, minder: minder)
+        proxy =
+            settings.canCutOffPrimary
+            ? try await DatabaseProxy(to: postgres) { [isPrimaryCutOff] _ in
+                isPrimaryCutOff.withLock { $0 } ? .drop : .pass
+            } : nil
         address = try DatabaseAddress(
-            url: postgres.connectionString(database: database, orAt: standby), environment: [:])
+            url: proxy?.connectionString(database: database, orAt: standby)
+                ?? postgres.connectionString(database: database, orAt: standby), environment: [:])
         store = StoreConnection(to: address, as: "rig", on: loop)
         simulator = try await SimulatorProcess(
             folder: folder, rules: settings.rules, arguments: settings.allSimulatorArguments(app: queue.app),
@@ -113,6 +123,7 @@ package final class Rig {
 
     private func end() async {
         store.close()
+        proxy?.close()
         await minder.end()
     }
 
@@ -215,6 +226,10 @@ package final class Rig {
             for: "the standby to be cut off", within: .seconds(30), { try await number(receivers) }, until: { $0 == 0 })
     }
 
+    /// Drops all that goes between the primary and everybody else from now on, and tells nobody: no connection is
+    /// closed, and new ones get no answer.
+    package func cutOffPrimary() { isPrimaryCutOff.withLock { $0 = true } }
+
     /// For workers that know the standby first.
     package var urlWithStandbyFirst: String {
         (standby ?? postgres).connectionString(database: database, user: TestServer.workerLogin, orAt: postgres)
@@ -224,7 +239,8 @@ package final class Rig {
 
     /// How a login reaches the database that has no more rights than workers need.
     private var workerURL: String {
-        postgres.connectionString(database: database, user: TestServer.workerLogin, orAt: standby)
+        proxy?.connectionString(database: database, user: TestServer.workerLogin, orAt: standby)
+            ?? postgres.connectionString(database: database, user: TestServer.workerLogin, orAt: standby)
     }
 
     /// Starts a worker. It may be given another way to the database or to APNs, as through a proxy, or other master
