@@ -32,8 +32,8 @@ struct WebhookSetCommand: Command {
     @Option("A file with the secret: whsec_ and base64 of 24 to 64 bytes; - is standard input.", "FILE")
     var secretFile: InputFile?
     @Flag("Make a new secret.") var newSecret
-    @Option("How long messages are also signed with the former secret, if there is a new one.")
-    var formerFor: Duration = .seconds(86_400)
+    @Option("With a new secret: how long messages are also signed with the former one. By default a day.")
+    var formerFor: Duration?
     var confirmation = Confirmation()
     var database = DatabaseOptions()
 
@@ -42,7 +42,10 @@ struct WebhookSetCommand: Command {
         guard url != nil || secretFile != nil || newSecret else {
             throw UsageError("give --url, --secret-file or --new-secret")
         }
-        let name = tenant.text
+        guard formerFor == nil || secretFile != nil || newSecret else {
+            throw UsageError("--former-for goes with --secret-file or --new-secret")
+        }
+        let (name, formerFor) = (tenant.text, formerFor ?? .seconds(86_400))
         let given = try secretFile.map(Self.secret)
         let masterKeys = try MasterKeySetting().keys(console)
         if secretFile != nil || newSecret, formerFor == .zero, !confirmation.isGiven {

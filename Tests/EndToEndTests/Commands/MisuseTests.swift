@@ -50,6 +50,16 @@ import Testing
         }
     }
 
+    @Test func `is a time for a former secret, without a new one`() async throws {
+        try await Shop.open { shop in
+            let ended = try await shop.admin(
+                "webhook", "set", "acme", "--url", "https://push.acme.example/", "--former-for", "2h")
+            expectFailure(
+                ended, code: 2, saying: "--former-for goes with --secret-file or --new-secret",
+                "Try: pushq-admin webhook set --help")
+        }
+    }
+
     @Test func `is a number of requests below one`() async throws {
         for number in ["-1", "0"] {
             let ended = try await Executable.pushq.run(["simulate", "--expect", number, "--print-token"])
