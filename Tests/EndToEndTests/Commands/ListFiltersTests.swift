@@ -1,3 +1,4 @@
+import Cryptography
 import QueueCore
 import TestSupport
 import Testing
@@ -131,6 +132,79 @@ import Testing
             #expect(
                 try await column(
                     "channel", "channel", "list", Shop.queue, "--stored", "--state", "retired", in: shop) == ["YQ=="])
+        }
+    }
+
+    /// A second tenant with an app and a queue, and a credential of each tenant.
+    private func addTenant(to shop: Shop) async throws {
+        let key = try shop.folder.write(PrivateKey.makeP256().pem(), to: "key.p8")
+        let file = ["--p8", key, "--team-id", "TEAM123456", "--key-id", "ABC123DEFG"]
+        for words in [
+            ["tenant", "create", "beta"], ["app", "create", "beta", "com.beta"],
+            ["queue", "create", "beta/com.beta/production"], ["credential", "add", "acme", "of-acme"] + file,
+            ["credential", "add", "beta", "of-beta"] + file,
+        ] {
+            let ended = try await Executable.admin.run(words, environment: shop.environment)
+            #expect(ended.code == 0, "\(words): \(ended.errors)")
+        }
+    }
+
+    @Test func `of what tenants have is of one tenant, or of names with a text`() async throws {
+        try await Shop.open { shop in
+            try await addTenant(to: shop)
+            for (list, name, all) in [
+                ("tenant", "tenant", ["acme", "beta"]), ("app", "app", ["com.acme.shop", "com.beta"]),
+                ("queue", "queue", [Shop.queue, "beta/com.beta/production"]),
+                ("credential", "name", ["of-acme", "of-beta"]),
+            ] {
+                #expect(try await column(name, list, "list", in: shop) == all)
+                #expect(try await column(name, list, "list", "--matching", "BET", in: shop) == [all[1]])
+                guard list != "tenant" else { continue }
+                #expect(try await column(name, list, "list", "beta", in: shop) == [all[1]])
+            }
+        }
+    }
+
+    /// What follows the names of commands that need a word.
+    private static let words = [
+        "device list": [Shop.queue], "channel list": [Shop.queue, "--stored"], "audience list": [Shop.queue],
+        "feedback list": [Shop.queue],
+    ]
+
+    /// Two of everything that is listed.
+    private static let pairs = """
+        insert into pushq.worker (id, name, version) values (1, 'web-1:42', '1'), (2, 'web-2:42', '1');
+        select pushq.register_channel('\(Shop.queue)', c, 0) from unnest(array['YQ==', 'Yg==']) c;
+        select pushq.save_audience('\(Shop.queue)', n, 'tag ''vip''') from unnest(array['a', 'b']) n;
+        select pushq.add_schedule('\(Shop.queue)', n, '@daily', \(payload)) from unnest(array['a', 'b']) n;
+        select pushq.start_campaign('\(Shop.queue)', k, \(payload)) from unnest(array['a', 'b']) k;
+        select pushq.send('\(Shop.queue)', \(payload), array[t]) from unnest(array['aa', 'bb']) t;
+        insert into pushq.feedback (day, queue_id, device_id, reason, reported_at, recorded_at, verdict)
+        select pushq.today(), pushq.queue_id('\(Shop.queue)'), n, 1, now(), now(), 'kept' from generate_series(1, 2) n
+        """
+
+    @Test func `has no more rows than --limit says`() async throws {
+        try await Shop.open { shop in
+            try await addTenant(to: shop)
+            for _ in 1...2 {
+                let login = "list_\(UInt32.random(in: 0 ... .max))"
+                try await shop.run("create role \(login) login")
+                #expect(try await shop.admin("tenant", "grant", "acme", login).code == 0)
+            }
+            try await shop.run(Self.pairs)
+            let names = try await Executable.commandNames(with: "--limit")
+            #expect(names.count == 15)
+            for name in names where name != "pushq-admin trace" {
+                let executable = name.hasPrefix("pushq-admin") ? Executable.admin : .pushq
+                let words = name.split(separator: " ").dropFirst().map(String.init)
+                let arguments = words + (Self.words[words.joined(separator: " ")] ?? []) + ["--json"]
+                for (options, isCut) in [([], false), (["--limit", "1"], true)] {
+                    let ended = try await executable.run(arguments + options, environment: shop.environment)
+                    #expect(ended.code == 0, "\(name): \(ended.errors)")
+                    let count = try Shop.rows(ended).count
+                    #expect(isCut ? count == 1 : count > 1, "\(name) \(options): \(count) rows")
+                }
+            }
         }
     }
 }
