@@ -202,15 +202,22 @@ function say(node, text) {
   node.hidden = !text;
 }
 
+// Answers the question that is open.
+let giveAnswer = null;
+
 function confirmed(text) {
   const dialog = document.getElementById("question");
+  giveAnswer?.(false);
   document.getElementById("question-text").textContent = text;
-  dialog.returnValue = "no";
   dialog.showModal();
   document.getElementById("question-no").focus();
-  return new Promise((resolve) =>
-    dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes"), { once: true }));
+  return new Promise((resolve) => { giveAnswer = resolve; });
 }
+
+document.getElementById("question").addEventListener("submit", (event) =>
+  giveAnswer?.(event.submitter?.value === "yes"));
+// By the Escape key. The event comes some time after the closing: the next question may be open by then.
+document.getElementById("question").addEventListener("close", (event) => { if (!event.target.open) giveAnswer?.(false); });
 
 // A button that does something after a question; nothing where the token may only read.
 function action(label, question, order) {
