@@ -26,6 +26,12 @@ extension `Real processes with databases of their own` {
             }
         }
 
+        /// The names that docs/json.md promises, in order.
+        private static func members(of json: String) throws -> [String] {
+            let object = try JSONSerialization.jsonObject(with: Data(json.utf8)) as? [String: Any]
+            return try #require(object).keys.sorted()
+        }
+
         @Test func `is found to have sent what the simulator counted`() async throws {
             let minder = try Minder()
             let postgres = try await PrivatePostgres.start(minder: minder)
@@ -94,8 +100,18 @@ extension `Real processes with databases of their own` {
                 #expect(report.delivered == after.count && report.unknown == 0, "\(shown.output)")
                 #expect(report.mayBeSentTwice == after.count - 10 && report.waiting == 2, "\(shown.output)")
                 #expect(report.sends.map(\.campaign) == ["campaign", nil])
+                #expect(
+                    try Self.members(of: shown.output) == [
+                        "delivered", "may_be_sent_twice", "rejected", "replaced_at", "sends", "unknown", "waiting",
+                    ])
                 let pushes = try await diverged("--apns-ids")
                 #expect(Set(pushes.output.split(separator: "\n").compactMap { APNsID(String($0)) }) == Set(after))
+                let lines = try await diverged("--apns-ids", "--json").output.split(separator: "\n")
+                #expect(lines.count == after.count)
+                #expect(
+                    try Self.members(of: String(lines[0])) == [
+                        "apns_id", "campaign", "ended_at", "outcome", "queue", "send",
+                    ])
 
                 // The new primary knows the campaign, and sends the rest of it.
                 let successor = try rig.startWorker(

@@ -72,6 +72,7 @@ struct DocumentedPage: Sendable, CustomTestStringConvertible {
                 ("createdb", "the shop's database is there"), ("psql -c \"create role", "SelfServiceTests"),
                 ("pushq-admin worker grant", "SelfServiceTests"), ("pushq-admin tenant grant", "SelfServiceTests"),
                 ("pushq work", "it runs until it is stopped: DrainTests"),
+                ("pushq-admin restore diverged", "it needs an old primary: OldPrimaryTests"),
                 ("pushq-admin top --sort", "a live screen: TopTests"),
                 ("pushq-admin top acme", "a live screen: TopTests"),
                 ("install ", "ServiceTests runs the unit's command"),
