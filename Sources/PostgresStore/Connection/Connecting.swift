@@ -157,7 +157,9 @@ struct Connecting {
     private func refusal(_ message: String) -> PostgresError {
         let lines = message.split(separator: "\n").map(String.init)
         let fatal = lines.compactMap { $0.firstMatch(of: /:  ([0-9A-Z]{5}): (.+)/)?.output }.last
-        guard let (_, state, text) = fatal else { return failure(lines.prefix(2).joined(separator: " ").onOneLine) }
+        guard let (_, state, text) = fatal else {
+            return failure(lines.prefix(2).map(\.onOneLine).joined(separator: ". "))
+        }
         let states: [SQLState] = [.invalidDatabase, .insufficientPrivilege]
         let isForGood = state.hasPrefix("28") || states.contains(SQLState(String(state)))
         return isForGood ? .refused(address: address.description, reason: String(text)) : failure(String(text))

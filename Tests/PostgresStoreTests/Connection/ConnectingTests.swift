@@ -54,6 +54,7 @@ struct `Connecting to PostgreSQL` {
             #expect(error?.isPassing == true)
             #expect(error?.description.hasPrefix("cannot connect to database x at ") == true)
             #expect(error?.description.contains("\n") == false)
+            #expect(error?.description.contains(/[a-z]\. Is the server running/) == true, "two sentences")
         }
     }
 
