@@ -36,6 +36,7 @@ begin
     select l.*
     from unnest(queues, jobs, epochs) as g(queue_id, job_id, epoch)
     join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.worker_id = worker
+    -- The same order for all workers, of whom two may write why one send reaches nobody.
     order by l.queue_id, l.root_id, l.job_id
     for update of l skip locked
   loop
