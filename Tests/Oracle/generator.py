@@ -113,6 +113,7 @@ class Generator:
         self.quiet_dice = random.Random(f"quiet hours {seed} {size}")
         self.badge_dice = random.Random(f"badges {seed} {size}")
         self.open_dice = random.Random(f"open transactions {seed} {size}")
+        self.update_dice = random.Random(f"updates {seed} {size}")
         self.is_long = size == "long"
         self.messages = 0
         self.keys = 0
@@ -149,6 +150,7 @@ class Generator:
             self.set_badges(queues)
             self.keep_open(queues)
             self.start_activities(queues)
+            self.pile_up_updates(queues)
             self.schedule(queues)
         self.come_to_an_end()
         mood = self.mood()
@@ -733,6 +735,23 @@ class Generator:
         ]
         self.operations += sends[:-1]
         return sends[-1]
+
+    def pile_up_updates(self, queues):
+        """Now and then updates of Live Activities wait for their queue, so that there is a newer one when it is their
+        turn."""
+        dice = self.update_dice
+        queue = dice.choice(queues)
+        if dice.random() > 0.04 or queue.is_binary or queue.name in self.paused_queues or queue.tenant in self.suspended:
+            return
+        known = self.tokens[queue.name]
+        with self.throwing(dice):
+            tokens = dice.sample(known, min(len(known), 6))
+            self.operations.append(PauseQueue(queue.name))
+            for _ in range(dice.randint(2, 4)):
+                message = self.message(queue, "liveactivity", collapse_id=None, at_most_once=False, priority=10)
+                some = tuple(dice.sample(tokens, dice.randint(1, len(tokens))))
+                self.operations.append(Send(queue.name, message, some, replaces_waiting=dice.random() < 0.8))
+            self.operations.append(ResumeQueue(queue.name))
 
     def start_activities(self, queues):
         """Now and then Live Activities of a type are started: on devices whose push-to-start tokens are for it or, as far as
