@@ -23,6 +23,8 @@ struct EngineCounts: Sendable {
     var endRetries = 0
     /// Times that PostgreSQL went out of reach.
     var storeLosses = 0
+    /// Times that a server was refused because another one has taken its place.
+    var oldPrimaries = 0
     /// Times that APNs began to answer with transient refusals only.
     var outages = 0
     /// How late timers of the loop fire, which is how long one turn keeps the others waiting.
@@ -45,6 +47,7 @@ struct EngineCounts: Sendable {
         flushRetries += other.flushRetries
         endRetries += other.endRetries
         storeLosses += other.storeLosses
+        oldPrimaries += other.oldPrimaries
         outages += other.outages
         loopLag.add(other.loopLag)
     }

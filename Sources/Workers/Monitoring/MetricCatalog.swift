@@ -70,6 +70,8 @@ package enum MetricCatalog {
         "pushq_statement_retries", .counter, "Statements without a good answer that are tried again.",
         labels: ["statement"])
     static let storeLosses = Metric("pushq_store_losses", .counter, "Times that PostgreSQL went out of reach.")
+    static let oldPrimaries = Metric(
+        "pushq_old_primaries", .counter, "Times that a server was refused because another one has taken its place.")
 
     // MARK: Of connections to APNs
 
@@ -135,7 +137,8 @@ package enum MetricCatalog {
             queuesUnreachable, pushes, answers, latency, age, outcomes, permitsLapsed, jobsClaimed, jobsEnded,
             jobsGivenBack, jobsRescued, jobsQuarantined, jobsSetAside, leasesLost, leasesFound, statements,
             storeRetries,
-            storeLosses, connections, streams, connectionsOpened, connectionsEnded, connectionsFailed, handshakes,
+            storeLosses, oldPrimaries, connections, streams, connectionsOpened, connectionsEnded, connectionsFailed,
+            handshakes,
             goAways,
             outages, loopLag, fleetJobs, fleetRecipients, fleetOldest, fleetPartial, fleetPaused, fleetWorkers,
             fleetSetAside,

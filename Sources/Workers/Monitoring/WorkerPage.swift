@@ -127,6 +127,7 @@ struct WorkerPage {
             MetricFamily(Catalog.jobsSetAside, counts.jobsSetAside),
             MetricFamily(Catalog.leasesLost, counts.leasesLost), MetricFamily(Catalog.leasesFound, counts.leasesFound),
             statements, retries, MetricFamily(Catalog.storeLosses, counts.storeLosses),
+            MetricFamily(Catalog.oldPrimaries, counts.oldPrimaries),
             MetricFamily(Catalog.outages, counts.outages),
         ]
     }

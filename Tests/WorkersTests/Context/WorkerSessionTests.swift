@@ -53,7 +53,11 @@ struct `The sessions of an engine` {
         try await withDatabase { _, database in
             let connection = try await database.connect()
             var events: [String] = []
-            let session = WorkerSession(at: "db1,db2") { events.append("\($0)") }
+            let figures = EngineFigures(QueueAdmission())
+            let session = WorkerSession(at: "db1,db2") { event in
+                events.append("\(event)")
+                figures.note(event)
+            }
             try await claim(2, at: connection)
             try await session.prepare(connection)
             try await claim(3, at: connection)
@@ -68,7 +72,7 @@ struct `The sessions of an engine` {
                     error?.description
                         == "cannot connect to db1,db2: its timeline 2 is older than 3, which this worker has seen")
             }
-            #expect(events.count == 1)
+            #expect(events.count == 1 && figures.counts.oldPrimaries == 1)
             #expect(events[0].contains("timeline 2, but another one already had 3"))
 
             try await claim(3, at: connection)
