@@ -47,9 +47,11 @@ extension `Real processes with databases of their own` {
                     try await postgres.client("psql", ["-qAtd", rig.database, "-c", sql]).run()
                         .trimmingCharacters(in: .newlines)
                 }
-                func diverged(_ options: String...) async throws -> Executable.Ended {
+                func diverged(
+                    from old: PrivatePostgres? = nil, _ options: String...
+                ) async throws -> Executable.Ended {
                     try await Executable.admin.run(
-                        ["restore", "diverged", "--old", url(postgres)] + options,
+                        ["restore", "diverged", "--old", url(old ?? postgres)] + options,
                         environment: ["PUSHQ_DATABASE_URL": url(postgres, orAt: standby)])
                 }
                 let worker = try rig.startWorker(
@@ -71,6 +73,7 @@ extension `Real processes with databases of their own` {
                     return try await old(sql) == "t"
                 }
                 expectFailure(try await diverged(), code: 1, saying: "it is not an old primary")
+                expectFailure(try await diverged(from: standby), code: 1, saying: "given by --old is a standby")
                 try await standby.promote()
                 let before = Set(try PushRecord(files: rig.recordFiles).pushes.keys)
 

@@ -2,6 +2,8 @@ package import FoundationEssentials
 package import QueueCore
 
 extension Statement {
+    fileprivate static let isStandby = Statement("is_standby", "select pg_is_in_recovery() as is_standby")
+
     fileprivate static let copy = Statement(
         "copy", "select pushq.current_lineage() as name, pushq.current_timeline() as timeline")
 
@@ -143,11 +145,14 @@ package struct Divergence: Sendable {
 
 /// Why two servers cannot be compared.
 package enum DivergenceError: Error, CustomStringConvertible {
+    case standby
     case notOlder(old: Int, new: Int)
     case unrelated
 
     package var description: String {
         switch self {
+        case .standby:
+            "the server given by --old is a standby: it follows another server, and has nothing that this one lacks"
         case .notOlder(let old, let new):
             "the server given by --old has timeline \(old), and the primary has \(new): it is not an old primary"
         case .unrelated: "the primary has not taken the place of the server given by --old: it does not know that copy"
@@ -168,6 +173,7 @@ extension Divergence {
     /// Compares an old primary, which is only read, with the one that has taken its place.
     package init(of old: PostgresConnection, from new: PostgresConnection) async throws {
         try await new.followTimeline()
+        if try await old.execute(.isStandby).one().bool("is_standby") { throw DivergenceError.standby }
         let (copy, current) = (try await old.execute(.copy).one(), try await new.execute(.copy).one())
         guard copy.int4("timeline") < current.int4("timeline") else {
             throw DivergenceError.notOlder(old: Int(copy.int4("timeline")), new: Int(current.int4("timeline")))
