@@ -8,7 +8,7 @@ enum DashboardQuestions {
     /// The most rows of a list.
     private static let maximumRows = 100
     /// The most failed jobs among which those are looked for that fit.
-    private static let maximumLook = 20_000
+    private static let maximumLook = 10_000
 
     /// The paths of the questions that are asked with GET; their answers are shared.
     static let shared: Set = [
