@@ -114,6 +114,7 @@ class Generator:
         self.badge_dice = random.Random(f"badges {seed} {size}")
         self.open_dice = random.Random(f"open transactions {seed} {size}")
         self.update_dice = random.Random(f"updates {seed} {size}")
+        self.time_dice = random.Random(f"times {seed} {size}")
         self.is_long = size == "long"
         self.messages = 0
         self.keys = 0
@@ -151,6 +152,7 @@ class Generator:
             self.keep_open(queues)
             self.start_activities(queues)
             self.pile_up_updates(queues)
+            self.run_out_of_time(queues)
             self.schedule(queues)
         self.come_to_an_end()
         mood = self.mood()
@@ -752,6 +754,19 @@ class Generator:
                 some = tuple(dice.sample(tokens, dice.randint(1, len(tokens))))
                 self.operations.append(Send(queue.name, message, some, replaces_waiting=dice.random() < 0.8))
             self.operations.append(ResumeQueue(queue.name))
+
+    def run_out_of_time(self, queues):
+        """Now and then a worker holds more than the rate of its queue lets it send in time."""
+        dice = self.time_dice
+        paced = [queue for queue in queues if queue.rate is not None and queue.name not in self.crowded]
+        if not paced or dice.random() > 0.15:
+            return
+        queue = dice.choice(paced)
+        known = tuple(self.tokens[queue.name])
+        with self.throwing(dice):
+            for _ in range(3):
+                within = max(1.0, round(len(known) / queue.rate, 1))
+                self.operations.append(Send(queue.name, self.message(queue, "background"), known, send_within=within))
 
     def start_activities(self, queues):
         """Now and then Live Activities of a type are started: on devices whose push-to-start tokens are for it or, as far as
