@@ -7,6 +7,7 @@ import base64
 import json
 import os
 import select
+import signal
 import subprocess
 import time
 
@@ -29,6 +30,7 @@ class Browser:
         shell = f'exec "$@" 3<&{to_browser} 4>&{from_browser}'
         self._process = subprocess.Popen(["bash", "-c", shell, "browser", executable, *options, "about:blank"],
                                          pass_fds=(to_browser, from_browser), stdin=subprocess.DEVNULL,
+                                         start_new_session=True,
                                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         os.close(to_browser)
         os.close(from_browser)
@@ -42,7 +44,8 @@ class Browser:
             self.order(f"{domain}.enable")
 
     def close(self):
-        self._process.kill()
+        # With the processes of its own, which write to the profile's folder.
+        os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
     def order(self, method, **parameters):
