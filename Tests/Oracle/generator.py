@@ -554,7 +554,7 @@ class Generator:
         message = self.message(next(q for q in self.all if q.name == earlier.queue))
         if isinstance(earlier, Campaign):
             return Campaign(earlier.queue, earlier.key, message, earlier.tokens, filter=earlier.filter)
-        return Send(earlier.queue, message, earlier.tokens, key=earlier.key)
+        return Send(earlier.queue, message, earlier.tokens, earlier.user, earlier.key)
 
     def with_local_time(self, campaign):
         """Every second campaign to an audience is sent where clocks show what they do where they are furthest behind, so
