@@ -11,23 +11,10 @@ struct ThrottledQueues {
 
     /// - Parameter queues: those of another tenant, each with a push to 100 devices, a certificate and a connection.
     static func measure(queues: Int) async throws {
-        let stack = try await BenchStack(latency: .milliseconds(5))
-        let names = (1...queues).map { QueueName(tenant: "crowd", app: "com.t\($0)", environment: .production) }
-        try await stack.makeQueue(Beside.busy, devices: Int(Beside.rate * 5 * (Beside.time / .seconds(1))))
-        try await stack.makeQueues(names)
+        let names = Beside.crowd(of: queues)
+        let (stack, worker) = try await Beside.startAlone(beside: names, connections: queues)
         try await stack.withStore { store in
-            try await store.setRate(Beside.rate, burst: nil, of: Beside.busy)
             for name in names { try await store.setRate(rate, burst: nil, of: name) }
-            try await store.runScript(
-                "update pushq.tenant set connections = \(queues) where name = 'crowd'", within: .seconds(10))
-            let start = Statement("start", #"select pushq.start_campaign($1, 'c', '{"aps":{"alert":"x"}}')"#)
-            _ = try await store.execute(start, [.text("\(Beside.busy)")])
-        }
-        let worker = try stack.startWorker()
-        // It connects, and measures its rate.
-        try await Task.sleep(for: .seconds(3))
-        print("alone: \(try await Beside.share(of: worker, stack))")
-        try await stack.withStore { store in
             let push = Statement(
                 "push",
                 """

@@ -8,33 +8,20 @@ import Transport
 /// What thousands of queues that wait for a connection cost a worker that sends for others: its CPU while it sends a
 /// campaign at a steady rate, without them and with them.
 struct WaitingQueues {
-    static let rate = 5000.0
-    static let time = Duration.seconds(20)
+    private static let rate = 5000.0
+    private static let time = Duration.seconds(20)
     /// Queues of other tenants, none of which had work before.
     private static let newcomers = (1...40).map { number in
         QueueName(tenant: "new\(number)", app: "com.new\(number)", environment: .production)
     }
-    static let busy = QueueName(tenant: "busy", app: "com.busy", environment: .production)
+    private static let busy = QueueName(tenant: "busy", app: "com.busy", environment: .production)
 
     /// - Parameters:
     ///   - queues: those of another tenant that wait, each with a push and a certificate of its own.
     ///   - connections: of that tenant; each goes to another queue when it was idle for a second.
     static func measure(queues: Int, connections: Int) async throws {
-        let stack = try await BenchStack(latency: .milliseconds(5))
-        let names = (1...queues).map { QueueName(tenant: "crowd", app: "com.t\($0)", environment: .production) }
-        try await stack.makeQueue(busy, devices: Int(rate * 5 * (time / .seconds(1))))
-        try await stack.makeQueues(names + newcomers)
-        try await stack.withStore { store in
-            try await store.setRate(rate, burst: nil, of: busy)
-            try await store.runScript(
-                "update pushq.tenant set connections = \(connections) where name = 'crowd'", within: .seconds(10))
-            let start = Statement("start", #"select pushq.start_campaign($1, 'c', '{"aps":{"alert":"x"}}')"#)
-            _ = try await store.execute(start, [.text("\(busy)")])
-        }
-        let worker = try stack.startWorker()
-        // It connects, and measures its rate.
-        try await Task.sleep(for: .seconds(3))
-        print("alone: \(try await share(of: worker, stack))")
+        let names = crowd(of: queues)
+        let (stack, worker) = try await startAlone(beside: names + newcomers, connections: connections)
         try await ManyQueues.enqueue(names, in: stack)
         print(
             """
@@ -51,6 +38,31 @@ struct WaitingQueues {
             arrived, p50 \(figures[0]) ms, p99 \(figures[1]) ms
             """)
         await stack.end()
+    }
+
+    /// Queues of one other tenant.
+    static func crowd(of queues: Int) -> [QueueName] {
+        (1...queues).map { QueueName(tenant: "crowd", app: "com.t\($0)", environment: .production) }
+    }
+
+    /// Has a worker send the campaign alone, beside queues that have nothing to send yet, and prints what that takes.
+    /// - Parameter connections: of the other tenant.
+    static func startAlone(beside others: [QueueName], connections: Int) async throws -> (BenchStack, ChildProcess) {
+        let stack = try await BenchStack(latency: .milliseconds(5))
+        try await stack.makeQueue(busy, devices: Int(rate * 5 * (time / .seconds(1))))
+        try await stack.makeQueues(others)
+        try await stack.withStore { store in
+            try await store.setRate(rate, burst: nil, of: busy)
+            try await store.runScript(
+                "update pushq.tenant set connections = \(connections) where name = 'crowd'", within: .seconds(10))
+            let start = Statement("start", #"select pushq.start_campaign($1, 'c', '{"aps":{"alert":"x"}}')"#)
+            _ = try await store.execute(start, [.text("\(busy)")])
+        }
+        let worker = try stack.startWorker()
+        // It connects, and measures its rate.
+        try await Task.sleep(for: .seconds(3))
+        print("alone: \(try await share(of: worker, stack))")
+        return (stack, worker)
     }
 
     /// Sends a push to each of the newcomers, one after the other.

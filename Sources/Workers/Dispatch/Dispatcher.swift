@@ -184,9 +184,11 @@ final class Dispatcher {
     /// Has a round run when the next permit is due. One that is due already waits for room, which answers make.
     private func setPermitTimer(now: ContinuousClock.Instant) {
         var alarm = turns.nextPermit
-        // Those that can send may have campaigns that cannot.
+        // Those that can send may have campaigns that cannot, each with a limit of its own.
         for queue in turns.awake where queue.mayWork && queue.isPaced {
-            if let next = queue.nextPermit, next > now { alarm = min(alarm ?? next, next) }
+            queue.eachLimitInUse { limit, _ in
+                if let next = limit.nextPermit, next > now { alarm = min(alarm ?? next, next) }
+            }
         }
         permitTimer?.cancel()
         permitTimer = alarm.map { next in
