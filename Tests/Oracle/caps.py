@@ -119,7 +119,7 @@ class Caps:
     def turns(self, sending, others, ended_at):
         """Moments at which its turn may have come: looking at these is looking at all."""
         set_at = [ended for _, ended, _ in self.changes.get(sending.queue.name, ())]
-        for since, until in self.model.claimable(sending, ended_at):
+        for since, until in self.model.held(sending, ended_at):
             yield since
             yield until
             yield from (time for time in set_at if since <= time <= until)

@@ -200,7 +200,8 @@ class Sending:
     must: set = None  # tokens, or the channel, that have to have an outcome
     may: set = None  # those that may have one
     cancelled: tuple = None  # (from, until) of the call that cancelled it
-    paused: list = dataclasses.field(default_factory=list)  # (from, until) in which nothing of it is claimed
+    unclaimed: list = dataclasses.field(default_factory=list)  # (from, until) in which nothing of it can be claimed
+    paused: list = dataclasses.field(default_factory=list)  # the same, in which nothing of it arrives either
     retried: int = 0  # times that its failed recipients were sent to again, for which they have another day
     others: set = None  # tokens of another kind, when it was called
     held_out: tuple = None  # of a campaign with shares: how many devices its holdout has at least, and at most
@@ -757,13 +758,14 @@ class Model:
     # MARK: Pauses
 
     def note_pauses(self):
-        """When nothing of a sending can have been claimed: some time after a pause, until it was lifted."""
+        """When nothing of a sending can have been claimed: from a pause until it was lifted. What workers hold may arrive
+        for some time after the pause."""
         open_since = {}
         for event in self.history.events:
             operation = event.operation
             place = (getattr(operation, "queue", getattr(operation, "tenant", None)), getattr(operation, "key", None))
             if isinstance(operation, (s.PauseQueue, s.PauseCampaign, s.SuspendTenant)) and event.error is None:
-                open_since[place] = event.ended + HEEDING
+                open_since[place] = event.ended
             elif isinstance(operation, (s.ResumeQueue, s.ResumeCampaign, s.ResumeTenant, s.CancelCampaign)):
                 since = open_since.pop(place, math.inf)
                 if since < event.began:
@@ -779,12 +781,21 @@ class Model:
                 else None
             )
             if place in ((sending.queue.name, None), (sending.queue.name, key), (sending.queue.tenant, None)):
-                sending.paused.append((since, until))
+                sending.unclaimed.append((since, until))
+                if since + HEEDING < until:
+                    sending.paused.append((since + HEEDING, until))
 
     def claimable(self, sending, until):
         """The times within which a recipient's turn may have come, as pairs, up to `until`."""
+        return self.times_outside(sending.unclaimed, sending, until)
+
+    def held(self, sending, until):
+        """The same, and those within which a worker may still have held it: until it heeds a pause."""
+        return self.times_outside(sending.paused, sending, until)
+
+    def times_outside(self, pauses, sending, until):
         spans = [(sending.begins, until)]
-        for since, end in sending.paused:
+        for since, end in pauses:
             spans = [span for a, b in spans for span in ((a, min(b, since)), (max(a, end), b)) if span[0] <= span[1]]
         return spans
 
@@ -831,7 +842,7 @@ class Model:
         if sending.is_broadcast:
             return self.is_gone(sending, target, ended_at)
         device = self.device(sending, target)
-        spans = self.claimable(sending, ended_at)
+        spans = self.held(sending, ended_at)
         return any(device.may_fit(False, since, until, sending.user, self.settled) for since, until in spans)
 
     # MARK: What a request has to look like

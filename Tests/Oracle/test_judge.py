@@ -193,6 +193,15 @@ class Play:
         self.do(s.ResumeQueue(SHOP.name))
         self.end(self.expired, A, "expired")
         self.end(self.stopped, A, "cancelled")
+        # Both updates were there before any could be sent.
+        self.do(s.PauseQueue(SHOP.name))
+        self.older = self.do(s.Send(SHOP.name, message(42, "liveactivity"), (A,), replaces_waiting=True))
+        self.newer = self.do(s.Send(SHOP.name, message(43, "liveactivity"), (A,), replaces_waiting=True))
+        self.do(s.ResumeQueue(SHOP.name))
+        self.now += 0.1
+        self.answer(self.newer, A, 200)
+        self.now += 5
+        self.end(self.older, A, "suppressed")
         self.ahead = self.do(s.Send(SHOP.name, message(11), (A,), run_in=86400), run_at=self.now + 86400)
         self.entries[self.ahead.root, A] = [Entry("waiting", "", 0, 1, run_at=self.ahead.run_at)]
         self.do(s.Settle())
@@ -860,6 +869,7 @@ ALTERATIONS = {
     "a push to an inactive device": (arrives("alert", C, at=0.5), "not to be sent"),
     "a push to a user whose device is another's by now": (arrives("hands", F, at=2), "stranger"),
     "an older update behind a newer one": (arrives("old", A, at=40), "not to be sent"),
+    "an older update before a newer one that was there": (arrives("older", A, at=0.25), "not to be sent"),
     "delivered instead of suppressed": (set_entry("alert", C, kind="delivered"), "outcome"),
     "suppressed instead of delivered": (set_entry("alert", A, kind="suppressed"), "outcome"),
     "rejected instead of delivered": (set_entry("alert", A, kind="rejected", reason="Unregistered"), "outcome"),
