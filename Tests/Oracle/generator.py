@@ -756,8 +756,10 @@ class Generator:
             self.operations.append(ResumeQueue(queue.name))
 
     def run_out_of_time(self, queues):
-        """Now and then a worker holds more than the rate of its queue lets it send in time."""
+        """Now and then a worker holds more than the rate of its queue lets it send in time; and a message is for a time that
+        its queue is paused for."""
         dice = self.time_dice
+        self.outwait(dice.choice(queues), dice)
         paced = [queue for queue in queues if queue.rate is not None and queue.name not in self.crowded]
         if not paced or dice.random() > 0.15:
             return
@@ -767,6 +769,17 @@ class Generator:
             for _ in range(3):
                 within = max(1.0, round(len(known) / queue.rate, 1))
                 self.operations.append(Send(queue.name, self.message(queue, "background"), known, send_within=within))
+
+    def outwait(self, queue, dice):
+        if dice.random() > 0.05 or queue.name in self.paused_queues or queue.tenant in self.suspended:
+            return
+        known = self.tokens[queue.name]
+        tokens = tuple(dice.sample(known, min(len(known), dice.choice([1, 4]))))
+        self.operations.append(PauseQueue(queue.name))
+        with self.throwing(dice):
+            self.operations.append(Send(queue.name, self.message(queue, "background"), tokens, send_within=1.0))
+        self.operations.append(Wait(round(1.2 + dice.random(), 3)))
+        self.operations.append(ResumeQueue(queue.name))
 
     def start_activities(self, queues):
         """Now and then Live Activities of a type are started: on devices whose push-to-start tokens are for it or, as far as

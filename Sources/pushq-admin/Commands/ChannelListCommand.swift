@@ -34,7 +34,12 @@ struct ChannelListCommand: Command {
 
     func run(_ console: Console) async throws {
         guard !(reconcile && stored) else { throw UsageError("--reconcile and --stored cannot be used together") }
-        let atApple = stored ? nil : try await channelsAtApple(console)
+        let atApple: Set<ChannelID>?
+        do {
+            atApple = stored ? nil : try await channelsAtApple(console)
+        } catch let failure as Failure where !reconcile {
+            throw Failure("\(failure). What the queue knows is listed with --stored")
+        }
         let lines = Self.lines(try await storedChannels(), atApple: atApple).filter { line in
             state.map { $0.state == line.state } ?? true
         }

@@ -137,7 +137,7 @@ import Testing
     @Test func `cannot be asked for without a credential or a way to Apple`() async throws {
         try await Shop.open { shop in
             let bare = try await shop.admin("channel", "list", Shop.queue)
-            expectFailure(bare, code: 1, saying: "has no credential", "--credential NAME")
+            expectFailure(bare, code: 1, saying: "has no credential", "--credential NAME", "--stored")
             let both = try await shop.admin("channel", "list", Shop.queue, "--stored", "--reconcile")
             expectFailure(both, code: 2, saying: "cannot be used together")
             let channel = try await shop.admin("channel", "show", Shop.queue, "a b")
