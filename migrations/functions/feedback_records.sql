@@ -58,11 +58,12 @@ begin
       -- One that is inactive for another answer of APNs is dead from now on: whoever undoes that leaves it alone.
       and (d.active or d.inactive_reason <> l.reason)
       and coalesce(greatest(d.registered_at, d.reactivated_at), '-infinity') <= l.reported_at
-    returning d.queue_id, d.id),
+    returning d.queue_id, d.id, coalesce(greatest(d.registered_at, d.reactivated_at), '-infinity') as known_since),
   evidence as (
     insert into pushq.feedback (queue_id, device_id, reason, reported_at, verdict, root_id, job_id)
     select r.queue_id, r.device_id, r.reason, r.reported_at,
-           case when d.id is null then 'kept' else 'deactivated' end, r.root_id, r.job_id
+           -- One from before the device registered did not deactivate it, whatever another one did.
+           case when d.known_since <= r.reported_at then 'deactivated' else 'kept' end, r.root_id, r.job_id
     from report r
     left join dead d on d.queue_id = r.queue_id and d.id = r.device_id)
   select (select count(*) from taken), (select count(*) from dead);

@@ -131,11 +131,14 @@ extension Statement {
             order by s.queue_id, s.device_id, s.reported_at desc) v
           where d.queue_id = v.queue_id and d.id = v.device_id and d.active
             and coalesce(greatest(d.registered_at, d.reactivated_at), '-infinity') <= v.reported_at
-          returning d.queue_id, d.id),
+          returning d.queue_id, d.id, coalesce(greatest(d.registered_at, d.reactivated_at), '-infinity') as known_since),
         verdict as (
           update pushq.feedback f
-          set verdict = case when (f.queue_id, f.device_id) in (select queue_id, id from dead) then 'deactivated'
-                             else 'kept' end
+          -- One from before the device registered did not deactivate it, whatever another one did.
+          set verdict = case when exists (
+                               select from dead x
+                               where x.queue_id = f.queue_id and x.id = f.device_id and x.known_since <= f.reported_at)
+                             then 'deactivated' else 'kept' end
           from suspect s
           where f.day = s.day and f.queue_id = s.queue_id and f.id = s.id
             and (s.spares

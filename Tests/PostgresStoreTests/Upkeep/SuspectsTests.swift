@@ -88,6 +88,40 @@ import Transport
         }
     }
 
+    /// What became of reports of the same device, by the time that they are of.
+    private func verdicts(in queue: QueueFixture) async throws -> [String] {
+        let rows = try await queue.connection.execute(
+            Statement("verdicts", "select verdict from pushq.feedback where device_id = 1 order by reported_at"))
+        return rows.map { $0.text("verdict") }
+    }
+
+    @Test func `of two reports of a device that has registered in between, the later one deactivates it`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            try await queue.run(
+                """
+                update pushq.device set registered_at = now() - interval '1 minute';
+                insert into pushq.feedback_record (queue_id, token, reason, reported_at, root_id, job_id)
+                select d.queue_id, d.token, \(Reason.unregistered.code), now() - n * interval '40 seconds', 1, n
+                from pushq.device d, generate_series(1, 2) n;
+                """)
+            #expect(try await queue.worker.actOnFeedback() == (acted: 2, deactivated: 1))
+            #expect(try await verdicts(in: queue) == ["kept", "deactivated"])
+        }
+    }
+
+    @Test func `of two bad answers about a device that has registered in between, the later one deactivates it`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            try await end(2, delivered: 20, bad: 1, ago: "11 minutes", every: "40 seconds", in: queue)
+            try await queue.run("update pushq.device set registered_at = now() - interval '10 minutes 40 seconds'")
+            #expect(try await queue.worker.judgeSuspects() == SuspectVerdict(deactivated: 1))
+            #expect(try await verdicts(in: queue) == ["kept", "deactivated"])
+        }
+    }
+
     @Test func `waits for more answers while there are few`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 40)
