@@ -281,7 +281,7 @@ MUTANTS = [
     Mutant(
         "another credential's connections",
         "secret: $0, version: use.credential.version,",
-        "secret: [], version: use.credential.version,",
+        "secret: Array($0.prefix(0)), version: use.credential.version,",
     ),
     Mutant(
         "payloads in PostgreSQL's spelling",
