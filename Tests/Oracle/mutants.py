@@ -70,7 +70,7 @@ MUTANTS = [
     Mutant(
         "sent after its time",
         "(extract(epoch from least(t.send_by,",
-        "(3600 + extract(epoch from least(t.send_by,",
+        "(extract(epoch from interval '1 hour' + least(t.send_by,",
     ),
     Mutant(
         "sent before its time",
