@@ -1,5 +1,31 @@
--- Why a queue is paused whose tokens APNs calls bad, in words that an operator can act on.
+-- Tokens that APNs calls bad: what they are judged by (PostgresStore/Upkeep/Suspects.swift), and why a queue is paused.
 
+-- How many answers of APNs the jobs of a queue brought that ended from `since` on, by the statement that ended them: at
+-- least `most` jobs, or all that there are. What one statement has written has one time, and is never parted.
+--
+-- Read in the order of an index, and no further than that, whatever is known of a table that is new.
+create or replace function pushq.answers_since(q int, since timestamptz, most bigint)
+returns table (ended_at timestamptz, answers bigint, jobs bigint)
+language plpgsql stable set enable_sort = off set jit = off as $$
+#variable_conflict use_column
+begin
+  return query
+  select j.ended_at, sum(j.answers)::bigint, count(*)
+  from (
+    select n.ended_at, n.answers
+    from (values (pushq.today() - 1), (pushq.today())) d(day)
+    cross join lateral (
+      select r.ended_at, r.delivered + r.rejected as answers
+      from pushq.result r
+      where r.day = d.day and r.queue_id = q and r.ended_at >= since and r.delivered + r.rejected > 0
+      order by r.ended_at
+      fetch first (most) rows with ties) n
+    order by n.ended_at
+    fetch first (most) rows with ties) j
+  group by j.ended_at;
+end $$;
+
+-- Why a queue is paused, in words that an operator can act on.
 -- `suspects` of the last `answers` had `reason`, which is APNs' word. `tokens` are some of these suspects. Devices of
 -- another queue of the tenant that have the same tokens tell which environment or app they are of.
 create or replace function pushq.bad_tokens_problem(

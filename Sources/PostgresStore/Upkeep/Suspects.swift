@@ -16,47 +16,55 @@ extension Statement {
     static let judgeSuspects = Statement(
         "judge_suspects",
         #"""
-        with accused as materialized (
-          select f.queue_id, coalesce(q.resumed_at, '-infinity') as resumed_at,
-                 coalesce(j.judged_to, '-infinity') as judged_to, j.spared,
-                 min(f.recorded_at) filter (
-                   where f.recorded_at > coalesce(greatest(q.resumed_at, j.judged_to), '-infinity')) as since
-          from pushq.feedback f
-          join pushq.queue q on q.id = f.queue_id
-          left join pushq.judgement j on j.queue_id = f.queue_id
-          where f.verdict = 'suspect' and f.day >= pushq.today() - 1
-          group by f.queue_id, q.resumed_at, j.judged_to, j.spared),
-        days as materialized (
-          select pushq.today() - n as day from generate_series(0, 1) n),
+        -- By key, queue by queue: in a large campaign suspects come faster than they are judged.
+        with recursive suspected as (
+          (select f.queue_id
+           from pushq.feedback f
+           where f.verdict = 'suspect' and f.day >= pushq.today() - 1
+           order by f.queue_id
+           limit 1)
+          union all
+          select n.queue_id
+          from suspected s
+          cross join lateral (
+            select f.queue_id
+            from pushq.feedback f
+            where f.verdict = 'suspect' and f.day >= pushq.today() - 1 and f.queue_id > s.queue_id
+            order by f.queue_id
+            limit 1) n),
+        accused as materialized (
+          select q.id as queue_id, coalesce(q.resumed_at, '-infinity') as resumed_at,
+                 coalesce(j.judged_to, '-infinity') as judged_to, j.spared, f.since
+          from suspected s
+          join pushq.queue q on q.id = s.queue_id
+          left join pushq.judgement j on j.queue_id = q.id
+          cross join lateral (
+            select min(f.recorded_at) as since
+            from pushq.feedback f
+            where f.verdict = 'suspect' and f.day >= pushq.today() - 1 and f.queue_id = q.id
+              and f.recorded_at > coalesce(greatest(q.resumed_at, j.judged_to), '-infinity')) f),
         seen as materialized (
           select a.queue_id, a.since, r.answers, r.upto, r.has_more, s.suspects, s.devices, s.reason
           from accused a
-          -- However many results a day has, these are read by key: a probe for each day.
+          -- Some jobs of a campaign have as many answers as are counted, and only of single pushes are there so few.
+          cross join lateral (
+            select case when coalesce(sum(s.answers), 0) >= $window_answers::int then $few else $window end as jobs
+            from pushq.answers_since(a.queue_id, a.since, $few) s) n
           cross join lateral (
             select coalesce(sum(w.answers) filter (where w.counts), 0)::bigint as answers,
                    max(w.ended_at) filter (where w.counts) as upto,
-                   count(*) = $window or bool_or(not w.counts) as has_more
+                   sum(w.jobs) >= n.jobs or bool_or(not w.counts) as has_more
             from (
-              select n.answers, n.ended_at,
+              select s.ended_at, s.answers, s.jobs,
                      -- What one statement has written is counted as a whole.
-                     coalesce(sum(n.answers) over (order by n.ended_at range unbounded preceding exclude group), 0)
-                       < $window_answers::int as counts
-              from days d
-              cross join lateral (
-                select r.delivered + r.rejected as answers, r.ended_at
-                from pushq.result r
-                where r.day = d.day and r.queue_id = a.queue_id and r.ended_at >= a.since
-                  and r.delivered + r.rejected > 0
-                order by r.ended_at
-                limit $window) n
-              order by n.ended_at
-              limit $window) w) r
+                     sum(s.answers) over (order by s.ended_at) - s.answers < $window_answers::int as counts
+              from pushq.answers_since(a.queue_id, a.since, n.jobs) s) w) r
           cross join lateral (
             select count(*) as suspects, count(distinct f.device_id) as devices,
                    mode() within group (order by f.reason) as reason
-            from days d
-            join pushq.feedback f on f.day = d.day
-            where f.queue_id = a.queue_id and f.verdict = 'suspect' and f.recorded_at between a.since and r.upto) s
+            from pushq.feedback f
+            where f.queue_id = a.queue_id and f.verdict = 'suspect' and f.day >= pushq.today() - 1
+              and f.recorded_at between a.since and r.upto) s
           where a.since is not null),
         judged as materialized (
           select queue_id, answers, suspects, since, upto, has_more, reason,
@@ -94,9 +102,13 @@ extension Statement {
             select queue_id, resumed_at, judged_to, spared from accused where judged_to > resumed_at
             union all
             select queue_id, '-infinity', resumed_at, true from accused) r
-          join pushq.feedback f on f.queue_id = r.queue_id and f.recorded_at > r.after and f.recorded_at <= r.upto
-          where f.verdict = 'suspect' and f.day >= pushq.today() - 1
-          for no key update of f skip locked),
+          -- By key: joined, all suspects of all queues would be read.
+          cross join lateral (
+            select f.day, f.queue_id, f.id, f.device_id, f.reason, f.reported_at
+            from pushq.feedback f
+            where f.queue_id = r.queue_id and f.recorded_at > r.after and f.recorded_at <= r.upto
+              and f.verdict = 'suspect' and f.day >= pushq.today() - 1
+            for no key update skip locked) f),
         free_device as materialized (
           select d.queue_id, d.id
           from pushq.device d
@@ -131,7 +143,8 @@ extension Statement {
             order by s.queue_id, s.device_id, s.reported_at desc) v
           where d.queue_id = v.queue_id and d.id = v.device_id and d.active
             and coalesce(greatest(d.registered_at, d.reactivated_at), '-infinity') <= v.reported_at
-          returning d.queue_id, d.id, coalesce(greatest(d.registered_at, d.reactivated_at), '-infinity') as known_since),
+          returning d.queue_id, d.id,
+                    coalesce(greatest(d.registered_at, d.reactivated_at), '-infinity') as known_since),
         verdict as (
           update pushq.feedback f
           -- One from before the device registered did not deactivate it, whatever another one did.
@@ -153,9 +166,11 @@ extension Statement {
 
 /// When a queue, and not its devices, is to blame for bad tokens.
 package struct SuspectPolicy: Sendable {
-    /// Results that are looked at in one step, and their answers: whole statements, with the one that brings as many.
+    /// Jobs whose answers are looked at in one step, and these answers: whole statements, with the one that brings as
+    /// many. If a few jobs have as many, no more of them are looked at.
     package var window = 2000
     package var windowAnswers = 2000
+    package var fewJobs = 32
     /// Answers since the first suspect that must be there before anything is judged, …
     package var enoughAnswers = 200
     /// … unless it has waited for so long: then fewer will do, if at least half of them call no token bad.
@@ -200,6 +215,7 @@ extension PostgresConnection {
             .judgeSuspects,
             [
                 "window": .int8(Int64(policy.window)), "window_answers": .int4(Int32(policy.windowAnswers)),
+                "few": .int8(Int64(policy.fewJobs)),
                 "enough_answers": .int4(Int32(policy.enoughAnswers)), "patience": .interval(policy.patience),
                 "haste": .interval(policy.haste), "share": .float8(policy.share),
                 "fewest": .int4(Int32(policy.fewest)), "other_topic": .int2(Int16(otherTopic.code)),
