@@ -93,9 +93,8 @@ import Transport
         """
 
     private static let functions: Set = [
-        "act_on_feedback", "answers_since", "bad_tokens_problem", "bring_message", "bring_shares", "cap_window", "clear_day",
-        "clear_queue",
-        "clear_send_keys",
+        "act_on_feedback", "answers_since", "bad_tokens_problem", "bring_message", "bring_shares", "cap_window",
+        "clear_day", "clear_queue", "clear_send_keys",
         "count_usage", "days_of_history", "days_to_clear", "day_began", "deal_wave", "device_kind", "devices_of_user",
         "drop_partition",
         "fan_out_shares", "fan_out_step", "filter_condition_sql", "filter_order", "filtered_devices", "find_recipients",

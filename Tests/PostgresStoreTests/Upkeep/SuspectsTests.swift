@@ -95,7 +95,8 @@ import Transport
         return rows.map { $0.text("verdict") }
     }
 
-    @Test func `of two reports of a device that has registered in between, the later one deactivates it`() async throws {
+    @Test func `of two reports of a device that has registered in between, the later one deactivates it`() async throws
+    {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 1)
             try await queue.run(
