@@ -9,10 +9,10 @@ import Transport
     private func rowsScanned(in queue: QueueFixture, _ body: () async throws -> Void) async throws -> Int {
         let count =
             "select coalesce(sum(seq_tup_read), 0) from pg_stat_user_tables where relname ~ '^(job|lease|message|body|result|device|campaign_tally|channel|newest)'"
-        try await queue.run("select pg_stat_force_next_flush()")
+        try await queue.reportStatistics()
         let before = try await queue.number(count)
         try await body()
-        try await queue.run("select pg_stat_force_next_flush()")
+        try await queue.reportStatistics()
         return try await queue.number("\(count) -- afterwards") - before
     }
 
@@ -219,15 +219,13 @@ import Transport
                 select \(queue.id), int8send(i) from generate_series(1, 20000) i;
                 insert into pushq.profile (queue_id, device_id, tags)
                 select queue_id, id, array['a'] from pushq.device where id % 5 > 0;
-                select pg_stat_force_next_flush();
                 """)
             let campaign = try await queue.startCampaign(options: ", filter => 'tag in (''b'') or tag is missing'")
-            try await queue.worker.runScript("select pg_stat_force_next_flush()")
-            try await queue.run("select pg_stat_force_next_flush()")
+            try await queue.reportStatistics()
             let before = try await queue.number(count)
             let made = try await queue.worker.fanOutStep(
                 queueID: queue.id, campaignID: campaign, jobLimit: 4, scanLimit: 10_000)
-            try await queue.worker.runScript("select pg_stat_force_next_flush()")
+            try await queue.reportStatistics()
             #expect(made == 4)
             // The keys of 10,000 devices, and 10,000 devices with their profiles.
             let read = try await queue.number("\(count) -- afterwards") - before

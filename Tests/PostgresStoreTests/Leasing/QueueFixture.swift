@@ -47,6 +47,11 @@ struct QueueFixture {
     /// Runs statements.
     func run(_ sql: String) async throws { try await connection.runScript(sql) }
 
+    /// Has both sessions report what they have read: each keeps that to itself for up to a second.
+    func reportStatistics() async throws {
+        for session in [connection, worker] { try await session.runScript("select pg_stat_force_next_flush()") }
+    }
+
     /// Starts a campaign to all devices and returns its id.
     func startCampaign(key: String = "k", options: String = "") async throws -> Int64 {
         let statement = Statement(

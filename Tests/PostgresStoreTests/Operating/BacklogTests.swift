@@ -9,18 +9,11 @@ import Transport
     /// Rows that PostgreSQL read, in whole-table scans and by index, while `body` ran.
     private func rowsRead(in queue: QueueFixture, _ body: () async throws -> Void) async throws -> Int {
         let count = "select sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) from pg_stat_user_tables"
-        try await flushStatistics(in: queue)
+        try await queue.reportStatistics()
         let before = try await queue.number(count)
         try await body()
-        try await flushStatistics(in: queue)
+        try await queue.reportStatistics()
         return try await queue.number("\(count) -- afterwards") - before
-    }
-
-    /// Has both sessions say what they have read: each keeps it to itself for up to a second.
-    private func flushStatistics(in queue: QueueFixture) async throws {
-        for session in [queue.connection, queue.worker] {
-            _ = try await session.execute(Statement("flush", "select pg_stat_force_next_flush()"))
-        }
     }
 
     private func withHistory(
