@@ -118,6 +118,7 @@ import Transport
             let ranges = [QueueRange(after: -1, before: 1500), QueueRange(after: 1500, before: .max)]
             for poll in ["all", "above floors", "all but one queue"] {
                 let worker = try await database.connect(login: TestServer.workerLogin)
+                _ = try await worker.prepareWorkerSession()
                 let before = try await queue.number("\(read) -- \(poll)")
                 let work =
                     switch poll {

@@ -7,7 +7,7 @@ import Transport
 struct QueueFixture {
     static let name = QueueName(tenant: "acme", app: "com.acme", environment: .sandbox)
     let connection: PostgresConnection
-    /// Of a login that has no more rights than workers need.
+    /// Of a login that has no more rights than workers need, and set up as their sessions are.
     let worker: PostgresConnection
     let id: Int32
 
@@ -15,6 +15,7 @@ struct QueueFixture {
     init(_ database: TestDatabase, devices: Int = 0) async throws {
         connection = try await database.connect()
         worker = try await database.connect(login: TestServer.workerLogin)
+        _ = try await worker.prepareWorkerSession()
         try await connection.runScript(
             """
             insert into pushq.tenant (name) values ('acme');
