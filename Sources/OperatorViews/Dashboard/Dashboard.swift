@@ -48,6 +48,8 @@ package final class Dashboard {
             answer(request) { reply($0.withPageFields()) }
         }
         self.server = server
+        // Whoever looks first does not wait for plans, nor for what PostgreSQL has to read of a large installation.
+        loop.startTask { [self] in _ = await ask("/api/overview", DashboardRequest(query: "")) }
         return server.address ?? address
     }
 

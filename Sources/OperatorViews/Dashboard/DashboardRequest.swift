@@ -33,7 +33,7 @@ package struct DashboardRequest: Decodable, Sendable {
         }
     }
 
-    private init(query: String) {
+    init(query: String) {
         for pair in query.split(separator: "&") {
             let parts = pair.split(separator: "=", maxSplits: 1).map { String($0).replacing("+", with: " ") }
             guard parts.count == 2, let value = parts[1].percentDecoded, !value.isEmpty else { continue }

@@ -102,6 +102,20 @@ import Transport
         }
     }
 
+    @Test func `has asked for the overview before anybody looks`() async throws {
+        try await withPage { shop, _ in
+            // The list of workers is its last statement, and stays the session's.
+            try await eventually("the overview was asked for", within: .seconds(60)) {
+                try await shop.texts(
+                    """
+                    select application_name as text from pg_stat_activity
+                    where datname = current_database() and pid <> pg_backend_pid() and query like '%from pushq.worker w%'
+                    """
+                ).count == 1
+            }
+        }
+    }
+
     @Test func `shows nothing without a token, and changes nothing with the one to read`() async throws {
         try await withPage { shop, page in
             for path in ["overview", "campaigns", "campaign", "failed", "credentials", "audit"] {
