@@ -152,6 +152,7 @@ class Generator:
             self.keep_open(queues)
             self.start_activities(queues)
             self.pile_up_updates(queues)
+            self.outwait(queues)
             self.run_out_of_time(queues)
             self.schedule(queues)
         self.come_to_an_end()
@@ -756,10 +757,8 @@ class Generator:
             self.operations.append(ResumeQueue(queue.name))
 
     def run_out_of_time(self, queues):
-        """Now and then a worker holds more than the rate of its queue lets it send in time; and a message is for a time that
-        its queue is paused for."""
+        """Now and then a worker holds more than the rate of its queue lets it send in time."""
         dice = self.time_dice
-        self.outwait(dice.choice(queues), dice)
         paced = [queue for queue in queues if queue.rate is not None and queue.name not in self.crowded]
         if not paced or dice.random() > 0.15:
             return
@@ -770,7 +769,10 @@ class Generator:
                 within = max(1.0, round(len(known) / queue.rate, 1))
                 self.operations.append(Send(queue.name, self.message(queue, "background"), known, send_within=within))
 
-    def outwait(self, queue, dice):
+    def outwait(self, queues):
+        """Now and then the time of a message is over before its queue goes on."""
+        dice = self.time_dice
+        queue = dice.choice(queues)
         if dice.random() > 0.05 or queue.name in self.paused_queues or queue.tenant in self.suspended:
             return
         known = self.tokens[queue.name]

@@ -26,6 +26,7 @@ begin
 end $$;
 
 -- Why a queue is paused, in words that an operator can act on.
+--
 -- `suspects` of the last `answers` had `reason`, which is APNs' word. `tokens` are some of these suspects. Devices of
 -- another queue of the tenant that have the same tokens tell which environment or app they are of.
 create or replace function pushq.bad_tokens_problem(
