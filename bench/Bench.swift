@@ -29,6 +29,7 @@ enum Bench {
             ("pages", { try await Pages.measure(waiting: count ?? 10_000_000) }),
             ("waiting", { try await WaitingQueues.measure(queues: count ?? 9000, connections: 20) }),
             ("throttled", { try await ThrottledQueues.measure(queues: count ?? 1000) }),
+            ("paced", { try await PacedCampaigns.measure(campaigns: count ?? 2000) }),
             ("history", { try await History.measure(outcomes: count ?? 100_000_000) }),
             ("scaling", { try await Scaling.measure() }),
             ("queues", { try await ManyQueues.measure(queues: 10_000, connections: 1000) }),

@@ -83,14 +83,16 @@ struct WaitingQueues {
         }
     }
 
-    /// The worker's part of a core, and the pushes that arrived, for a while.
+    /// The pushes that arrived for a while, and which part of a core the worker and PostgreSQL used.
     static func share(of worker: ChildProcess, _ stack: BenchStack) async throws -> String {
         let cpu = { ProcessTimes(of: worker.processID)?.cpu ?? .zero }
-        let (before, begun, sent) = (cpu(), ContinuousClock.now, await stack.simulator.snapshot().arrived)
+        let (before, server) = (cpu(), stack.postgres.backendCPU())
+        let (begun, sent) = (ContinuousClock.now, await stack.simulator.snapshot().arrived)
         try await Task.sleep(for: time)
         let passed = begun.duration(to: .now)
+        let parts = [cpu() - before, stack.postgres.backendCPU() - server].map { percent($0 / passed) }
         let perSecond = Double(await stack.simulator.snapshot().arrived - sent) / (passed / .seconds(1))
-        return "\(Int(perSecond)) pushes a second, \(percent((cpu() - before) / passed)) % of a core"
+        return "\(Int(perSecond)) pushes a second, \(parts[0]) % of a core, and PostgreSQL \(parts[1]) %"
     }
 
     private static func percent(_ share: Double) -> String {

@@ -127,9 +127,11 @@ begin
   end loop;
 end $$;
 
--- The same for the queues between some pairs of others, and for no more than `pairs` lanes: while it takes many polls
--- to come to all lanes, those of queues that wait for room are left out, or all but those in use.
-create or replace function pushq.ready_within(after_queue int[], before_queue int[], pairs int)
+-- The same for the lanes that all share of the queues between some pairs of others, no more than `pairs`: while it takes
+-- many polls to come to all lanes, those of queues that wait for room are left out, or all but those in use. And for
+-- some lanes that are one campaign's own: a queue may have thousands of these, and few need anything at a time.
+create or replace function pushq.ready_within(
+  after_queue int[], before_queue int[], own_queue int[], own_lane int[], pairs int)
 returns table (queue_id int, lane int, run_at timestamptz, id bigint, due_in bigint, own_campaign bigint,
                own_rate float8)
 language plpgsql
@@ -141,6 +143,27 @@ declare
 begin
   perform pushq.follow_lineage();
   perform pushq.fit_plans();
+  if cardinality(own_queue) > 0 then
+    return query
+      select w.queue_id, w.lane, j.run_at, j.id,
+             case when j.run_at <> 'infinity' then (extract(epoch from j.run_at - now()) * 1000000)::bigint end,
+             own.campaign_id, own.rate
+      from unnest(own_queue, own_lane) as w(queue_id, lane)
+      cross join lateral (
+        select j.run_at, j.id
+        from pushq.job j
+        where j.queue_id = w.queue_id and j.lane = w.lane
+        order by j.run_at, j.id
+        limit 1) j
+      cross join lateral (
+        select f.campaign_id, r.rate
+        from pushq.fan_out f
+        join pushq.queue q on q.id = f.queue_id
+        left join pushq.rate_limit r
+          on r.tenant_id = q.tenant_id and r.queue_id = f.queue_id and r.campaign_id = f.campaign_id
+        where f.queue_id = w.queue_id and f.lane = w.lane and f.lane > 2
+        limit 1) own;
+  end if;
   for i in 1 .. cardinality(after_queue) loop
     return query
       with recursive due as (
@@ -150,26 +173,21 @@ begin
          order by j.queue_id, j.lane, j.run_at, j.id
          limit 1)
         union all
+        -- Behind the shared lanes of a queue comes the next queue.
         select n.queue_id, n.lane, n.run_at, n.id
         from due d
         cross join lateral (
           select j.queue_id, j.lane, j.run_at, j.id
           from pushq.job j
-          where (j.queue_id, j.lane) > (d.queue_id, d.lane) and j.queue_id < before_queue[i]
+          where (j.queue_id, j.lane) > (d.queue_id, case when d.lane < 2 then d.lane else 2147483647 end)
+            and j.queue_id < before_queue[i]
           order by j.queue_id, j.lane, j.run_at, j.id
           limit 1) n)
       select d.queue_id, d.lane, d.run_at, d.id,
              case when d.run_at <> 'infinity' then (extract(epoch from d.run_at - now()) * 1000000)::bigint end,
-             own.campaign_id, own.rate
+             null::bigint, null::float8
       from due d
-      left join lateral (
-        select f.campaign_id, r.rate
-        from pushq.fan_out f
-        join pushq.queue q on q.id = f.queue_id
-        left join pushq.rate_limit r
-          on r.tenant_id = q.tenant_id and r.queue_id = f.queue_id and r.campaign_id = f.campaign_id
-        where d.lane > 2 and f.queue_id = d.queue_id and f.lane = d.lane and f.lane > 2
-        limit 1) own on true
+      where d.lane <= 2
       limit pairs;
     get diagnostics seen = row_count;
     pairs := pairs - seen;

@@ -19,12 +19,12 @@ extension Statement {
         from pushq.ready_above($queue_ids, $lanes, $run_ats, $job_ids, $counted, $limit)
         """#)
 
-    /// The same for the queues between pairs of others.
+    /// The same for the shared lanes of the queues between pairs of others, and for some that are a campaign's own.
     static let readyWithin = Statement(
         "ready_within",
         #"""
         select queue_id, lane, due_in, run_at, id as job_id, own_campaign, own_rate
-        from pushq.ready_within($after, $before, $pairs)
+        from pushq.ready_within($after, $before, $own_queues, $own_lanes, $pairs)
         """#)
 }
 
@@ -178,21 +178,31 @@ extension PostgresConnection {
         return work
     }
 
-    /// Which lanes of the queues in `ranges` have jobs, in the same order; it looks at no campaigns.
-    /// - Parameter pairs: the maximum number of lanes that it covers.
-    package func ready(within ranges: [QueueRange], pairs: Int32) async throws(PostgresError) -> ReadyWork {
+    /// Which shared lanes of the queues in `ranges` have jobs, and which of some others, in the same order; it looks at
+    /// no campaigns.
+    /// - Parameters:
+    ///   - own: lanes that are one campaign's own.
+    ///   - pairs: the maximum number of shared lanes that it covers.
+    package func ready(
+        within ranges: [QueueRange], own: [LanePlace], pairs: Int32
+    ) async throws(PostgresError) -> ReadyWork {
         let rows = try await execute(
             .readyWithin,
             [
                 "after": .int4Array(ranges.map(\.after)), "before": .int4Array(ranges.map(\.before)),
+                "own_queues": .int4Array(own.map(\.queueID)), "own_lanes": .int4Array(own.map(\.lane.rawValue)),
                 "pairs": .int4(pairs),
             ])
         var work = ReadyWork()
         work.coversCampaigns = false
+        var pairsLeft = pairs
         for row in rows {
             guard let lane = Lane(rawValue: row.int4("lane")) else { continue }
             let place = LanePlace(row.int4("queue_id"), lane)
-            if rows.count == Int(pairs) { work.end = place }
+            if lane.isShared {
+                pairsLeft -= 1
+                if pairsLeft == 0 { work.end = place }
+            }
             if let own = ReadyWork.OwnLane(row, place) { work.ownLanes.append(own) }
             guard let dueIn = row.optionalInt8("due_in") else { continue }
             work.jobs.append(
@@ -200,6 +210,7 @@ extension PostgresConnection {
                     queueID: place.queueID, lane: lane, dueIn: .microseconds(dueIn),
                     head: LaneHead(place, runAt: row.timestamptz("run_at"), jobID: row.int8("job_id"))))
         }
+        if !own.isEmpty { work.jobs.sort { $0.head.place < $1.head.place } }
         return work
     }
 

@@ -1,17 +1,15 @@
 import QueueCore
 
 /// A queue as ``Turns`` sees it.
-protocol Contender: AnyObject {
+protocol Contender: Throttleable {
     /// Whose queue it is, and its place in the order among the queues of that tenant.
     var tenant: TenantShare { get }
     var turn: FairShare.Turn { get set }
     /// Whether it is one of those that take turns.
     var isActive: Bool { get set }
-    /// Its place among them, whether it waits there until something changes, and until when its rate limits keep it
-    /// there at most: nobody but ``Turns`` looks at these.
+    /// Its place among them, and whether it waits there until something changes: nobody but ``Turns`` looks at these.
     var place: Int { get set }
     var isParked: Bool { get set }
-    var throttledUntil: ContinuousClock.Instant? { get set }
     /// Requests in flight, and those of them that wait for the grace of the binary interface only.
     var inFlight: Int { get set }
     var inSilence: Int { get set }

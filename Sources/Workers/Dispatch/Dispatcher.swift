@@ -171,14 +171,10 @@ final class Dispatcher {
 
     /// Asks for jobs and permits where they run low.
     private func askForMore() {
-        var isShortOfPermits = false
-        for queue in turns.awake where queue.mayWork && queue.isPaced {
-            queue.eachLimitInUse { limit, unsent in
-                isShortOfPermits = isShortOfPermits || limit.permitsLeft < unsent
-            }
+        for queue in turns.awake {
+            if queue.mayWork, queue.isPaced, queue.takeLackOfPermits() { lacksPermits.raise() }
+            if queue.takeRunsLow() { mayHaveWork.raise() }
         }
-        if isShortOfPermits { lacksPermits.raise() }
-        if turns.awake.contains(where: \.runsLow) { mayHaveWork.raise() }
     }
 
     /// Has a round run when the next permit is due. One that is due already waits for room, which answers make.
@@ -186,9 +182,7 @@ final class Dispatcher {
         var alarm = turns.nextPermit
         // Those that can send may have campaigns that cannot, each with a limit of its own.
         for queue in turns.awake where queue.mayWork && queue.isPaced {
-            queue.eachLimitInUse { limit, _ in
-                if let next = limit.nextPermit, next > now { alarm = min(alarm ?? next, next) }
-            }
+            if let next = queue.nextPermit, next > now { alarm = min(alarm ?? next, next) }
         }
         permitTimer?.cancel()
         permitTimer = alarm.map { next in

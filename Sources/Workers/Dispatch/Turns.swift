@@ -53,7 +53,7 @@ struct Turns<Queue: Contender> {
     /// Those that are parked, and others that were, by what their pushes go over.
     private var waiting: [ObjectIdentifier: [Queue]] = [:]
     /// Those that are parked until a permit is due, and others that were.
-    private var throttled = ThrottledQueues<Queue>()
+    private var throttled = Throttled<Queue>()
     private var nextSweep: ContinuousClock.Instant?
     /// Requests in flight, and those of them that wait for the grace of the binary interface only.
     private(set) var inFlight = 0

@@ -71,7 +71,7 @@ final class Intake {
     /// Polls, claims and sleeps until ``stop()``.
     func run() async {
         while !state.hasEnded {
-            switch state.next(at: .now) {
+            switch state.next(at: .now, isLow: { queues[$0.queueID]?.isLow(in: $0.lane) ?? false }) {
             case .takeRowAway: takeRowAway()
             case .poll(let poll):
                 await carryOut { () throws(PostgresError) in try await self.poll(poll) }
@@ -117,13 +117,14 @@ final class Intake {
             work = try await connection.ready(after: place, pairs: count, countingTo: limit)
         case .floors(let floors, _):
             work = try await connection.ready(above: floors, countingTo: limit, known: state.campaigns)
-        case .within(let ranges, let count): work = try await connection.ready(within: ranges, pairs: count)
+        case .within(let ranges, let own, let count):
+            work = try await connection.ready(within: ranges, own: own, pairs: count)
         }
         let found = ContinuousClock.now
         figures.counts.note(.poll, took: begun.duration(to: found))
         let waiting = work.jobs.map { ($0.queueID, $0.dueIn) } + work.fanOuts.map { ($0.queueID, $0.dueIn) }
         try await queues.learn(Set(waiting.filter { $0.1 <= Self.soon }.map(\.0)), forClaim: false)
-        for lane in work.ownLanes { queues[lane.place.queueID]?.learn(lane, now: found) }
+        for lane in work.ownLanes { queues[lane.place.queueID]?.campaigns.learn(lane, now: found) }
         let worker = worker()
         state.noteFound(
             work, lanes: candidates(in: work, of: worker, poll), worker: worker,
@@ -146,7 +147,7 @@ final class Intake {
     ) -> [ClaimPlan.Candidate] {
         let now = ContinuousClock.now
         if case .within = poll {
-            for lane in work.jobs { queues[lane.queueID]?.forgetStock() }
+            for queue in Set(work.jobs.map(\.queueID)) { queues[queue]?.forgetStock() }
         } else {
             for queue in dispatcher.active { queue.forgetStock() }
         }

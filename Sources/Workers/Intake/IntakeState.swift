@@ -76,13 +76,14 @@ struct IntakeState {
     // MARK: Steps
 
     /// The next step. The one before has to be through.
-    mutating func next(at now: ContinuousClock.Instant) -> Step {
+    /// - Parameter isLow: see ``PollPlan/next(at:isLow:)``.
+    mutating func next(at now: ContinuousClock.Instant, isLow: (LanePlace) -> Bool = { _ in true }) -> Step {
         if isStopping, isBetweenSteps {
             phase = .ended
             return .end(hasRow: mayHaveRow)
         }
         switch phase {
-        case .awake: return poll(at: now)
+        case .awake: return poll(at: now, isLow)
         case .planned(let claims, let found):
             guard let claim = claims.first else { return rest(found, at: now) }
             phase = .claiming(then: Array(claims.dropFirst()), found)
@@ -101,7 +102,7 @@ struct IntakeState {
         }
     }
 
-    private mutating func poll(at now: ContinuousClock.Instant) -> Step {
+    private mutating func poll(at now: ContinuousClock.Instant, _ isLow: (LanePlace) -> Bool) -> Step {
         if isRowInDoubt { wakefulness.noteRowInDoubt() }
         isRowInDoubt = false
         if isNotified {
@@ -113,7 +114,7 @@ struct IntakeState {
                 return .takeRowAway
             }
         }
-        let poll = plan.next(at: now)
+        let poll = plan.next(at: now, isLow: isLow)
         phase = .polling(poll, begun: now)
         return .poll(poll)
     }

@@ -17,8 +17,9 @@ struct PollPlan {
         /// All lanes, some of which begin at a floor; and with or without the campaigns, which are those that the last
         /// poll without floors found.
         case floors([LaneHead], campaigns: Bool)
-        /// The lanes of these queues alone, in order, and at most this number.
-        case within([QueueRange], atMost: Int32)
+        /// The lanes that all share of these queues alone, in order, and at most this number; and some lanes that are
+        /// one campaign's own.
+        case within([QueueRange], own: [LanePlace], atMost: Int32)
 
         var coversCampaigns: Bool {
             switch self {
@@ -31,9 +32,13 @@ struct PollPlan {
         fileprivate var isOfRound: Bool { if case .within = self { false } else { true } }
     }
 
-    /// A lane is in use for so long after it was claimed from, and no more of them count than these.
+    /// A queue, or a lane that is one campaign's own, is in use for so long after it was claimed from, and no more of
+    /// them count than these.
     private static let useLasts = Duration.seconds(60)
-    private static let maximumLanesInUse = 100
+    private static let maximumQueuesInUse = 100
+    private static let maximumOwnLanesInUse = 5000
+    /// How often it is asked which of those need jobs: they hold what they send in a second.
+    private static let ownLanesRest = Duration.milliseconds(100)
     /// A queue is taken to wait for room for so long after a poll last found it so.
     private static let waitLasts = Duration.seconds(5)
     /// How often it is worked out anew what lies between the queues that wait, and the maximum number of such ranges.
@@ -61,8 +66,10 @@ struct PollPlan {
     private var roundPollAt: ContinuousClock.Instant?
     /// What the last poll took that was not one of them.
     private var otherTook = Duration.zero
-    /// When the lanes in use were last claimed from.
-    private var lanesInUse: [LanePlace: ContinuousClock.Instant] = [:]
+    /// When the queues in use were last claimed from, and the lanes in use that are one campaign's own.
+    private var lastClaims: [Int32: ContinuousClock.Instant] = [:]
+    private var ownLanesInUse: [LanePlace: ContinuousClock.Instant] = [:]
+    private var ownLanesAt: ContinuousClock.Instant?
     /// When queues were last found to wait for room, and what lies between them; empty where these are too many, or
     /// have too many lanes for a poll.
     private var waitingQueues: [Int32: ContinuousClock.Instant] = [:]
@@ -75,10 +82,11 @@ struct PollPlan {
 
     /// What to poll at `now`. While there are jobs to claim, campaigns are looked at for a tenth of the time, and so is
     /// what waits for room.
-    func next(at now: ContinuousClock.Instant) -> Poll {
+    /// - Parameter isLow: whether a lane that is one campaign's own could soon send more than is held of it.
+    mutating func next(at now: ContinuousClock.Instant, isLow: (LanePlace) -> Bool = { _ in true }) -> Poll {
         if let roundPollAt, now < roundPollAt + roundPolls.pause {
             let ranges = currentRanges(at: now)
-            if !ranges.isEmpty { return .within(ranges, atMost: maximumLanes) }
+            if !ranges.isEmpty { return .within(ranges, own: ownLanes(at: now, where: isLow), atMost: maximumLanes) }
         }
         let campaigns = !hasJobs || campaignPollAt.map { now >= $0 + campaignPolls.pause } ?? true
         guard floors.isFullPollDue(at: now) else { return .floors(floors.floors, campaigns: campaigns) }
@@ -91,8 +99,19 @@ struct PollPlan {
         return ranges.isEmpty ? queuesInUse(at: now).sorted().map { QueueRange($0) } : ranges
     }
 
+    /// Those in use for which `isLow` holds: the ones that were claimed from the longest time ago come first.
+    private mutating func ownLanes(
+        at now: ContinuousClock.Instant, where isLow: (LanePlace) -> Bool
+    ) -> [LanePlace] {
+        if let ownLanesAt, now < ownLanesAt + Self.ownLanesRest { return [] }
+        ownLanesAt = now
+        let low = ownLanesInUse.filter { isLow($0.key) }
+        guard low.count > Int(maximumLanes) else { return Array(low.keys) }
+        return low.sorted { $0.value < $1.value }.prefix(Int(maximumLanes)).map(\.key)
+    }
+
     private func queuesInUse(at now: ContinuousClock.Instant) -> Set<Int32> {
-        Set(lanesInUse.lazy.filter { now < $0.value + Self.useLasts }.map(\.key.queueID))
+        Set(lastClaims.lazy.filter { now < $0.value + Self.useLasts }.map(\.key))
     }
 
     /// Works out what lies between the queues that wait for room.
@@ -134,7 +153,10 @@ struct PollPlan {
         }
         switch poll {
         // There may be as many lanes again behind these.
-        case .within: if work.end != nil { ranges = [] }
+        case .within(_, let own, _):
+            if work.end != nil { ranges = [] }
+            let found = Set(work.ownLanes.map(\.place))
+            for place in own where !found.contains(place) { ownLanesInUse[place] = nil }
         case .floors: floors.notePoll(work.jobs)
         case .lanes:
             if work.end == nil {
@@ -152,11 +174,12 @@ struct PollPlan {
     mutating func note(
         _ claim: ClaimPlan, after poll: Poll, end: LanePlace?, now: ContinuousClock.Instant
     ) {
-        for place in claim.connectedLanes { lanesInUse[place] = now }
-        if lanesInUse.count > Self.maximumLanesInUse {
-            let latest = lanesInUse.sorted { $0.value > $1.value }.prefix(Self.maximumLanesInUse)
-            lanesInUse = Dictionary(uniqueKeysWithValues: latest.map { ($0.key, $0.value) })
+        for place in claim.connectedLanes {
+            lastClaims[place.queueID] = now
+            if !place.lane.isShared { ownLanesInUse[place] = now }
         }
+        Self.keepLatest(of: &lastClaims, atMost: Self.maximumQueuesInUse)
+        Self.keepLatest(of: &ownLanesInUse, atMost: Self.maximumOwnLanesInUse)
         for queue in claim.leftOut { waitingQueues[queue] = now }
         for quota in claim.quotas { waitingQueues[quota.queueID] = nil }
         // Which lane comes next in the round, and whether there is anything to claim in it, is known as before.
@@ -167,6 +190,12 @@ struct PollPlan {
         pollsAll = !hasJobs && claim.leftOut.isEmpty && (pollsAll || isPartial)
         place = claim.lastServed ?? end ?? .start
         findRanges(at: now)
+    }
+
+    private static func keepLatest<Place>(of claims: inout [Place: ContinuousClock.Instant], atMost count: Int) {
+        guard claims.count > count else { return }
+        let latest = claims.sorted { $0.value > $1.value }.prefix(count)
+        claims = Dictionary(uniqueKeysWithValues: latest.map { ($0.key, $0.value) })
     }
 
     /// Notes that a job of a lane was claimed.

@@ -24,8 +24,8 @@ final class QueueState {
     private var lanes = [JobLane](repeating: JobLane(), count: Lane.shared.count)
     /// The same for broadcasts that go to a host of their own, so that neither wait for the other's connections.
     private var broadcasts = [JobLane](repeating: JobLane(), count: Lane.shared.count)
-    /// Those that are one campaign's own, by urgency. Few.
-    var campaignLanes: [CampaignLane] = []
+    /// Those that are one campaign's own.
+    var campaigns = CampaignLanes()
     /// Which of the lanes that are as urgent as one another is looked at first.
     var rotation = 0
     /// Whether it is one of the dispatcher's: jobs of it are held. Its place there, whether it waits, and until when.
@@ -212,7 +212,7 @@ final class QueueState {
     /// Learns how large the jobs of a lane are.
     func noteSize(of claim: ClaimedJob) {
         let count = Double(claim.deviceIDs.count)
-        if let campaign = campaignLane(claim.lane) {
+        if let campaign = campaigns[claim.lane] {
             campaign.jobSize += (count - campaign.jobSize) / 8
         } else {
             let lane = Int(claim.lane.peer.rawValue)
@@ -222,7 +222,7 @@ final class QueueState {
 
     /// Lets a job be sent, or be sent again.
     func add(_ job: HeldJob) {
-        if let campaign = campaignLane(job.claim.lane) { return campaign.jobs.add(job) }
+        if let campaign = campaigns[job.claim.lane] { return campaigns.add(job, to: campaign) }
         let lane = Int(job.claim.lane.peer.rawValue)
         if broadcastGateway != nil, job.claim.message.isBroadcast {
             broadcasts[lane].add(job)
@@ -234,7 +234,7 @@ final class QueueState {
     /// The next job to send from in `lane`: the oldest that has recipients to send to. Broadcasts to a host of their
     /// own go first while it has room: they have one recipient each.
     func sendableJob(in lane: Lane) -> HeldJob? {
-        if !lane.isShared { return campaignLane(lane)?.jobs.next() }
+        if !lane.isShared { return campaigns[lane]?.jobs.next() }
         let lane = Int(lane.rawValue)
         if !broadcasts[lane].isEmpty, broadcastGateway?.freeSlots ?? 0 > 0, let job = broadcasts[lane].next() {
             return job
@@ -245,51 +245,50 @@ final class QueueState {
     /// Whether jobs are held that may have somebody to send to, in `lane` or in any.
     func hasJobs(in lane: Lane) -> Bool {
         !lanes[Int(lane.rawValue)].isEmpty || !broadcasts[Int(lane.rawValue)].isEmpty
-            || campaignLanes.contains { $0.lane.peer == lane && !$0.jobs.isEmpty }
+            || campaigns.hasJobs(asUrgentAs: lane)
     }
     var hasJobs: Bool { hasJobsForDevices || broadcasts.contains { !$0.isEmpty } }
-    private var hasJobsForDevices: Bool { hasSharedJobs || campaignLanes.contains { !$0.jobs.isEmpty } }
+    private var hasJobsForDevices: Bool { hasSharedJobs || campaigns.hasJobs }
     private var hasSharedJobs: Bool { lanes.contains { !$0.isEmpty } }
 
     /// Recipients held and not sent to: of all lanes, of those that all share, or those that are sent to before what
     /// comes into `lane` now.
-    var unsent: Int { sharedUnsent + campaignLanes.reduce(0) { $0 + $1.jobs.unsent } }
+    var unsent: Int { sharedUnsent + campaigns.unsent }
     var sharedUnsent: Int { lanes.reduce(0) { $0 + $1.unsent } + broadcasts.reduce(0) { $0 + $1.unsent } }
     func unsent(before lane: Lane) -> Int {
-        if let campaign = campaignLane(lane) { return campaign.jobs.unsent }
+        if let campaign = campaigns[lane] { return campaign.jobs.unsent }
         return (0...Int(lane.peer.rawValue)).reduce(0) { $0 + lanes[$1].unsent + broadcasts[$1].unsent }
     }
 
     /// Notes that a job is held, or no more.
     func noteHeld(_ job: HeldJob, count: Int) {
         heldJobs += count
-        campaignLane(job.claim.lane)?.heldJobs += count
+        campaigns[job.claim.lane]?.heldJobs += count
     }
 
     /// Before a poll: nobody is known to wait.
     func forgetStock() {
         hasMoreWaiting = false
-        for campaign in campaignLanes { campaign.hasMoreWaiting = false }
+        campaigns.forgetStock()
     }
 
     /// A poll found jobs in a lane. With fewer recipients held than `lowWater`, they are worth claiming.
     func noteWaiting(in lane: Lane, lowWater: Int) {
-        if let campaign = campaignLane(lane) {
-            (campaign.hasMoreWaiting, campaign.lowWater) = (true, lowWater)
+        if let campaign = campaigns[lane] {
+            campaigns.noteWaiting(in: campaign, lowWater: lowWater)
         } else {
             (hasMoreWaiting, self.lowWater) = (true, lowWater)
         }
     }
 
-    /// Whether jobs wait that it could soon send.
-    var runsLow: Bool {
-        mayWork && (hasMoreWaiting && sharedUnsent < lowWater || campaignLanes.contains(where: \.runsLow))
+    /// Whether jobs wait that it could soon send; of a campaign's own lane, whether that is new.
+    func takeRunsLow() -> Bool {
+        let ofCampaigns = campaigns.takeRunsLow()
+        return mayWork && (ofCampaigns || hasMoreWaiting && sharedUnsent < lowWater)
     }
 
     /// Whether it, its tenant, or a campaign of it has a rate limit.
-    var isPaced: Bool {
-        limit.rate != nil || tenant.limit.rate != nil || campaignLanes.contains { $0.limit.rate != nil }
-    }
+    var isPaced: Bool { limit.rate != nil || tenant.limit.rate != nil || campaigns.isPaced }
 
     /// Pushes per second that its limits allow; nil: no limit.
     var maximumRate: Double? {
@@ -317,13 +316,11 @@ final class QueueState {
 
     /// The pushes that its rate limits allow now, of all lanes.
     func allowance(at now: ContinuousClock.Instant) -> Int {
-        guard !campaignLanes.isEmpty else { return sharedAllowance(at: now) }
-        var allowance = hasSharedJobs || broadcasts.contains { !$0.isEmpty } ? sharedAllowance(at: now) : 0
-        for campaign in campaignLanes where !campaign.jobs.isEmpty {
-            let (sum, isUnlimited) = allowance.addingReportingOverflow(self.allowance(of: campaign.lane, at: now))
-            allowance = isUnlimited ? .max : sum
-        }
-        return allowance
+        guard !campaigns.isEmpty else { return sharedAllowance(at: now) }
+        let (count, hasUnpaced) = campaigns.allowance(at: now, lapsed: &figures.counts.permitsLapsed)
+        guard hasUnpaced || hasSharedJobs || broadcasts.contains(where: { !$0.isEmpty }) else { return count }
+        let (sum, isUnlimited) = count.addingReportingOverflow(sharedAllowance(at: now))
+        return isUnlimited ? .max : sum
     }
 
     /// Those of the lanes that all share.
@@ -333,13 +330,11 @@ final class QueueState {
         return allowance
     }
 
-    /// When the next permit may be used of those that were granted for what waits; nil if there is none.
+    /// When the next permit may be used of those that were granted for what cannot be sent yet; nil if there is none.
     var nextPermit: ContinuousClock.Instant? {
-        var first: ContinuousClock.Instant?
-        eachLimitInUse { limit, _ in
-            if let next = limit.nextPermit { first = min(first ?? next, next) }
-        }
-        return first
+        let ofCampaigns = campaigns.nextPermit
+        guard maximumRate != nil, unsentWithoutOwnRate > 0, let next = permits.nextPermit else { return ofCampaigns }
+        return min(ofCampaigns ?? next, next)
     }
 
     /// Counts pushes that were sent.

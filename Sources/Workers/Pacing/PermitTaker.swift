@@ -49,14 +49,17 @@ final class PermitTaker {
         var ofTenants: [Int32: PermitPlan.Line] = [:]
         var lines: [PermitPlan.Line] = []
         for queue in queues {
-            for campaign in queue.pacedCampaigns {
+            let ofQueue = queue.maximumRate
+            let stock = queue.isConnected ? queue.stock(now: now) : 0
+            for campaign in queue.campaigns.paced {
+                let rate = campaign.limit.rate ?? 1
                 lines.append(
                     PermitPlan.Line(
-                        owner: queue.permitOwner(of: campaign), unsent: queue.demandForPermits(of: campaign, now: now),
-                        permits: campaign.limit.permitsLeft, rate: queue.maximumRate(of: campaign.lane) ?? 1,
+                        owner: queue.permitOwner(of: campaign), unsent: min(campaign.jobs.unsent, stock),
+                        permits: campaign.limit.permitsLeft, rate: min(rate, ofQueue ?? rate),
                         weight: queue.turn.weight, nextTake: campaign.limit.nextTake))
             }
-            guard let rate = queue.maximumRate else { continue }
+            guard let rate = ofQueue else { continue }
             let demand = queue.demandForPermits(now: now)
             let line = PermitPlan.Line(
                 owner: queue.permitOwner, unsent: demand, permits: queue.permits.permitsLeft, rate: rate,
@@ -77,24 +80,26 @@ final class PermitTaker {
         let now = ContinuousClock.now
         let grants = Dictionary(uniqueKeysWithValues: (granted ?? []).map { ($0.owner, $0) })
         let holders = Dictionary(queues.map { ($0.permitOwner, $0) }) { first, _ in first }
-        let campaigns = Dictionary(
-            uniqueKeysWithValues: queues.flatMap { queue in
-                queue.pacedCampaigns.map { (queue.permitOwner(of: $0), $0) }
-            })
-        for request in requests {
-            let grant = grants[request.owner]
+        // Of thousands of campaigns, few are asked for at a time.
+        let requested = Set(requests.map(\.owner))
+        var isServed: Set<Int32> = []
+        for queue in queues {
             // Its limit may have been changed or lifted meanwhile.
-            if let campaign = campaigns[request.owner] {
-                take(grant, for: &campaign.limit, isAnswered: granted != nil, now: now)
-            } else if let holder = holders[request.owner] {
-                take(grant, for: &holder.permits, isAnswered: granted != nil, now: now)
+            for campaign in queue.campaigns.paced {
+                let owner = queue.permitOwner(of: campaign)
+                guard requested.contains(owner) else { continue }
+                take(grants[owner], for: &campaign.limit, isAnswered: granted != nil, now: now)
+                guard grants[owner] != nil else { continue }
+                queue.campaigns.wake(campaign)
+                isServed.insert(queue.id)
             }
         }
-        let served = queues.lazy.filter { queue in
-            grants[queue.permitOwner] != nil
-                || queue.pacedCampaigns.contains { grants[queue.permitOwner(of: $0)] != nil }
+        for request in requests {
+            guard let holder = holders[request.owner] else { continue }
+            take(grants[request.owner], for: &holder.permits, isAnswered: granted != nil, now: now)
         }
-        dispatcher.permitsChanged(of: served)
+        dispatcher.permitsChanged(
+            of: queues.lazy.filter { isServed.contains($0.id) || grants[$0.permitOwner] != nil })
     }
 
     private func take(

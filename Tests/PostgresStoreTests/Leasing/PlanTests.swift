@@ -124,7 +124,7 @@ import Transport
                     switch poll {
                     case "all": try await worker.ready(pairs: .max, countingTo: 400)
                     case "above floors": try await worker.ready(above: [], countingTo: 400, known: [])
-                    default: try await worker.ready(within: ranges, pairs: .max)
+                    default: try await worker.ready(within: ranges, own: [], pairs: .max)
                     }
                 let leavesOut = poll == "all but one queue"
                 #expect(work.jobs.count >= (leavesOut ? lanes - 1 : lanes))
@@ -151,13 +151,39 @@ import Transport
             let ranges = [
                 QueueRange(1001), QueueRange(after: 1003, before: 1006), QueueRange(after: 1008, before: .max),
             ]
-            let all = try await queue.worker.ready(within: ranges, pairs: 9)
+            let all = try await queue.worker.ready(within: ranges, own: [], pairs: 9)
             #expect(all.jobs.map(\.queueID) == [1001, 1001, 1004, 1004, 1005, 1005, 1009, 1009])
             #expect(all.jobs.map(\.lane.rawValue) == [0, 1, 0, 1, 0, 1, 0, 1])
             #expect(all.end == nil && !all.coversCampaigns)
-            let some = try await queue.worker.ready(within: ranges, pairs: 3)
+            let some = try await queue.worker.ready(within: ranges, own: [], pairs: 3)
             #expect(some.jobs.map(\.queueID) == [1001, 1001, 1004])
             #expect(some.end == LanePlace(1004, .urgent))
+        }
+    }
+
+    @Test func `poll the lanes of some queues' campaigns alone that are asked for`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            // A hundred campaigns, each with a lane of its own, and two lanes that all share.
+            for number in 1...100 {
+                _ = try await queue.startCampaign(key: "c\(number)", options: ", max_rate => \(number)")
+            }
+            try await queue.run(
+                """
+                insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, root_id, body_day, recipient_count)
+                select \(queue.id), 1000000 + l, l, now() - interval '1 hour', now() + interval '1 day', 0, 0, pushq.today(), 1
+                from (select lane as l from pushq.fan_out union all values (0), (2)) l
+                """)
+            let all = try await queue.worker.ready(pairs: 1000, countingTo: nil)
+            #expect(all.jobs.count == 102)
+            let own = all.ownLanes.filter { [7, 70].contains($0.rate) }
+            let work = try await queue.worker.ready(
+                within: [QueueRange(queue.id)], own: own.map(\.place).reversed(), pairs: 10)
+            #expect(work.jobs.map(\.lane) == [.urgent, .bulk] + own.map(\.place.lane))
+            #expect(work.ownLanes.sorted { $0.place < $1.place } == own)
+            #expect(work.end == nil)
+            let one = try await queue.worker.ready(within: [QueueRange(queue.id)], own: own.map(\.place), pairs: 1)
+            #expect(one.end == LanePlace(queue.id, .urgent))
         }
     }
 

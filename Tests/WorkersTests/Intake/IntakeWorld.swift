@@ -280,7 +280,7 @@ struct IntakeWorld {
         case .floors(let heads, _):
             for head in heads { floors[head.place] = head }
             lastFloors = heads
-        case .within(let ranges, let most):
+        case .within(let ranges, _, let most):
             order = ranges.flatMap { range in lanes.filter { range.contains($0.queueID) } }
             if order.count >= Int(most) {
                 order = Array(order.prefix(Int(most)))

@@ -98,7 +98,7 @@ import Testing
     @Test func `are those in use alone, while the others are looked at for a tenth of the time`() {
         var plan = PollPlan()
         poll(&plan, finding: work(1...3), isConnected: true, at: start)
-        let inUse = PollPlan.Poll.within((1...3).map { QueueRange($0) }, atMost: 500)
+        let inUse = PollPlan.Poll.within((1...3).map { QueueRange($0) }, own: [], atMost: 500)
         // Thousands of others get work, of which each poll covers a part.
         poll(&plan, finding: work(4...503, end: 503), at: start + .seconds(1), took: .milliseconds(5))
         poll(&plan, finding: work(504...1003, end: 1003), at: start + .seconds(2), took: .milliseconds(5))
@@ -119,17 +119,49 @@ import Testing
         #expect(
             others
                 == .within(
-                    [QueueRange(after: -1, before: 22), QueueRange(after: 501, before: .max)], atMost: 500))
+                    [QueueRange(after: -1, before: 22), QueueRange(after: 501, before: .max)], own: [], atMost: 500))
         // A poll that came to no end says that there are too many of them.
         plan.note(work(600...1099, end: 1099), of: others, begun: crowd, now: crowd)
-        #expect(plan.next(at: crowd + .milliseconds(6)) == .within((2...21).map { QueueRange($0) }, atMost: 500))
+        let inUse = PollPlan.Poll.within((2...21).map { QueueRange($0) }, own: [], atMost: 500)
+        #expect(plan.next(at: crowd + .milliseconds(6)) == inUse)
         // Seconds later nobody is known to wait any more.
         poll(&plan, finding: work(1...3), isConnected: true, at: crowd + .seconds(10), took: .milliseconds(5))
-        guard case .within(let ranges, _) = plan.next(at: crowd + .seconds(10) + .milliseconds(6)) else {
+        guard case .within(let ranges, _, _) = plan.next(at: crowd + .seconds(10) + .milliseconds(6)) else {
             Issue.record("it does not look at those in use")
             return
         }
         #expect(ranges.contains(QueueRange(1)) && !ranges.contains { $0.contains(300) })
+    }
+
+    @Test func `are those of campaigns that need jobs, ten times a second, until one of them has no more`() {
+        var plan = PollPlan()
+        // In each of three queues, a shared lane and one of a campaign's own.
+        let own = (1...3).map { LanePlace($0, Lane(rawValue: 5)!) }
+        var both = work(1...3)
+        both = ReadyWork(
+            jobs: both.jobs + own.map {
+                .init(queueID: $0.queueID, lane: $0.lane, dueIn: .zero, head: LaneHead($0, runAt: 1, jobID: 2))
+            }, fanOuts: [])
+        poll(&plan, finding: both, isConnected: true, took: .milliseconds(20))
+        poll(&plan, finding: work(4...503, end: 503), at: start + .seconds(1), took: .milliseconds(20))
+        let needy = { (place: LanePlace) in place.queueID != 2 }
+        let now = start + .seconds(1) + .milliseconds(30)
+        guard case .within(_, let asked, _) = plan.next(at: now, isLow: needy) else {
+            Issue.record("it does not look at those in use")
+            return
+        }
+        #expect(Set(asked) == [own[0], own[2]])
+        guard case .within(_, let soon, _) = plan.next(at: now + .milliseconds(50), isLow: needy) else { return }
+        #expect(soon == [])
+        // The first one has none left.
+        let found = ReadyWork(
+            jobs: [], fanOuts: [], ownLanes: [.init(place: own[2], campaignID: 1, rate: 2)], end: nil)
+        plan.note(found, of: .within([], own: asked, atMost: 500), begun: now, now: now)
+        guard case .within(_, let later, _) = plan.next(at: now + .milliseconds(100), isLow: needy) else {
+            Issue.record("it does not look at those in use any more")
+            return
+        }
+        #expect(later == [own[2]])
     }
 
     @Test func `keep the campaigns that an earlier poll found, if this one has not looked at them`() {

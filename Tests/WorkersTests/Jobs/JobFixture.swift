@@ -24,7 +24,7 @@ enum JobFixture {
         outcomes: [UInt8] = [], attempt: Int = 1, rescues: Int = 0, window: Int = 100, isBroadcast: Bool = false,
         isStopped: Bool = false, isPaused: Bool = false, statedCount: Int? = nil, pushType: PushType = .alert,
         madeAt: Int64 = 0, queueID: Int32 = 1, id: Int64 = 7, rootID: Int64 = 5,
-        epoch: Int32 = 1, slot: Int = 0,
+        epoch: Int32 = 1, lane: Lane = .bulk, slot: Int = 0,
         sendWithin: Duration = .seconds(60), capAnswer: CapAnswer? = nil, quietHolds: [Int64: RecipientHold] = [:],
         now: ContinuousClock.Instant = .now
     ) -> HeldJob {
@@ -32,7 +32,7 @@ enum JobFixture {
         let found = Set(devices).subtracting(inactive).union(strangers).sorted()
         let tokens = ByteArrays(found.map { [UInt8($0 / 10), UInt8($0 % 10)] })
         var claim = ClaimedJob(
-            key: LeaseKey(queueID: queueID, jobID: id, epoch: epoch), lane: .bulk,
+            key: LeaseKey(queueID: queueID, jobID: id, epoch: epoch), lane: lane,
             message: StoredMessage(
                 id: 3, payload: Array("{}".utf8), pushType: pushType, priority: nil, expiration: .apnsDefault,
                 collapseID: nil, isBroadcast: isBroadcast),
