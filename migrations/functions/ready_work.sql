@@ -127,9 +127,9 @@ begin
   end loop;
 end $$;
 
--- The same for the lanes that all share of the queues between some pairs of others, no more than `pairs`: while it takes
--- many polls to come to all lanes, those of queues that wait for room are left out, or all but those in use. And for
--- some lanes that are one campaign's own: a queue may have thousands of these, and few need anything at a time.
+-- The same for the shared lanes of the queues between some pairs of others, no more than `pairs`: while it takes many
+-- polls to come to all lanes, those of queues that wait for room are left out, or all but those in use. And for some
+-- lanes that are one campaign's own: a queue may have thousands of these, and few need anything at a time.
 create or replace function pushq.ready_within(
   after_queue int[], before_queue int[], own_queue int[], own_lane int[], pairs int)
 returns table (queue_id int, lane int, run_at timestamptz, id bigint, due_in bigint, own_campaign bigint,

@@ -231,6 +231,15 @@ final class Intake {
     }
 }
 
+extension QueueState {
+    /// Whether it could soon send more than is held of a campaign's own lane: less than half of what is claimed of it.
+    func isLow(in lane: Lane) -> Bool {
+        guard mayWork, let campaign = campaigns[lane] else { return false }
+        let (unsent, most) = (campaign.jobs.unsent, Double(ClaimPlan.stock.upperBound))
+        return unsent == 0 || Double(unsent * 2) < min(campaign.limit.rate ?? most, most)
+    }
+}
+
 extension ClaimPlan.Tenant {
     fileprivate mutating func add(_ queue: QueueState) {
         activeQueues += 1

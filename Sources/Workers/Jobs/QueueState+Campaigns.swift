@@ -11,13 +11,6 @@ extension QueueState {
         .campaign(campaign.campaignID, ofQueue: id, ofTenant: settings.tenantID)
     }
 
-    /// Whether it could soon send more than is held of a campaign's own lane.
-    func isLow(in lane: Lane) -> Bool {
-        guard mayWork, let campaign = campaigns[lane] else { return false }
-        let (unsent, most) = (campaign.jobs.unsent, Double(ClaimPlan.stock.upperBound))
-        return unsent == 0 || Double(unsent * 2) < min(campaign.limit.rate ?? most, most)
-    }
-
     /// Pushes per second that the limits of a lane allow; nil: no limit.
     func maximumRate(of lane: Lane) -> Double? {
         guard let rate = campaigns[lane]?.limit.rate else { return maximumRate }
