@@ -49,12 +49,17 @@ end $$;
 -- would ever find them again.
 --
 -- `job` is read from end to end, but only while a day is due to be dropped.
+--
+-- Here and elsewhere, what is no table of a day has none: a plan may compute the day of all tables in the catalogue
+-- before it knows which ones are of history.
 create or replace function pushq.partitions_to_drop(today date, keep int, keep_feedback int) returns table (name text)
 language sql stable as $$
   select c.relname
   from pg_class c
   join pg_namespace n on n.oid = c.relnamespace
-  cross join lateral (select split_part(c.relname, '_', 1) as parent, to_date(right(c.relname, 8), 'YYYYMMDD') as day) d
+  cross join lateral (
+    select split_part(c.relname, '_', 1) as parent,
+           to_date(substring(c.relname from '_([0-9]{8})$'), 'YYYYMMDD') as day) d
   where n.nspname = 'pushq' and c.relkind = 'r' and c.relname ~ '^(body|feedback|message|result)_[0-9]{8}$'
     and d.day < $1 - case d.parent when 'feedback' then $3 else $2 end
     and (d.parent in ('feedback', 'result')

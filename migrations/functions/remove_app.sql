@@ -129,7 +129,7 @@ end $$;
 -- their messages.
 create or replace function pushq.days_of_history() returns table (parent text, day date)
 language sql stable security definer set search_path = pg_catalog, pg_temp as $$
-  select p.relname::text, to_date(right(c.relname, 8), 'YYYYMMDD')
+  select p.relname::text, to_date(substring(c.relname from '_([0-9]{8})$'), 'YYYYMMDD')
   from pg_class p
   join pg_inherits i on i.inhparent = p.oid
   join pg_class c on c.oid = i.inhrelid

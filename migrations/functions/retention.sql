@@ -19,7 +19,8 @@ returns table (parent text, day date, queues int[])
 language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select p.parent, p.day, array_agg(q.id order by q.id)
   from (
-    select split_part(c.relname, '_', 1) as parent, to_date(right(c.relname, 8), 'YYYYMMDD') as day
+    select split_part(c.relname, '_', 1) as parent,
+           to_date(substring(c.relname from '_([0-9]{8})$'), 'YYYYMMDD') as day
     from pg_inherits i
     join pg_class c on c.oid = i.inhrelid
     where i.inhparent in ('pushq.body'::regclass, 'pushq.feedback'::regclass, 'pushq.message'::regclass,
@@ -76,7 +77,7 @@ language sql stable as $$
   select exists (
     select from pg_class c
     where c.relnamespace = 'pushq'::regnamespace and c.relname ~ '^(body|message)_[0-9]{8}$'
-      and to_date(right(c.relname, 8), 'YYYYMMDD') < $1 - $2)
+      and to_date(substring(c.relname from '_([0-9]{8})$'), 'YYYYMMDD') < $1 - $2)
 $$;
 
 -- Moves what still waits out of the days that are past retention, so that they can be dropped: a job that is

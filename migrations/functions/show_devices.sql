@@ -98,7 +98,7 @@ begin
   from (
     select f.*
     from (
-      select to_date(right(relname, 8), 'YYYYMMDD') as day
+      select to_date(substring(relname from '_([0-9]{8})$'), 'YYYYMMDD') as day
       from pg_inherits
       join pg_class c on c.oid = inhrelid
       where inhparent = 'pushq.feedback'::regclass) k

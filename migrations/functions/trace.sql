@@ -157,7 +157,7 @@ begin
     order by c.queue_id desc, c.id desc
     limit most);
   for d in
-    select to_date(right(c.relname, 8), 'YYYYMMDD') as day
+    select to_date(substring(c.relname from '_([0-9]{8})$'), 'YYYYMMDD') as day
     from pg_inherits i
     join pg_class c on c.oid = i.inhrelid
     where i.inhparent = 'pushq.body'::regclass

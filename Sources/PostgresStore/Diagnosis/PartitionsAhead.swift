@@ -24,7 +24,8 @@ extension Statement {
         "partitions_ahead",
         #"""
         select p.relname::text as parent,
-               coalesce(max(to_date(right(c.relname, 8), 'YYYYMMDD')) - pushq.today(), -1)::int as ahead
+               coalesce(
+                 max(to_date(substring(c.relname from '_([0-9]{8})$'), 'YYYYMMDD')) - pushq.today(), -1)::int as ahead
         from pg_class p
         left join pg_inherits i on i.inhparent = p.oid
         left join pg_class c on c.oid = i.inhrelid

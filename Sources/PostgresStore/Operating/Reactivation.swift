@@ -7,7 +7,7 @@ extension Statement {
         #"""
         select k.day
         from (
-          select to_date(right(c.relname, 8), 'YYYYMMDD') as day
+          select to_date(substring(c.relname from '_([0-9]{8})$'), 'YYYYMMDD') as day
           from pg_inherits i
           join pg_class c on c.oid = i.inhrelid
           where i.inhparent = 'pushq.feedback'::regclass) k
