@@ -105,6 +105,7 @@ struct PollPlan {
     ) -> [LanePlace] {
         if let ownLanesAt, now < ownLanesAt + Self.ownLanesRest { return [] }
         ownLanesAt = now
+        ownLanesInUse = ownLanesInUse.filter { now < $0.value + Self.useLasts }
         let low = ownLanesInUse.filter { isLow($0.key) }
         guard low.count > Int(maximumLanes) else { return Array(low.keys) }
         return low.sorted { $0.value < $1.value }.prefix(Int(maximumLanes)).map(\.key)

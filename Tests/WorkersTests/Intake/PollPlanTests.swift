@@ -163,6 +163,14 @@ import Testing
             return
         }
         #expect(later == [own[2]])
+        // A minute after it was claimed from it is not in use any more.
+        let old = start + .seconds(61)
+        poll(&plan, finding: work(4...503, end: 503), isConnected: true, at: old, took: .milliseconds(20))
+        guard case .within(_, let last, _) = plan.next(at: old + .milliseconds(30), isLow: needy) else {
+            Issue.record("it does not look at those in use at the end")
+            return
+        }
+        #expect(last == [])
     }
 
     @Test func `keep the campaigns that an earlier poll found, if this one has not looked at them`() {
