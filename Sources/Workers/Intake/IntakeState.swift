@@ -153,7 +153,7 @@ struct IntakeState {
         var found = Wakefulness.Found(hasWork: needsFanOut, pollTime: nextTakes)
         found.isPartial = work.end != nil || !work.coversCampaigns
         found.isHolding = worker.leases > 0
-        for dueIn in lanes.map(\.dueIn) + work.fanOuts.map(\.dueIn) where dueIn > .zero {
+        for dueIn in lanes.filter(\.mayClaim).map(\.dueIn) + work.fanOuts.map(\.dueIn) where dueIn > .zero {
             found.nextDue = min(found.nextDue, dueIn)
         }
         phase = .planned(claim.statements, found)

@@ -22,7 +22,7 @@ struct Wakefulness {
         var pollTime = Duration.zero
         /// There may be more work than it came to.
         var isPartial = false
-        /// Until something that cannot be claimed yet is due.
+        /// Until something is due that can be claimed then.
         var nextDue = Duration.seconds(3600)
         /// Jobs are held.
         var isHolding = false
@@ -81,7 +81,8 @@ struct Wakefulness {
         idleWait = min(max(idleWait * 2, Self.firstSleep), idlePoll)
         // While jobs are held, an urgent one may come behind a pooler, where no notification gets through.
         let most = found.isHolding ? min(idleWait, busyPoll * 5) : idleWait
-        return .wait(min(most, max(found.nextDue, .milliseconds(1))))
+        // Thousands of queues may have work that nobody can send, so that a poll takes long and finds nothing.
+        return .wait(min(max(most, pollTimes.pause), max(found.nextDue, .milliseconds(1))))
     }
 
     private mutating func fallAsleep(_ now: ContinuousClock.Instant) -> Step {

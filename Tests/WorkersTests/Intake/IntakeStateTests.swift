@@ -21,13 +21,15 @@ import Testing
 
     /// A poll that is answered at once.
     private func poll(
-        _ state: inout IntakeState, finding work: ReadyWork? = nil, leases: Int = 0, needsFanOut: Bool = false
+        _ state: inout IntakeState, finding work: ReadyWork? = nil, mayClaim: Bool = true, leases: Int = 0,
+        needsFanOut: Bool = false
     ) {
         let step = state.next(at: start)
         #expect(step == .poll(.lanes(after: .start, atMost: 500, campaigns: true)))
         let work = work ?? ReadyWork(jobs: [], fanOuts: [], end: nil)
         let lanes = work.jobs.map {
-            ClaimPlan.Candidate(tenantID: 1, place: $0.head.place, head: $0.head, dueIn: $0.dueIn)
+            ClaimPlan.Candidate(
+                tenantID: 1, place: $0.head.place, head: $0.head, dueIn: $0.dueIn, mayClaim: mayClaim)
         }
         state.noteFound(
             work, lanes: lanes, worker: .init(maximumHeld: 400_000, leases: leases, maximumLeases: 20_000),
@@ -212,6 +214,15 @@ import Testing
         state.noteClaimed([place])
         let step = state.next(at: start)
         #expect(step == .end(hasRow: false))
+    }
+
+    @Test func `wakes in time for what it can claim then, and not for a queue that may not send`() {
+        for (mayClaim, pause) in [(true, 7), (false, 10)] {
+            var state = asleep()
+            poll(&state, finding: work(dueIn: .milliseconds(7)), mayClaim: mayClaim)
+            let step = state.next(at: start)
+            #expect(step == .wait(.milliseconds(pause)))
+        }
     }
 
     @Test func `has its row taken away at the end`() {

@@ -74,6 +74,15 @@ import Testing
         #expect(step10 == .wait(.milliseconds(300)))
     }
 
+    @Test func `spends no more than a tenth of its time on polling while it sleeps beside work that nobody can send`() {
+        var worker = make()
+        var slow = nothing
+        slow.pollTime = .milliseconds(60)
+        while worker.next(after: slow, now: start) != .fallAsleep {}
+        let waits = (0..<3).map { _ in worker.next(after: slow, now: start) }
+        #expect(waits == .init(repeating: .wait(.milliseconds(600)), count: 3))
+    }
+
     @Test func `judges what a poll costs by the shortest of the last eight, as some are held up`() {
         var worker = make()
         var slow = work
