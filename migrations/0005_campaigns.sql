@@ -30,6 +30,9 @@ create table pushq.campaign (
   constraint campaign_stop_at_errors_range check (stop_at_errors >= 0 and stop_at_errors < 1)
 );
 
+-- Or the plan of a tenant's query would tell the keys of the others (views/tenant_views.sql).
+alter table pushq.campaign alter column key set statistics 0;
+
 -- The latest of all queues, for the operator.
 create index campaign_latest on pushq.campaign (id);
 
@@ -39,6 +42,7 @@ create table pushq.fan_out (                              -- locked for a step; 
   message_id       bigint      not null,
   message_day      date        not null default pushq.today(),     -- the last one that has the message
   list_id          bigint,                                -- the list whose members it is for; null: none
+  users_at         timestamptz,                           -- of a list of users: since when a device may have another
   start_at         timestamptz not null,
   send_by          timestamptz not null,
   at_most_once     boolean     not null,
@@ -90,6 +94,7 @@ create table pushq.list (
   kind        text,                                       -- of the devices that unknown tokens become
   token_count bigint      not null default 0,             -- different ones; of users, those of their devices
   user_count  bigint,                                     -- different ones; null: it is of tokens
+  users_at    timestamptz,                                -- when the devices of the first ones were looked up
   -- The SHA-256 hashes of what it is of, xored: the same in any order and in any parts.
   digest      bit(256)    not null default repeat('0', 256)::bit(256),
   campaign_id bigint,                                     -- set: nothing is added any more

@@ -147,7 +147,9 @@ begin
   values (door.q, bytes, register.user_key, register.kind, clock_timestamp())
   on conflict on constraint device_token_once do update
     set active = true, inactive_since = null, inactive_reason = null, registered_at = excluded.registered_at,
-        user_key = case when keep_user then d.user_key else excluded.user_key end, kind = excluded.kind
+        user_key = case when keep_user then d.user_key else excluded.user_key end, kind = excluded.kind,
+        user_since = case when keep_user or d.user_key is not distinct from excluded.user_key then d.user_since
+                          else excluded.registered_at end
   -- A row that was there has been locked for the update.
   returning id, xmax = 0 into device, is_new;
 

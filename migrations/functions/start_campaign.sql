@@ -101,9 +101,11 @@ begin
     return pushq.earlier_campaign(q, key, digest);
   end if;
   insert into pushq.campaign_tally (queue_id, campaign_id, message_id) values (q, root, message);
-  insert into pushq.fan_out (queue_id, campaign_id, message_id, list_id, start_at, send_by, at_most_once, lane,
+  insert into pushq.fan_out (queue_id, campaign_id, message_id, list_id, users_at, start_at, send_by, at_most_once, lane,
                              last_device_id, clock)
-  select q, root, message, new_campaign.list_id, new_campaign.start_at,
+  select q, root, message, new_campaign.list_id,
+         (select l.users_at from pushq.list l where l.queue_id = q and l.id = new_campaign.list_id),
+         new_campaign.start_at,
          -- The last wave is due some two days after the start.
          coalesce(new_campaign.send_by,
                   greatest(new_campaign.start_at, now())

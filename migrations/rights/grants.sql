@@ -128,8 +128,10 @@ begin
         ('fan_out_turn', 'select', null), ('fan_out_turn', 'insert', null), ('fan_out_turn', 'update', null),
         ('wave', 'select', null), ('wave', 'insert', null), ('wave', 'update', 'device_ids'), ('wave', 'delete', null),
         ('list', 'select', 'queue_id id'), ('list', 'update', 'abandoned'), ('list_member', 'select', null),
+        ('list_user', 'select', null),
         -- Whom it is for.
-        ('device', 'select', 'queue_id id token user_key kind active registered_at reactivated_at inactive_reason'),
+        ('device', 'select', 'queue_id id token user_key user_since kind active registered_at reactivated_at '
+                             'inactive_reason'),
         ('device', 'update', 'active inactive_since inactive_reason'),
         ('profile', 'select', 'queue_id device_id locale time_zone app_version tags attributes first_seen_at seen_at '
                               'activity_type activity'),

@@ -82,9 +82,9 @@ extension Statement {
           from pushq.body b
           where b.day = t.body_day and b.queue_id = t.queue_id and b.job_id = t.id
           limit 1) b on true
-        -- Active devices only, none that its app has registered for pushes of another kind, and of a message to a user
-        -- only those that are still the user's: a phone may have changed hands since. A recipient that is missing is
-        -- suppressed. Where the job's range is dense, one range scan (0.5 to 0.8 µs a recipient), which also brings
+        -- Active devices only, none that its app has registered for pushes of another kind, and of a message to a user,
+        -- or a campaign to a list of users, only those that are still theirs: a phone may have changed hands since. A
+        -- recipient that is missing is suppressed. Where the job's range is dense, one range scan (0.5 to 0.8 µs a recipient), which also brings
         -- devices that are not the job's: RecipientTokens takes the job's own, by id. Where it is sparse, probes (1.9).
         -- Of Live Activities, to devices or to a channel, what a newer update took the place of is missing, too. Each
         -- job meets one of the branches: the conditions on its message are looked at once.
@@ -92,25 +92,22 @@ extension Statement {
           select array_agg(v.id) as ids, array_agg(v.token) as tokens
           from (
             select * from (
-              select d.id, d.token
+              select d.id, d.token, d.user_key, d.user_since
               from pushq.device d
               where b.last_device_id - b.first_device_id < 5 * t.recipient_count and m.push_type <> 'liveactivity'
                 and d.queue_id = t.queue_id and d.id between b.first_device_id and b.last_device_id and d.active
-                and (m.user_key is null or d.user_key = m.user_key)
                 and (d.kind is null or d.kind = m.kind or d.registered_at is null)
               union all
-              select d.id, d.token
+              select d.id, d.token, d.user_key, d.user_since
               from pushq.device d
               where b.last_device_id - b.first_device_id >= 5 * t.recipient_count and m.push_type <> 'liveactivity'
                 and d.queue_id = t.queue_id and d.id = any (b.device_ids) and d.active
-                and (m.user_key is null or d.user_key = m.user_key)
                 and (d.kind is null or d.kind = m.kind or d.registered_at is null)
               union all
-              select d.id, d.token
+              select d.id, d.token, d.user_key, d.user_since
               from pushq.device d
               where m.push_type = 'liveactivity' and not m.is_broadcast
                 and d.queue_id = t.queue_id and d.id = any (b.device_ids) and d.active
-                and (m.user_key is null or d.user_key = m.user_key)
                 and (d.kind is null or d.kind = m.kind or d.registered_at is null)
                 and not exists (
                   select
@@ -118,7 +115,7 @@ extension Statement {
                   where n.queue_id = t.queue_id and n.recipient_id = d.id and n.due_at <= clock_timestamp()
                     and (n.due_at, n.message_id) > (m.due_at, m.id))
               union all
-              select c.id, convert_to(c.channel, 'UTF8')
+              select c.id, convert_to(c.channel, 'UTF8'), null, null
               from pushq.channel c
               where m.is_broadcast
                 and c.queue_id = t.queue_id and c.id = any (b.device_ids) and c.retired_at is null
@@ -127,6 +124,12 @@ extension Statement {
                   from pushq.newest_update n
                   where n.queue_id = t.queue_id and n.recipient_id = c.id and n.due_at <= clock_timestamp()
                     and (n.due_at, n.message_id) > (m.due_at, m.id))) u
+            where (m.user_key is null or u.user_key = m.user_key)
+              and (f.users_at is null or u.user_since is null or u.user_since <= f.users_at
+                or exists (
+                  select
+                  from pushq.list_user l
+                  where l.queue_id = t.queue_id and l.list_id = f.list_id and l.user_key = u.user_key))
             order by u.id) v) d
         -- Of a personal message, which of its versions each recipient gets and what is put into it. Not looked at for
         -- any other: the limit keeps the condition in front of the function.

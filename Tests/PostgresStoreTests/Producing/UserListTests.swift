@@ -125,9 +125,51 @@ import Transport
             try await queue.run("update pushq.list set loaded_at = now() - interval '25 hours'")
             try await queue.fanOut(Int64(try await queue.number("select id from pushq.campaign")))
             try await queue.worker.forget()
+            #expect(try await queue.number("select count(*) from pushq.list_user") == 12_001, "jobs wait")
+            let jobs = try await queue.claim()
+            _ = try await queue.worker.endJobs(jobs.map { queue.settled($0) }, workerID: 1)
+            try await queue.worker.forget()
             for table in ["list", "list_member", "list_user"] {
                 #expect(try await queue.number("select count(*) from pushq.\(table)") == 0, "\(table)")
             }
+        }
+    }
+
+    @Test func `reaches no device that has gone to somebody else by the time it is sent to`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let name = QueueFixture.name
+            try await register(queue)
+            let (id, _) = try await start(["anna", "bert", "carl"], in: queue)
+            // To one who is not on the list, to one who is, and away and back.
+            try await queue.run(
+                """
+                select pushq.register_device('\(name)', 'a1', 'else');
+                select pushq.register_device('\(name)', 'a2', 'carl');
+                select pushq.unregister_device('\(name)', 'b1'); select pushq.register_device('\(name)', 'b1', 'bert')
+                """)
+            try await queue.fanOut(id)
+            let job = try #require(try await queue.claim().first)
+            #expect(job.deviceIDs.indices.map { job.token(of: $0) } == [nil, [0xA2], [0xB1]])
+        }
+    }
+
+    @Test func `reaches no device that an import gave to somebody else by the time it is sent to`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            func give(_ lines: String) async throws {
+                let rest = Locked(["token,user_key\n\(lines)"])
+                let file = DeviceFile(name: "devices.csv") { rest.withLock { $0.popLast().map { Array($0.utf8) } } }
+                _ = try await queue.connection.importDevices(
+                    from: file, inQueue: QueueFixture.name, reactivates: false
+                ) { _ in }
+            }
+            try await give("a1,anna\na2,anna\n")
+            let (id, _) = try await start(["anna"], in: queue)
+            try await give("a1,else\na2,anna\n")
+            try await queue.fanOut(id)
+            let job = try #require(try await queue.claim().first)
+            #expect(job.deviceIDs.indices.map { job.token(of: $0) } == [nil, [0xA2]])
         }
     }
 

@@ -17,7 +17,7 @@ import Transport
         cancelled: insert select
         channel: select(channel id queue_id retired_at) update(retired_at retired_reason throttled_until)
         credential: select update(warned_days)
-        device: select(active id inactive_reason kind queue_id reactivated_at registered_at token user_key) \
+        device: select(active id inactive_reason kind queue_id reactivated_at registered_at token user_key user_since) \
         update(active inactive_reason inactive_since)
         duty: insert select update
         empty_send: insert select update(why)
@@ -32,6 +32,7 @@ import Transport
         lease: delete insert select update
         list: select(id queue_id) update(abandoned)
         list_member: select
+        list_user: select
         message: insert select
         migration: select(checksum name stops_older_workers version)
         newest_update: delete insert select update(due_at)
@@ -66,8 +67,7 @@ import Transport
         channel: created_at policy retired_reason throttled_until
         device: inactive_since
         lineage: back_to found_at id is_restore name old_id
-        list: abandoned campaign_id digest kind loaded_at token_count user_count
-        list_user: list_id queue_id user_key
+        list: abandoned campaign_id digest kind loaded_at token_count user_count users_at
         migration: applied_at
         moved_row: id key name owner queue
         mover: pid role started_at tenant
