@@ -32,7 +32,7 @@ end $$;
 create or replace function pushq.bad_tokens_problem(
   queue int, reason text, suspects bigint, answers bigint, tokens bytea[]
 ) returns text
-language plpgsql stable as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   own   pushq.queue_name;
   known record;

@@ -7,7 +7,7 @@
 -- keeps other workers from starting the next one while a step of the first is under way.
 create or replace function pushq.fan_out_step(
   queue int, of_lane int, campaign bigint, per_job int, job_limit int, scan_limit int) returns int
-language plpgsql as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   f     pushq.fan_out;
   tree  jsonb;                                            -- of the campaign's filter

@@ -10,7 +10,7 @@
 create or replace function pushq.filter_condition_sql(
   tree jsonb, at timestamptz, inout literals text[], out condition text
 )
-language plpgsql stable as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   field   text;
   verb    text := tree ->> 'is';
@@ -143,7 +143,9 @@ create or replace function pushq.filtered_devices(
   q int, aim text, tree jsonb, at timestamptz, after bigint, last bigint, scan_limit int, id_limit int,
   out ids bigint[], out upto bigint
 )
-language plpgsql stable set enable_nestloop = off set enable_hashjoin = off set enable_sort = off set jit = off as $$
+language plpgsql stable
+set search_path = pg_catalog, pg_temp set enable_nestloop = off set enable_hashjoin = off set enable_sort = off
+set jit = off as $$
 declare
   literals  text[] := '{}';
   condition text;

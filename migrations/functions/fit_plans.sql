@@ -9,7 +9,7 @@
 create or replace function pushq.fit_plans() returns void
 language plpgsql as $$
 declare
-  day     text     := to_char(pushq.today(), '_YYYYMMDD');
+  day     pg_catalog.text := to_char(pushq.today(), '_YYYYMMDD');
   sizes   bigint[] := array[
     pg_relation_size('pushq.job'), pg_relation_size('pushq.lease'),
     coalesce(pg_relation_size(to_regclass('pushq.message' || day)), 0),

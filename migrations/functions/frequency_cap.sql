@@ -91,7 +91,8 @@ create or replace function pushq.take_free_places(
   worker bigint, queue_ids int[], job_ids bigint[], epochs int[], firsts int[], lasts int[], device_ids bigint[],
   except_devices bigint[]
 ) returns table (queue_id int, job_id bigint, device_id bigint, wait bigint)
-language plpgsql set enable_seqscan = off set enable_mergejoin = off set jit = off as $$
+language plpgsql
+set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_mergejoin = off set jit = off as $$
 #variable_conflict use_column
 declare
   this_round int := 0;

@@ -74,9 +74,9 @@ end $$;
 create or replace function pushq.wave_of(clock jsonb, time_zone text) returns timestamptz
 language plpgsql stable as $$
 declare
-  start timestamptz := clock ->> 'start';
-  today date        := (start at time zone time_zone)::date;
-  due   timestamptz;
+  start pg_catalog.timestamptz := clock ->> 'start';
+  today pg_catalog.date        := (start at time zone time_zone)::date;
+  due   pg_catalog.timestamptz;
 begin
   select t.first into due
   from pushq.local_times(coalesce((clock ->> 'day')::date, today) + (clock ->> 'time')::time, time_zone) t;
@@ -145,7 +145,7 @@ end $$;
 -- Devices that have moved since they were sorted, to a zone where the campaign is due later, go into that wave. Each is
 -- in one wave at any time, so it gets the campaign once.
 create or replace function pushq.deal_wave(f pushq.fan_out, per_job int, job_limit int) returns int
-language plpgsql as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   w     pushq.wave;
   ids   bigint[];                                         -- of the wave, for this step

@@ -322,7 +322,7 @@ end $$;
 create or replace function pushq.message_problem(
   payload json, push_type text, priority int, expiration bigint, collapse_id text, for_wallet_pass boolean default false
 ) returns text
-language plpgsql stable as $$
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
   problem text := coalesce(
     pushq.unknown_push_type(push_type), pushq.payload_problem(payload, push_type, false, for_wallet_pass));
@@ -348,7 +348,7 @@ end $$;
 -- What is wrong with a broadcast, in one line with what to do about it, or null. `policy` is the channel's.
 create or replace function pushq.broadcast_problem(payload json, priority int, expiration bigint, policy int)
 returns text
-language plpgsql stable as $$
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
   problem text := pushq.payload_problem(payload, 'liveactivity', true);
 begin

@@ -50,8 +50,8 @@ $$;
 create or replace function pushq.quiet_until(at timestamptz, hours text, time_zone text) returns timestamptz
 language plpgsql stable as $$
 declare
-  wall  timestamp := $1 at time zone time_zone;
-  until timestamptz;
+  wall  pg_catalog.timestamp := $1 at time zone time_zone;
+  until pg_catalog.timestamptz;
 begin
   if not pushq.is_quiet(wall::time, hours) then
     return null;

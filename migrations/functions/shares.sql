@@ -89,7 +89,7 @@ end $$;
 -- The share that each of some devices is in: the first four bytes of the SHA-256 of the key, a zero byte and the
 -- device's number (8 bytes, the highest first) are its place on the line. One µs for each device.
 create or replace function pushq.shares_of(shares jsonb, ids bigint[]) returns table (device_id bigint, share int)
-language plpgsql stable as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
   prefix bytea    := convert_to(shares ->> 'key', 'UTF8') || '\x00';

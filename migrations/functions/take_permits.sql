@@ -30,7 +30,7 @@ create or replace function pushq.take_permits(
   lateness interval, moment timestamptz default null
 ) returns table (tenant_id int, queue_id int, campaign_id bigint, granted int, rate float8, starts_in bigint,
                  late bigint, again_in bigint)
-language plpgsql as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
   base     timestamptz := coalesce(moment, clock_timestamp());

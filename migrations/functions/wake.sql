@@ -10,7 +10,7 @@ create or replace function pushq.wake(queue int default null) returns void
 language plpgsql as $$
 declare
   sleeper pushq.sleeper;
-  name    text;
+  name    pg_catalog.text;
 begin
   if not exists (select from pushq.sleeper) then
     return;

@@ -2,10 +2,15 @@
 -- may do what. Changes only what is not so yet.
 --
 -- Nothing may be executed by everybody. Producers may execute the functions that are made for them, which are those
--- with `security definer`, and the rules for messages, which read no table. Producers and readers may read the views
--- of their own tenants, and readers execute the functions that show counts and no tokens. Workers may use the tables
--- that sending needs, as far as it needs them, and the functions that are listed here: what else they do is done by
--- functions with the owner's rights.
+-- with `security definer`, and some calculations. Producers and readers may read the views of their own tenants, and
+-- readers execute the functions that show counts and no tokens. Workers may use the tables that sending needs, as far
+-- as it needs them, and the functions that are listed here: what else they do is done by functions with the owner's
+-- rights.
+--
+-- A function in plpgsql keeps the types of its variables for a session as the first caller's `search_path` gave them,
+-- also for calls with the owner's rights. A caller who has a type `text` of his own, with a check, would have the owner
+-- run that check. So a function in plpgsql that others than the owner may execute fixes its `search_path`, or qualifies
+-- these types (Tests/PostgresStoreTests/Rights/ForeignTypesTests.swift).
 do $$
 declare
   for_workers text[] := array[
@@ -33,6 +38,9 @@ declare
     'longest_retention',
     'make_partition', 'move_scheduled', 'move_waiting', 'queues_under_way', 'run_due_schedule', 'take_webhook',
     'tenants_to_count', 'webhook_failed', 'webhook_taken'];
+  -- In SQL. Views show by them, and programs ask them with a tenant's own login.
+  for_producers text[] := array[
+    'apns_id', 'csv_field', 'device_kind', 'message_kind', 'payload_kind', 'reason', 'started_type'];
   for_readers text[] := array[
     'show_audience', 'show_audiences', 'show_campaigns', 'show_cancellable_jobs', 'show_failed_jobs', 'show_job',
     'show_jobs', 'show_last_end', 'show_load', 'show_queues', 'show_refusals', 'show_schedules', 'show_send',
@@ -42,8 +50,7 @@ begin
   for thing in
     select p.oid::regprocedure as name,
            p.prosecdef and p.prorettype <> 'trigger'::regtype and p.proname <> all (for_workers)
-             or p.provolatile = 'i'
-             or p.proname in ('message_problem', 'broadcast_problem', 'csv_field') as is_for_producers,
+             or p.proname = any (for_producers) as is_for_producers,
            p.proname = any (for_workers) as is_for_workers,
            p.proname = 'caller' as is_for_views,
            p.proname = 'caller' or p.proname = any (for_readers) as is_for_readers,

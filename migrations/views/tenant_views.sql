@@ -1,5 +1,10 @@
 -- What producers and readers see: of the tenants that they were granted. Views are made in the order of their
 -- files' names, and these use the others.
+--
+-- A condition of the caller's on a column would be estimated by the statistics of the table, which are those of all
+-- tenants: `explain` would tell their values one by one. So a text is an expression (`|| ''`), of which there are no
+-- statistics, or no condition goes into the view (`offset 0`). A campaign's key is looked up in its index; it has no
+-- statistics (0005_campaigns.sql).
 
 -- The queues of the tenants that the caller was granted, for producers and readers. The schema's owner has no rows
 -- here.
@@ -11,13 +16,14 @@ join pushq.queue_name n on n.tenant_id = l.tenant_id
 join pushq.queue q on q.id = n.queue_id
 join pushq.tenant t on t.id = l.tenant_id
 left join pushq.rate_limit p on p.tenant_id = q.tenant_id and p.queue_id = q.id and p.campaign_id = 0
-where l.login = pushq.caller();
+where l.login = pushq.caller()
+offset 0;
 
 -- The campaigns of the tenants that the caller was granted, with their counts.
 create or replace view pushq.my_campaigns with (security_barrier) as
-select n.name as queue, c.key, c.created_at, c.paused_at, c.cancelled_at, c.fanned_out_at, c.total, c.delivered,
+select n.name || '' as queue, c.key, c.created_at, c.paused_at, c.cancelled_at, c.fanned_out_at, c.total, c.delivered,
        c.rejected, c.failed, c.suppressed, c.expired, c.cancelled, c.unknown, c.retried, c.waiting, c.finished,
-       c.max_rate, c.stop_at_errors, c.paused_reason, c.filter, c.held_out
+       c.max_rate, c.stop_at_errors, c.paused_reason || '' as paused_reason, c.filter || '' as filter, c.held_out
 from pushq.tenant_login l
 join pushq.queue_name n on n.tenant_id = l.tenant_id
 join pushq.campaign_progress c on c.queue_id = n.queue_id
@@ -26,8 +32,8 @@ where l.login = pushq.caller();
 -- What was done to the devices of these tenants because of APNs' reports. With tokens, so not for logins that may only
 -- read. `pushq.feedback_after` reads it in pages.
 create or replace view pushq.my_feedback with (security_barrier) as
-select n.name as queue, f.cursor, f.verdict, r.reason, f.reported_at, f.recorded_at, f.listed_at,
-       encode(d.token, 'hex') as token, d.user_key, f.device_id, f.root_id, c.key as campaign_key,
+select n.name || '' as queue, f.cursor, f.verdict || '' as verdict, r.reason, f.reported_at, f.recorded_at, f.listed_at,
+       encode(d.token, 'hex') as token, d.user_key || '' as user_key, f.device_id, f.root_id, c.key as campaign_key,
        pushq.apns_id(f.root_id, f.device_id) as apns_id
 from pushq.tenant_login l
 join pushq.queue_name n on n.tenant_id = l.tenant_id

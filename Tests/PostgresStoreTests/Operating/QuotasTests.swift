@@ -314,6 +314,7 @@ import Transport
         #"pushq.broadcast(QUEUE, 'dGhlaXJz', PAYLOAD, expiration => 0)"#,
     ]
     private static let accepted = [
+        "pushq.message_problem(PAYLOAD, 'alert', null, null, null)", "pushq.broadcast_problem(PAYLOAD, 5, 0, 0)",
         "pushq.register_device(QUEUE, 'aa')", "pushq.register_device(QUEUE, 'aa', 'anna')",
         "pushq.unregister_device(QUEUE, 'aa')", "pushq.set_device(QUEUE, 'aa', false)",
         "pushq.forget_device(QUEUE, 'aa')", "pushq.set_badge(QUEUE, 'aa')",
