@@ -53,10 +53,12 @@ begin
 
   select k.filter_tree into tree from pushq.campaign k where k.queue_id = f.queue_id and k.id = f.campaign_id;
   if tree is not null then
-    -- With a filter: until there are enough for a whole step.
+    -- With a filter: until there are enough for a whole step. Each share may leave nearly a job over, and all of them
+    -- more than a step is to make: what is left over is no part of the step, or it would look for a single device.
     select f.rest || d.ids, d.upto into ids, upto
     from pushq.filtered_devices(f.queue_id, aim, tree, f.start_at, f.cursor_device_id, f.last_device_id, scan_limit,
                                 case when f.clock is not null then scan_limit
+                                     when f.shares is not null then job_limit * per_job
                                      else greatest(job_limit * per_job - cardinality(f.rest), 1) end) d;
   else
     -- One pass, over one of the two. Who is wanted stands in the aggregate's filter and never in the where, or the

@@ -148,6 +148,29 @@ import Transport
         }
     }
 
+    @Test func `takes as many steps as its recipients need, also when its shares leave more than a step's over`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 10_000)
+            try await queue.run(
+                "insert into pushq.profile (queue_id, device_id, locale) select queue_id, id, 'de' from pushq.device")
+            let variants = (1...9).map { Self.variant("v\($0)", "0.1") }
+            let campaign = try await queue.startCampaign(
+                options: ", filter => 'locale = ''de''', variants => '[\(variants.joined(separator: ","))]'")
+            var steps = 0
+            // A job a step, as under a rate: the ten shares leave up to ten jobs over.
+            while steps < 100,
+                try await queue.worker.fanOutStep(
+                    queueID: queue.id, campaignID: campaign, jobLimit: 1, scanLimit: 50_000) != nil
+            {
+                steps += 1
+            }
+            #expect((20...22).contains(steps))
+            #expect(try await queue.number("select made from pushq.fan_out where done") == 10_000)
+        }
+    }
+
     @Test func `has nobody in its holdout whom the clock leaves out`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 1000)
