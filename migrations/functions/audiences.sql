@@ -86,33 +86,64 @@ begin
   where a.queue_id = q and a.name = show_audience.name;
 end $$;
 
--- A tree in which saved audiences stand as what they are now; null for null.
+-- A tree in which saved audiences stand as what they are now; null for null. Refuses what becomes too large by that: an
+-- audience may have grown, and may be asked for more than once.
 create or replace function pushq.with_audiences(tree jsonb, q int) returns jsonb
 language plpgsql as $$
 declare
-  saved text;
+  trees      jsonb  := '{}';                              -- by the names of the audiences
+  wanted     record;
+  saved      text;
+  size       bigint := 0;                                 -- characters of the audiences' filters
+  conditions bigint := pushq.count_conditions(tree);
 begin
-  if tree is null then
-    return null;
-  elsif tree ? 'not' then
-    return jsonb_build_object('not', pushq.with_audiences(tree -> 'not', q));
+  for wanted in
+    select value ->> 'name' as name, count(*) as times
+    from jsonb_path_query(tree, 'strict $.** ? (@.field == "audience")') value
+    group by value ->> 'name'
+    order by value ->> 'name'
+  loop
+    select a.filter into saved from pushq.audience a where a.queue_id = q and a.name = wanted.name;
+    if not found then
+      raise exception using errcode = 'PQ404',
+        message = format(
+          'there is no audience “%s”%s', left(wanted.name, 70),
+          pushq.suggestion(
+            wanted.name, array(select a.name from pushq.audience a where a.queue_id = q order by a.name limit 100))),
+        hint = 'list them with: pushq-admin audience list QUEUE';
+    end if;
+    size := size + wanted.times * length(saved);
+    if size > 50000 then
+      raise exception using errcode = 'PQ400',
+        message = 'the saved audiences of the filter have more than 50000 characters together',
+        hint = 'use fewer of them, or a list for users and tokens: docs/audiences.md';
+    end if;
+    trees := trees || jsonb_build_object(wanted.name, pushq.parse_filter(saved));
+    conditions := conditions + wanted.times * (pushq.count_conditions(trees -> wanted.name) - 1);
+  end loop;
+  if conditions > pushq.most_conditions() then
+    raise exception using errcode = 'PQ400',
+      message = format('the filter is too large with its saved audiences: %s', pushq.many_conditions(conditions));
+  end if;
+  return case when trees = '{}' then tree else pushq.put_audiences(tree, trees) end;
+end $$;
+
+-- How many conditions a tree has.
+create or replace function pushq.count_conditions(tree jsonb) returns bigint
+language sql stable as $$ select count(*) from jsonb_path_query(tree, 'strict $.** ? (exists (@.field))') $$;
+
+-- A tree in which audiences stand as `trees`, which has them by their names.
+create or replace function pushq.put_audiences(tree jsonb, trees jsonb) returns jsonb
+language plpgsql stable as $$
+begin
+  if tree ? 'not' then
+    return jsonb_build_object('not', pushq.put_audiences(tree -> 'not', trees));
   elsif tree ? 'and' then
-    return (select jsonb_build_object('and', jsonb_agg(pushq.with_audiences(value, q) order by n))
+    return (select jsonb_build_object('and', jsonb_agg(pushq.put_audiences(value, trees) order by n))
             from jsonb_array_elements(tree -> 'and') with ordinality p(value, n));
   elsif tree ? 'or' then
-    return (select jsonb_build_object('or', jsonb_agg(pushq.with_audiences(value, q) order by n))
+    return (select jsonb_build_object('or', jsonb_agg(pushq.put_audiences(value, trees) order by n))
             from jsonb_array_elements(tree -> 'or') with ordinality p(value, n));
-  elsif tree ->> 'field' <> 'audience' then
-    return tree;
   end if;
-  select a.filter into saved from pushq.audience a where a.queue_id = q and a.name = tree ->> 'name';
-  if not found then
-    raise exception using errcode = 'PQ404',
-      message = format(
-        'there is no audience “%s”%s', left(tree ->> 'name', 70),
-        pushq.suggestion(
-          tree ->> 'name', array(select a.name from pushq.audience a where a.queue_id = q order by a.name limit 100))),
-      hint = 'list them with: pushq-admin audience list QUEUE';
-  end if;
-  return pushq.parse_filter(saved);
+  return case when tree ->> 'field' = 'audience' then trees -> (tree ->> 'name') else tree end;
 end $$;

@@ -1,6 +1,7 @@
--- One step of a campaign's fan-out: bounded by the rows it scans, so that a rare audience cannot make it endless;
--- it cuts whole jobs and keeps what is left with the cursor, committed together with the jobs. Returns how many
--- jobs it made; null if there is nothing to do, or if another worker is doing it.
+-- One step of a campaign's fan-out: bounded by the rows it scans, so that a rare audience cannot make it endless, and
+-- by time, so that an expensive filter keeps no other campaign waiting for long; it cuts whole jobs and keeps what is
+-- left with the cursor, committed together with the jobs. Returns how many jobs it made; null if there is nothing to
+-- do, or if another worker is doing it.
 --
 -- With `campaign` null it is the lane's first one that nobody has locked: a lane's campaigns fan out one after the
 -- other, and one that a producer is pausing, in a transaction that may last, keeps none of the others. The queue's turn
@@ -59,7 +60,8 @@ begin
     from pushq.filtered_devices(f.queue_id, aim, tree, f.start_at, f.cursor_device_id, f.last_device_id, scan_limit,
                                 case when f.clock is not null then scan_limit
                                      when f.shares is not null then job_limit * per_job
-                                     else greatest(job_limit * per_job - cardinality(f.rest), 1) end) d;
+                                     else greatest(job_limit * per_job - cardinality(f.rest), 1) end,
+                                time_limit => interval '0.2 seconds') d;
   else
     -- One pass, over one of the two. Who is wanted stands in the aggregate's filter and never in the where, or the
     -- scan would not be bounded. An inactive device on a list is a recipient, too: suppressed, when the job is claimed.

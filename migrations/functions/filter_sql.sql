@@ -61,13 +61,15 @@ begin
   end if;
 
   first := cardinality(literals) + 1;
-  if tree ->> 'field' = 'app_version' then
-    condition := pushq.version_sql(field, verb, said, literals);
-    literals := literals || pushq.version_bounds(said);
+  if tree ->> 'field' = 'app_version' and verb <> 'in' then
+    condition := pushq.version_sql(field, verb, literals);
+    literals := literals || pushq.version_bounds(said[1]);
   else
     last := first + cardinality(said) - 1;
-    literals := literals
-      || case when tree ->> 'field' = 'locale' then array(select s || '-' from unnest(said) s) else said end;
+    literals := literals || case tree ->> 'field'
+                            when 'locale' then array(select s || '-' from unnest(said) s)
+                            when 'app_version' then array(select pushq.plain_version(s) from unnest(said) s)
+                            else said end;
     condition := case
       when verb = 'in' then
         case tree ->> 'field'
@@ -76,6 +78,9 @@ begin
         when 'tag' then case when first = last then format('$1[%s] = any (p.tags)', first)
                              else format('p.tags && $1[%s:%s]', first, last) end
         when 'attribute' then format('%s = any ($1[%s:%s]::jsonb[])', field, first, last)
+        -- As `pushq.plain_version` writes it.
+        when 'app_version' then
+          format('regexp_replace(array_to_string(%s, ''.''), ''([.]0)+$'', '''') = any ($1[%s:%s])', field, first, last)
         else format('%s = any ($1[%s:%s])', field, first, last) end
       when tree ->> 'field' in ('registered', 'seen') then
         format('%s %s to_timestamp($1[%s]::float8)', field, pushq.filter_order(verb), first)
@@ -97,74 +102,72 @@ begin
   return case verb when '<' then '<' when '<=' then '<=' when '>' then '>' when '>=' then '>=' end;
 end $$;
 
--- A comparison of versions as arrays of numbers. A part that is not there is 0: 4.12 is 4.12.0.
+-- An order of versions as arrays of numbers. A part that is not there is 0: 4.12 is 4.12.0.
 --
--- The literals are, for each version, the lowest and the highest array that is equal to it (`pushq.version_bounds`).
-create or replace function pushq.version_sql(field text, verb text, said text[], literals text[]) returns text
+-- The literals are the lowest and the highest array that is equal to the version (`pushq.version_bounds`).
+create or replace function pushq.version_sql(field text, verb text, literals text[]) returns text
 language plpgsql stable as $$
-declare
-  first int := cardinality(literals) + 1;
 begin
-  if verb = 'in' then
-    return (
-      select string_agg(
-               format('%s between string_to_array($1[%s], ''.'')::int[] and string_to_array($1[%s], ''.'')::int[]',
-                      field, first + 2 * n, first + 2 * n + 1), ' or ')
-      from generate_series(0, cardinality(said) - 1) n);
-  end if;
   return format('%s %s string_to_array($1[%s], ''.'')::int[]', field, pushq.filter_order(verb),
-                case when verb in ('<', '>=') then first else first + 1 end);
+                cardinality(literals) + case when verb in ('<', '>=') then 1 else 2 end);
 end $$;
 
--- The lowest and the highest array of at most eight parts that is equal to a version, for each of some: 4.12 and
--- 4.12.0.0.0.0.0.0.
-create or replace function pushq.version_bounds(versions text[]) returns text[]
+-- The lowest and the highest array of at most eight parts that is equal to a version: 4.12 and 4.12.0.0.0.0.0.0.
+create or replace function pushq.version_bounds(version text) returns text[]
+language plpgsql stable as $$
+declare
+  lowest text := pushq.plain_version(version);
+begin
+  return array[lowest, lowest || repeat('.0', 8 - cardinality(string_to_array(lowest, '.')))];
+end $$;
+
+-- A version without what does not distinguish it from others: 4.12 for 4.12.0 and 4.012.
+create or replace function pushq.plain_version(version text) returns text
 language plpgsql stable as $$
 begin
-  return array(
-    select bound
-    from unnest(versions) with ordinality v(version, n)
-    cross join lateral (select regexp_replace(version, '([.]0+)+$', '') as lowest) l
-    cross join lateral (
-      values (1, lowest),
-             (2, lowest || repeat('.0', 8 - cardinality(string_to_array(lowest, '.'))))) b(side, bound)
-    order by n, side);
+  return regexp_replace(array_to_string(string_to_array(version, '.')::int[], '.'), '([.]0)+$', '');
 end $$;
 
 -- Of the next `scan_limit` devices behind `after` those that a filter holds for: active, of kind `aim`, at most
--- `id_limit`. `upto` is the last device that was looked at; null if there is none.
+-- `id_limit`. `upto` is the last device that was looked at; null if there is none. With a `time_limit` they are looked
+-- at in parts, until that time is over: one filter may cost a thousand times as much as another. A part has as many
+-- devices as the time is enough for, by what the one before has cost, and no more than 5,000: what comes next may cost
+-- more.
 --
 -- The devices and the profiles that are looked at lie between the same two ids, and both are read in their order and
 -- merged. So the scan ends with the last device that is wanted, and no join reads more than it needs, whatever the
 -- statistics say: with those from before the devices came, a nested loop would read each profile for each device. The
 -- profiles are a query of their own, since the planner does not know their index to be in order behind an outer join.
--- Compiling the expressions (`jit`) would take longer than a step.
+-- Compiling the expressions (`jit`) would take longer than a step. Long attributes are stored compressed or apart from
+-- their row; `|| '{}'` reads them once, and not for each condition, which would be 15 times as slow.
 create or replace function pushq.filtered_devices(
   q int, aim text, tree jsonb, at timestamptz, after bigint, last bigint, scan_limit int, id_limit int,
-  out ids bigint[], out upto bigint
+  time_limit interval default null, out ids bigint[], out upto bigint
 )
 language plpgsql stable
 set search_path = pg_catalog, pg_temp set enable_nestloop = off set enable_hashjoin = off set enable_sort = off
 set jit = off as $$
 declare
-  literals  text[] := '{}';
+  ends_at   timestamptz := clock_timestamp() + time_limit;
+  begun     timestamptz;                                  -- when a part was begun
+  part      int         := case when time_limit is null then scan_limit else 500 end;
+  next      bigint;                                       -- the last device of a part
+  seen      int;
+  found     bigint[];
+  literals  text[]      := '{}';
   condition text;
+  query     text;
 begin
   ids := '{}';
-  select max(id) into upto
-  from (select id from pushq.device where queue_id = q and id > after and id <= last order by id limit scan_limit) d;
-  if upto is null then
-    return;
-  end if;
   select s.literals, s.condition into literals, condition from pushq.filter_condition_sql(tree, at, literals) s;
-  execute format(
+  query := format(
     $sql$
     select array(
       select d.id
       from pushq.device d
       left join (
-        select device_id, locale, time_zone, app_version, tags, attributes, first_seen_at, seen_at, activity_type,
-               activity
+        select device_id, locale, time_zone, app_version, tags, attributes || '{}' as attributes, first_seen_at,
+               seen_at, activity_type, activity
         from pushq.profile
         where queue_id = $2 and device_id > $4 and device_id <= $5
         order by device_id
@@ -172,12 +175,32 @@ begin
       where d.queue_id = $2 and d.id > $4 and d.id <= $5 and d.active and coalesce(d.kind, 'alert') = $3 and %s
       order by d.id
       limit $6)
-    $sql$, condition)
-  into ids
-  using literals, q, aim, after, upto, id_limit;
-  if cardinality(ids) = id_limit then
-    upto := ids[id_limit];
-  end if;
+    $sql$, condition);
+  loop
+    begun := clock_timestamp();
+    select max(id), count(*) into next, seen
+    from (
+      select id
+      from pushq.device
+      where queue_id = q and id > after and id <= last
+      order by id
+      limit least(part, scan_limit)) d;
+    exit when next is null;
+    execute query into found using literals, q, aim, after, next, id_limit - cardinality(ids);
+    ids := ids || found;
+    if cardinality(ids) = id_limit then
+      upto := ids[id_limit];
+      exit;
+    end if;
+    upto := next;
+    after := next;
+    scan_limit := scan_limit - seen;
+    exit when scan_limit <= 0 or clock_timestamp() >= ends_at;
+    part := case when time_limit is null then scan_limit
+                 else least(5000, greatest(500, seen * extract(epoch from ends_at - clock_timestamp())
+                                                  / greatest(extract(epoch from clock_timestamp() - begun), 0.0001)))
+                 end;
+  end loop;
 end $$;
 
 -- How many devices of a queue and kind a filter holds for now.

@@ -9,20 +9,23 @@
 
 -- Parses a filter; null for null. What is wrong is said with its position (`PQ400`).
 --
--- Operators wait on a stack until one that binds less comes, or the end: `not` before `and` before `or`.
+-- Operators wait on a stack until one that binds less comes, or the end: `not` before `and` before `or`. The operators
+-- of a chain wait together, so that it becomes a tree once, and not anew with each of its parts.
 create or replace function pushq.parse_filter(filter text) returns jsonb
 language plpgsql stable as $$
 declare
-  words     text[];
-  positions int[];
-  i         int     := 1;
-  word      text;
-  trees     jsonb[] := '{}';
-  waiting   text[]  := '{}';                              -- not, and, or, and opening parentheses
-  opened    int[]   := '{}';                              -- where the parentheses are
-  wants     boolean := true;                              -- a condition, and not what joins two of them
-  tree      jsonb;
-  next      int;
+  words      text[];
+  positions  int[];
+  i          int     := 1;
+  word       text;
+  trees      jsonb[] := '{}';
+  waiting    text[]  := '{}';                             -- not, and, or, and opening parentheses
+  many       int;                                         -- equal ones at the end of these
+  opened     int[]   := '{}';                             -- where the parentheses are
+  wants      boolean := true;                             -- a condition, and not what joins two of them
+  conditions int     := 0;
+  tree       jsonb;
+  next       int;
 begin
   if filter is null then
     return null;
@@ -44,16 +47,25 @@ begin
         perform pushq.refuse_filter(positions[i], 'more than 20 parentheses are open here');
       end if;
     elsif wants then
+      conditions := conditions + 1;
+      if conditions > pushq.most_conditions() then
+        perform pushq.refuse_filter(positions[i], pushq.many_conditions(
+          (select conditions + count(*) from unnest(words[i :]) w where lower(w) in ('and', 'or'))));
+      end if;
       select c.condition, c.next into tree, next from pushq.filter_condition(words, positions, i) c;
       trees := trees || tree;
       i := next - 1;
       wants := false;
     elsif word in ('and', 'or', ')', '') then
       while cardinality(waiting) > 0 and waiting[cardinality(waiting)] <> '('
-        and (word <> 'and' or waiting[cardinality(waiting)] <> 'or')
+        and waiting[cardinality(waiting)] <> word and (word <> 'and' or waiting[cardinality(waiting)] <> 'or')
       loop
-        trees := pushq.join_trees(trees, waiting[cardinality(waiting)]);
-        waiting := trim_array(waiting, 1);
+        many := 1;
+        while waiting[cardinality(waiting) - many] = waiting[cardinality(waiting)] loop
+          many := many + 1;
+        end loop;
+        trees := pushq.join_trees(trees, waiting[cardinality(waiting)], many);
+        waiting := trim_array(waiting, many);
       end loop;
       exit when word = '' and cardinality(waiting) = 0;
       if word = ')' and cardinality(waiting) = 0 then
@@ -79,19 +91,34 @@ begin
   return trees[1];
 end $$;
 
--- Joins the last trees by an operator. A chain of one operator is one tree, and two `not` are none, so a tree is not
--- deeper than its parentheses make it.
-create or replace function pushq.join_trees(trees jsonb[], operator text) returns jsonb[]
+-- Joins the last trees by an operator that stands there so `many` times. A chain of one operator is one tree, and two
+-- `not` are none, so a tree is not deeper than its parentheses make it.
+create or replace function pushq.join_trees(trees jsonb[], operator text, many int) returns jsonb[]
 language plpgsql stable as $$
 declare
   last  jsonb := trees[cardinality(trees)];
-  first jsonb := trees[cardinality(trees) - 1];
+  first jsonb := trees[cardinality(trees) - many];
 begin
   if operator = 'not' then
-    return trim_array(trees, 1) || coalesce(last -> 'not', jsonb_build_object('not', last));
+    return trim_array(trees, 1)
+      || case when many % 2 = 0 then last else coalesce(last -> 'not', jsonb_build_object('not', last)) end;
   end if;
-  return trim_array(trees, 2)
-    || jsonb_build_object(operator, coalesce(first -> operator, jsonb_build_array(first)) || jsonb_build_array(last));
+  return trim_array(trees, many + 1)
+    || jsonb_build_object(operator, coalesce(first -> operator, jsonb_build_array(first))
+                                      || to_jsonb(trees[cardinality(trees) - many + 1 :]));
+end $$;
+
+-- The most conditions of a filter, with those of its saved audiences. Each is looked at for each device.
+create or replace function pushq.most_conditions() returns int
+language sql stable as $$ select 200 $$;
+
+-- What is said of a filter with more of them.
+create or replace function pushq.many_conditions(count bigint) returns text
+language plpgsql stable as $$
+begin
+  return format(
+    'it has %s conditions, and may have %s: write one condition for several values, such as tag in (''a'', ''b'')',
+    count, pushq.most_conditions());
 end $$;
 
 -- Parses the condition that begins with word `i`, and says with which word it goes on behind it.
@@ -107,7 +134,7 @@ declare
   name   text;
   sign   text;
   denied boolean := false;
-  given  jsonb   := '[]';
+  given  jsonb[] := '{}';
 begin
   if not field = any (fields) then
     perform pushq.refuse_filter(
@@ -166,7 +193,7 @@ begin
         positions[next], format('expected “(” behind “in”, not %s', pushq.shown_word(words[next])));
     end if;
     loop
-      given := given || jsonb_build_array(pushq.filter_value(words, positions, next + 1, field));
+      given := given || pushq.filter_value(words, positions, next + 1, field);
       next := next + 2;
       exit when words[next] is distinct from ',';
     end loop;
@@ -174,7 +201,7 @@ begin
       perform pushq.refuse_filter(
         positions[next], format('expected “,” or “)”, not %s', pushq.shown_word(words[next])));
     end if;
-    condition := condition || jsonb_build_object('is', 'in', 'values', given);
+    condition := condition || jsonb_build_object('is', 'in', 'values', to_jsonb(given));
     next := next + 1;
   elsif sign = 'within' then
     if field not in ('registered', 'seen') then

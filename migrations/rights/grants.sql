@@ -24,7 +24,7 @@ declare
     'has_old_days', 'held_until', 'hold_to_caps', 'hold_to_quiet_hours', 'is_quiet',
     'job_size', 'list_feedback', 'local_times', 'locked_badges', 'locked_places',
     'make_jobs', 'make_share_jobs', 'message_kind',
-    'note_capped', 'note_free_capped', 'permits_of_room',
+    'note_capped', 'note_free_capped', 'permits_of_room', 'plain_version',
     'quiet_until',
     'ready_above', 'ready_within', 'ready_work',
     'recipient_values', 'shares_of', 'sort_into_waves', 'supersede', 'take_badges', 'take_free_badges',

@@ -116,6 +116,35 @@ import Transport
         }
     }
 
+    @Test func `makes no filter larger than one may be, however often it is asked for`() async throws {
+        try await withQueue { _, queue in
+            let chain = Array(repeating: "tag 'a'", count: 99).joined(separator: " or ")
+            #expect(try await save(chain, queue))
+            let campaign = try await start("not audience vips and audience 'vips' or tag 'b' or tag 'a'", queue)
+            #expect(try await recipients(campaign, queue) == 3)
+            let values = Array(repeating: "'a'", count: 2400).joined(separator: ",")
+            #expect(try await save("tag in (\(values))", as: "many", queue))
+            for (filter, problem) in [
+                (
+                    "audience vips or audience vips or audience many or tag 'b' or tag 'a'",
+                    "the filter is too large with its saved audiences: it has 201 conditions, and may have 200"
+                ),
+                (
+                    Array(repeating: "audience many", count: 6).joined(separator: " or "),
+                    "the saved audiences of the filter have more than 50000 characters together"
+                ),
+                (Array(repeating: "audience vips", count: 30).joined(separator: " or "), "it has 2970 conditions"),
+            ] {
+                await #expect {
+                    try await start(filter, key: "large", queue)
+                } throws: {
+                    "\($0)".contains(problem)
+                }
+            }
+            #expect(try await queue.number("select count(*) from pushq.campaign") == 1)
+        }
+    }
+
     @Test func `goes with its app`() async throws {
         try await withQueue { _, queue in
             _ = try await save("tag 'a'", queue)

@@ -207,6 +207,27 @@ import Transport
         }
     }
 
+    @Test func `whose saved audience has grown too large since says so, and holds up no other one`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            func save(_ filter: String) async throws {
+                _ = try await queue.connection.saveAudience(
+                    "tiny", filter: filter, ofQueue: QueueFixture.name, isReplacing: true)
+            }
+            try await save("tag 'a'")
+            let filter = Array(repeating: "audience tiny", count: 20).joined(separator: " or ")
+            try await add(Self.hourly, ", options => '{\"filter\": \"\(filter)\"}', after_outage => 'once'", to: queue)
+            try await add(Self.hourly, name: "other", to: queue)
+            try await save(Array(repeating: "tag 'a'", count: 190).joined(separator: " or "))
+            for name in ["s", "other"] { try await neglect(for: "1 hour", queue, name: name) }
+            _ = try await runDue(queue)
+            #expect(try await keys(queue).map { $0.prefix(6) } == ["other@"])
+            let shown = try await queue.connection.schedules(ofQueue: QueueFixture.name, named: "s")
+            let problem = "the filter is too large with its saved audiences: it has 3800 conditions, and may have 200"
+            #expect(shown[0].problems.contains { $0.contains(problem) }, "\(shown[0].problems)")
+        }
+    }
+
     @Test func `whose key a producer has used in an open transaction is tried again, and holds up no other one`()
         async throws
     {

@@ -243,6 +243,35 @@ import Transport
         }
     }
 
+    @Test func `sends another tenant's campaign while it still looks for the devices of an expensive filter`()
+        async throws
+    {
+        try await EngineFixture.run { _, fixture in
+            let acme = try await fixture.makeQueue(devices: 45_000)
+            let beta = try await fixture.makeQueue(tenant: "beta", app: "com.beta", devices: 600)
+            try await fixture.connection.runScript(
+                """
+                insert into pushq.profile (queue_id, device_id, locale)
+                select queue_id, id, 'de' from pushq.device where queue_id = pushq.queue_id('\(acme)');
+                select pushq.save_audience('\(acme)', 'costly', 'locale in (' || repeat('''zz'',', 1900) || '''zz'')')
+                """)
+            // Nobody is found, which takes several seconds.
+            let filter = Array(repeating: "audience costly", count: 5).joined(separator: " or ")
+            try await fixture.withEngine { _ in
+                try await fixture.startCampaign(acme, key: "acme", options: ", filter => '\(filter)'")
+                try await eventually("the first step", within: .seconds(60)) {
+                    try await fixture.number("select max(cursor_device_id) from pushq.fan_out") > 0
+                }
+                try await fixture.startCampaign(beta, key: "beta")
+                try await eventually("the end of the other campaign", within: .seconds(60)) {
+                    try await fixture.progress(key: "beta")["delivered"] == 600
+                }
+                let left = "select last_device_id - cursor_device_id from pushq.fan_out where not done"
+                #expect(try await fixture.number(left) > 0, "it was sent only when there was nothing to look for")
+            }
+        }
+    }
+
     @Test func `goes on by itself when PostgreSQL ends its connections, and loses nothing`() async throws {
         try await EngineFixture.run { configuration in
             configuration.rules.latency = .milliseconds(20) ... .milliseconds(20)
