@@ -72,11 +72,15 @@ create table pushq.tenant_quota (
   constraint tenant_quota_tenant_exists foreign key (tenant_id) references pushq.tenant (id)
 );
 
--- What tenants with quotas have, as it was last counted (`pushq.count_usage`). Producers only read it: a row that each
--- of them updated would make them wait for one another's commit, and a row that each of them added would be read by
--- all calls until it is folded.
+-- What tenants with quotas have, as it was last counted (`pushq.count_usage`). Producers read it and hardly ever write:
+-- a row that each of them updated would make them wait for one another's commit, and a row that each of them added
+-- would be read by all calls until it is folded.
+--
+-- A tenant has two rows, of which the newer one is valid. When no worker has counted for a while, a producer does, in a
+-- transaction that may stay open for as long as it likes: it must not keep workers from counting.
 create table pushq.tenant_usage (
   tenant_id          int         not null,
+  by_producer        boolean     not null default false,  -- who counted: a worker, or a producer
   counted_at         timestamptz,                         -- null: never
   waiting            bigint      not null default 0,
   devices            bigint      not null default 0,
@@ -85,7 +89,7 @@ create table pushq.tenant_usage (
   bytes              bigint      not null default 0,
   bytes_day          date,                                -- the day that they are of
   bytes_to           bigint      not null default 0,      -- messages with higher ids have not been counted
-  constraint tenant_usage_pkey primary key (tenant_id)
+  constraint tenant_usage_pkey primary key (tenant_id, by_producer)
 ) with (fillfactor = 50);
 
 -- Calls of the last seconds, of tenants with a quota for them: each, or one in so many (`pushq.count_call`). Unlogged:

@@ -42,16 +42,26 @@ begin
   select o.max_calls, coalesce(u.counted_at < clock_timestamp() - interval '30 seconds', true)
   into max_calls, is_stale
   from pushq.tenant_quota o
-  left join pushq.tenant_usage u on u.tenant_id = o.tenant_id
+  left join pushq.last_usage(tenant) u on true
   where o.tenant_id = tenant;
   if max_calls is not null then
     perform pushq.count_call(tenant, split_part(queue, '/', 1), max_calls);
   end if;
   -- No worker has counted for a while, so a producer does. One of them: the others take what there is.
   if is_stale then
-    perform pushq.count_usage(tenant);
+    perform pushq.count_usage(tenant, by_producer => true);
   end if;
 end $$;
+
+-- What a tenant has, as it was last counted. No row if nobody has prepared to count it.
+create or replace function pushq.last_usage(tenant int) returns setof pushq.tenant_usage
+language sql stable rows 1 as $$
+  select u.*
+  from pushq.tenant_usage u
+  where u.tenant_id = $1
+  order by u.counted_at desc nulls last, u.by_producer
+  limit 1
+$$;
 
 -- The error for a call that would make something to send for a suspended tenant.
 create or replace function pushq.refuse_suspended(who text, tenant text) returns void
@@ -105,7 +115,7 @@ begin
   from pushq.queue k
   join pushq.tenant t on t.id = k.tenant_id
   join pushq.tenant_quota o on o.tenant_id = t.id
-  join pushq.tenant_usage u on u.tenant_id = t.id
+  cross join pushq.last_usage(t.id) u
   where k.id = q;
   if not found then
     return;
@@ -162,9 +172,14 @@ end $$;
 -- `anew`; in between, those with new ids are added. So what a transaction adds that lasts longer than the time between
 -- two counts is noticed within the hour.
 --
+-- `by_producer`: into the row of producers, which stays locked until this one commits. It goes on from the last count,
+-- whoever has made that.
+--
 -- Not more waiting jobs are read than the quota allows recipients. By indexes only: for each queue's newest rows, with
 -- statistics that are older than these, a scan of the whole table looks cheaper.
-create or replace function pushq.count_usage(tenant int, anew boolean default false) returns void
+create or replace function pushq.count_usage(
+  tenant int, anew boolean default false, by_producer boolean default false
+) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off as $$
 declare
@@ -179,10 +194,13 @@ declare
 begin
   select o.* into quota from pushq.tenant_quota o where o.tenant_id = tenant;
   -- If another one counts at this moment, it does so for this caller, too.
-  select u.* into used from pushq.tenant_usage u where u.tenant_id = tenant for no key update skip locked;
-  if used.tenant_id is null or quota.tenant_id is null then
+  perform from pushq.tenant_usage u
+  where u.tenant_id = tenant and u.by_producer = count_usage.by_producer
+  for no key update skip locked;
+  if not found or quota.tenant_id is null then
     return;
   end if;
+  select u.* into used from pushq.last_usage(tenant) u;
   anew := anew or coalesce(used.devices_counted_at < now() - interval '1 hour', true);
 
   if quota.max_devices is not null then
@@ -241,7 +259,7 @@ begin
   set counted_at = clock_timestamp(), waiting = used.waiting, devices = used.devices, devices_to = used.devices_to,
       devices_counted_at = case when anew then clock_timestamp() else used.devices_counted_at end,
       bytes = used.bytes, bytes_day = used.bytes_day, bytes_to = used.bytes_to
-  where u.tenant_id = tenant;
+  where u.tenant_id = tenant and u.by_producer = count_usage.by_producer;
 end $$;
 
 -- The tenants of which something is to be counted. Forgets calls of which nobody asks any more.
@@ -249,10 +267,12 @@ create or replace function pushq.tenants_to_count() returns setof int
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   delete from pushq.call c where c.called_at < clock_timestamp() - interval '10 seconds';
-  insert into pushq.tenant_usage (tenant_id)
-  select o.tenant_id
+  insert into pushq.tenant_usage (tenant_id, by_producer)
+  select o.tenant_id, w.by_producer
   from pushq.tenant_quota o
-  where not exists (select from pushq.tenant_usage u where u.tenant_id = o.tenant_id)
+  cross join (values (false), (true)) w(by_producer)
+  where not exists (
+    select from pushq.tenant_usage u where u.tenant_id = o.tenant_id and u.by_producer = w.by_producer)
   on conflict do nothing;
   return query select o.tenant_id from pushq.tenant_quota o order by o.tenant_id;
 end $$;

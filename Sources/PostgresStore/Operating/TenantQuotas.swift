@@ -50,7 +50,7 @@ extension Statement {
                 where q.tenant_id = t.id) as schedules
         from pushq.tenant t
         join pushq.tenant_quota o on o.tenant_id = t.id
-        left join pushq.tenant_usage u on u.tenant_id = t.id
+        left join pushq.last_usage(t.id) u on true
         where t.name = $name
         """#)
 

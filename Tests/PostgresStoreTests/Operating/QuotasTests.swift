@@ -278,6 +278,24 @@ import Transport
         }
     }
 
+    @Test func `is counted by workers also while a producer who has counted does not commit`() async throws {
+        try await withQueue { _, queue, other in
+            let store = queue.connection
+            try await set(store) { $0.waiting = .limit(5) }
+            try await queue.run("update pushq.tenant_usage set counted_at = now() - interval '1 minute'")
+            try await other.runScript("begin")
+            #expect(try await refusal(other, "pushq.unregister_device(QUEUE, 'ee')") == nil)
+            let send = "pushq.send(QUEUE, \(Self.payload), tokens => array['\(Self.token(10))', '\(Self.token(11))'])"
+            for call in 1...4 {
+                #expect((try await refusal(store, send) == nil) == (call <= 2), "call \(call)")
+                try await queue.worker.countUsage()
+            }
+            try await other.runScript("commit")
+            try await queue.worker.countUsage()
+            #expect(try await store.usage(of: "acme")?.waiting == .init(used: 4, quota: 5))
+        }
+    }
+
     @Test func `is of all queues of a tenant together, and of no other's`() async throws {
         try await withQueue { _, queue, _ in
             let store = queue.connection

@@ -87,7 +87,7 @@ import Transport
         tenant_move: begun_at changed_at feedback_days history_days id ids leaves logins noted owner peer queues \
         reports_held_until settings stage suspended_at tenant
         tenant_quota: max_calls max_campaigns max_day_bytes max_devices max_schedules max_waiting tenant_id
-        tenant_usage: bytes bytes_day bytes_to counted_at devices devices_counted_at devices_to tenant_id waiting
+        tenant_usage: by_producer bytes bytes_day bytes_to counted_at devices devices_counted_at devices_to tenant_id waiting
         webhook: created_at former_sealed former_until sealed tenant_id url
         webhook_progress: batch_to cursor delivered_at failing_since failures newest not_before problem taken_until turn
         """
