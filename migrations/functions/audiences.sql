@@ -24,6 +24,11 @@ begin
   values (q, save_audience.name, save_audience.filter)
   on conflict on constraint audience_pkey do nothing;
   if found then
+    if (select count(*) from pushq.audience a where a.queue_id = q) > 1000 then
+      raise exception using errcode = 'PQ507',
+        message = format('queue “%s” has 1000 audiences, the most there may be', queue),
+        hint = 'remove one that is not needed: pushq.remove_audience, pushq-admin audience remove';
+    end if;
     return true;
   end if;
   select a.filter into known

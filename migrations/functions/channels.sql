@@ -1,4 +1,5 @@
--- Registers a channel that was created with Apple, or reactivates one that was retired here. Returns its id.
+-- Registers a channel that was created with Apple, or reactivates one that was retired here. Returns its id. A queue
+-- may have 10,000, as many as Apple allows; retired ones do not count.
 create or replace function pushq.register_channel(queue text, channel text, policy int) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -16,6 +17,11 @@ begin
   on conflict on constraint channel_once do update
     set policy = excluded.policy, retired_at = null, retired_reason = null
   returning id into new_id;
+  if (select count(*) from pushq.channel c where c.queue_id = q and c.retired_at is null) > 10000 then
+    raise exception using errcode = 'PQ507',
+      message = format('queue “%s” has 10000 channels, the most there may be', queue),
+      hint = 'delete those that are not needed: pushq-admin channel delete';
+  end if;
   return new_id;
 end $$;
 

@@ -109,7 +109,7 @@ begin
            (select pushq.set_digest(array_agg(convert_to('user ' || user_key, 'UTF8'))) from fresh) as digest) n
   where l.queue_id = q and l.id = list
   returning n.users, n.devices, n.users - n.reached into added, devices, without_device;
-  perform pushq.check_quota(q, recipients => devices);
+  perform pushq.check_quota(q, recipients => greatest(added, devices));
 end $$;
 
 -- The tokens of the active devices of users whose tokens are for this push type, to preview a campaign for them; how

@@ -137,6 +137,60 @@ import Transport
         }
     }
 
+    @Test func `of waiting recipients counts the users of lists, also those who have no device`() async throws {
+        try await withQueue { _, queue, _ in
+            let store = queue.connection
+            try await set(store) { $0.waiting = .limit(10) }
+            #expect(try await refusal(store, "pushq.new_list(QUEUE)") == nil)
+            func add(_ users: ClosedRange<Int>) -> String {
+                let list = users.map { "'user \($0)'" }.joined(separator: ",")
+                return "pushq.add_users_to_list(QUEUE, (select max(id) from pushq.list), array[\(list)])"
+            }
+            #expect(try await refusal(store, add(1...6)) == nil)
+            try await store.countUsage()
+            #expect(try await store.usage(of: "acme")?.waiting == .init(used: 6, quota: 10))
+            let refused = try await refusal(store, add(1...11))
+            #expect(refused?.hasPrefix("PQ507 tenant “acme” may have at most 10 waiting recipients: it has 6") == true)
+            // Known ones are not added again.
+            #expect(try await refusal(store, add(3...10)) == nil)
+        }
+    }
+
+    @Test func `is not needed to hold a queue to 1,000 audiences, and to as many channels as Apple allows`()
+        async throws
+    {
+        try await withQueue { _, queue, _ in
+            let store = queue.connection
+            try await queue.run(
+                """
+                insert into pushq.audience (queue_id, name, filter)
+                select \(queue.id), 'a' || n, 'tag ''x''' from generate_series(1, 999) n;
+                insert into pushq.channel (queue_id, channel, policy, retired_at)
+                select \(queue.id), 'c' || n, 0, case when n > 9999 then now() end from generate_series(1, 10500) n
+                """)
+            for (call, refused) in [
+                ("pushq.save_audience(QUEUE, 'last', 'tag ''x''')", nil),
+                (
+                    "pushq.save_audience(QUEUE, 'more', 'tag ''x''')",
+                    "PQ507 queue “acme/com.acme/sandbox” has 1000 audiences, the most there may be; "
+                ),
+                ("pushq.save_audience(QUEUE, 'last', 'tag ''y''', replaces => true)", nil),
+                ("pushq.register_channel(QUEUE, 'last', 0)", nil),
+                (
+                    "pushq.register_channel(QUEUE, 'more', 0)",
+                    "PQ507 queue “acme/com.acme/sandbox” has 10000 channels, the most there may be; "
+                ),
+                (
+                    "pushq.register_channel(QUEUE, 'c10001', 0)",
+                    "PQ507 queue “acme/com.acme/sandbox” has 10000 channels, the most there may be; "
+                ), ("pushq.register_channel(QUEUE, 'c1', 1)", nil),
+            ] {
+                let error = try await refusal(store, call)
+                #expect(refused.map { error?.hasPrefix($0) == true } ?? (error == nil), "\(call): \(error ?? "nil")")
+            }
+        }
+    }
+
     @Test func `of bytes is one of a day`() async throws {
         try await withQueue { _, queue, _ in
             let store = queue.connection
