@@ -116,7 +116,7 @@ end $$;
 create or replace function pushq.version_bounds(version text) returns text[]
 language plpgsql stable as $$
 declare
-  lowest text := pushq.plain_version(version);
+  lowest pg_catalog.text := pushq.plain_version(version);
 begin
   return array[lowest, lowest || repeat('.0', 8 - cardinality(string_to_array(lowest, '.')))];
 end $$;
