@@ -38,7 +38,10 @@ begin
   return jsonb_strip_nulls(jsonb_build_object(
     'day', parts[1]::date, 'time', format('%s:%s', lpad(parts[2], 2, '0'), parts[3]),
     'if_passed', coalesce(if_passed, case when parts[1] is null then 'next-day' else 'never' end),
-    'catch_up', coalesce(catch_up, interval '1 hour'), 'zone', default_zone));
+    -- Part of the campaign's digest: the same for a day and for 24 hours, and whatever the session's IntervalStyle is.
+    'catch_up', to_char(make_interval(secs => extract(epoch from coalesce(catch_up, interval '1 hour'))::float8),
+                        'HH24:MI:SS'),
+    'zone', default_zone));
 exception when datetime_field_overflow or invalid_datetime_format then
   raise exception using errcode = 'PQ400', message = format('there is no day %s', parts[1]);
 end $$;

@@ -134,7 +134,8 @@ create or replace function pushq.list_campaign_digest(
 ) returns bytea
 language sql stable as $$
   select sha256(convert_to(
-    row(pushq.content($1), $2, $3, $4, $5, $6, coalesce($7, false), $8, $9, $10, $11)::text, 'UTF8'))
+    row(pushq.content($1), $2, $3, $4, $5, $6, coalesce($7, false), coalesce($8, false), $9, $10, $11)::text,
+    'UTF8'))
 $$;
 
 -- Starts a campaign to all active devices of a queue, or to those that a filter holds for, once: a repeated call under
@@ -174,8 +175,8 @@ begin
   return pushq.new_campaign(
     q, key,
     sha256(convert_to(
-      row(pushq.content(payload), push_type, priority, collapse_id, coalesce(at_most_once, false), urgent, tree, clock,
-          shares.content, quiet)::text,
+      row(pushq.content(payload), push_type, priority, collapse_id, coalesce(at_most_once, false),
+          coalesce(urgent, false), tree, clock, shares.content, quiet)::text,
       'UTF8')),
     payload, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by, null,
     max_rate, stop_at_errors, shares, wanted, tree, clock, quiet);

@@ -265,6 +265,24 @@ import Transport
         }
     }
 
+    @Test func `is the same campaign when the call is repeated by a session that writes intervals in another way`()
+        async throws
+    {
+        try await withDevices([0]) { _, queue in
+            let options = ", local_time => '09:00', catch_up => '24 hours', urgent => "
+            for tokens in ["", ", tokens => array['ab']"] {
+                let key = "k\(tokens.count)"
+                let first = try await queue.startCampaign(key: key, options: "\(tokens)\(options)false")
+                try await queue.run("set intervalstyle = iso_8601")
+                #expect(try await queue.startCampaign(key: key, options: "\(tokens)\(options)false") == first)
+                #expect(
+                    try await queue.startCampaign(
+                        key: key, options: "\(tokens)\(options.replacing("24 hours", with: "1 day"))null") == first)
+                try await queue.run("reset intervalstyle")
+            }
+        }
+    }
+
     @Test func `is sent within a day of that time, unless an earlier end is given`() async throws {
         try await withDevices([0]) { _, queue in
             try await start(queue)
