@@ -110,7 +110,8 @@ begin
 end $$;
 
 -- Adds a schedule, and returns its next run. One that is there is changed only if `replaces`, and repeating the call
--- changes nothing.
+-- changes nothing. A run that is due stays due if the times of the schedule remain, and is started with the new
+-- content. With other times it is missed.
 create or replace function pushq.add_schedule(
   queue        text,
   name         text,
@@ -129,6 +130,7 @@ declare
   given     jsonb  := jsonb_strip_nulls(coalesce(options, '{}'));
   known     pushq.schedule;
   following timestamptz;
+  missed    timestamptz;                                  -- a run that was due, at a time that it has no more
 begin
   perform pushq.parse_cron(cron);
   perform pushq.check_schedule(q, name, coalesce(time_zone, 'UTC'), after_outage, body, given);
@@ -155,10 +157,17 @@ begin
       message = format('there is already a different schedule “%s”: %s in %s', name, known.cron, known.time_zone),
       hint = 'replace it (replaces => true, --replace), or use another name';
   end if;
+  if known.paused_at is not null then
+    null;                                                 -- nothing is due of it
+  elsif (known.cron, known.time_zone) = (cron, coalesce(time_zone, 'UTC')) then
+    following := known.next_at;
+  elsif known.next_at <= now() then
+    missed := greatest(known.next_at, pushq.cron_run(known.cron, known.time_zone, now(), backwards => true));
+  end if;
   update pushq.schedule s
   set cron = add_schedule.cron, time_zone = coalesce(add_schedule.time_zone, 'UTC'),
-      after_outage = add_schedule.after_outage, payload = body, options = given, next_at = following, problem = null,
-      failures = 0, retry_at = null
+      after_outage = add_schedule.after_outage, payload = body, options = given, next_at = following,
+      missed_at = coalesce(missed, s.missed_at), problem = null, failures = 0, retry_at = null
   where s.queue_id = q and s.name = add_schedule.name;
   return following;
 end $$;

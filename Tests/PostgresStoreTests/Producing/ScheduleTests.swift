@@ -379,6 +379,40 @@ import Transport
         }
     }
 
+    @Test func `that is replaced while a run is due starts it with the new content`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 3)
+            _ = try await queue.connection.saveAudience(
+                "vips", filter: "tag 'a'", ofQueue: QueueFixture.name, isReplacing: false)
+            try await add(Self.hourly, ", options => '{\"filter\": \"audience vips\"}'", to: queue)
+            _ = try await queue.connection.removeAudience("vips", ofQueue: QueueFixture.name)
+            try await neglect(for: "1 hour", queue)
+            let due = try #require(try await value("next_at", queue))
+            // It is held up by a problem, which the new content does not have.
+            #expect(try await runDue(queue).map(\.event) == [.failed(problem: "there is no audience “vips”")])
+            try await add(
+                Self.hourly, ", options => '{\"priority\": 5}', replaces => true, time_zone => 'UTC'", to: queue)
+            #expect(try await runDue(queue).count == 1)
+            #expect(try await keys(queue).count == 1)
+            #expect(try await value("run_at", queue) == due)
+            #expect(try await queue.number("select priority from pushq.message") == 5)
+        }
+    }
+
+    @Test func `that gets other times while a run is due has missed it, unless it is paused`() async throws {
+        try await withSchedule { _, _, queue in
+            try await neglect(for: "2 hours", queue)
+            let last = try #require(try await value("next_at + interval '1 hour'", queue))
+            try await add("@yearly", ", replaces => true", to: queue)
+            #expect(try await value("missed_at", queue) == last)
+            #expect(try await runDue(queue) == [])
+
+            try await queue.run("update pushq.schedule set missed_at = null, paused_at = now(), next_at = now()")
+            try await add("@monthly", ", replaces => true", to: queue)
+            #expect(try await value("missed_at", queue) == nil)
+        }
+    }
+
     @Test func `shows its next runs, and in words what is in their way`() async throws {
         try await withSchedule { _, _, queue in
             let (store, name) = (queue.connection, QueueFixture.name)
