@@ -67,6 +67,7 @@ begin
     perform pushq.expect_campaign(q, queue, key);
     return false;
   end if;
+  perform pushq.check_times(now(), 'now', send_by);
   update pushq.fan_out o set paused = false, send_by = coalesce($3, o.send_by)
   where o.queue_id = q and o.campaign_id = c
   returning * into f;
@@ -75,7 +76,14 @@ begin
   set (forgiven_at, forgiven, forgiven_bad)
     = (select clock_timestamp(), a.answers, a.bad from pushq.campaign_answers(q, c) a)
   where k.queue_id = q and k.id = c and k.stop_at_errors is not null;
-  perform pushq.check_times(f.start_at, 'start_at', send_by);
+  -- A campaign at a local time may have jobs before its next wave.
+  if not f.sorted then
+    perform pushq.check_times(f.start_at, 'start_at', send_by);
+  elsif not exists (
+      select from pushq.job j where j.queue_id = q and j.lane in (f.lane, f.lane % 3) and j.campaign_id = c)
+    and not exists (select from pushq.lease l where l.queue_id = q and l.campaign_id = c) then
+    perform pushq.check_times(f.start_at, 'the next wave at', send_by);
+  end if;
   if exists (select from pushq.campaign_progress p where p.queue_id = q and p.campaign_id = c and not p.finished) then
     select m.expiration into until
     from pushq.message m where m.day = f.message_day and m.queue_id = q and m.id = f.message_id;

@@ -317,6 +317,26 @@ import Transport
         }
     }
 
+    @Test func `is resumed with an end before its next wave while jobs wait, and not when none do`() async throws {
+        try await withDevices([0, -1]) { _, queue in
+            try await start(queue)
+            #expect(try await fanOut(queue) == [1])
+            func resume() async throws {
+                try await queue.run(
+                    """
+                    select pushq.pause_campaign('\(Self.name)', 'k');
+                    select pushq.resume_campaign('\(Self.name)', 'k', send_by => now() + interval '30 minutes')
+                    """)
+            }
+            try await resume()
+            let soon = "send_by between now() + interval '29 minutes' and now() + interval '30 minutes'"
+            #expect(try await queue.number("select count(*) from pushq.job where \(soon)") == 1)
+            try await queue.run("delete from pushq.job")
+            let error = await #expect(throws: PostgresError.self) { try await resume() }
+            #expect(error?.description.contains("is not after the next wave at") == true)
+        }
+    }
+
     @Test func `is cancelled with the waves that are still to come`() async throws {
         try await withDevices([0, -1]) { _, queue in
             try await start(queue)
