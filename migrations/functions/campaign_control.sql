@@ -51,6 +51,28 @@ begin
   end if;
 end $$;
 
+-- When the time ends in which something of a campaign that is not finished can be sent. Of one at a local time each
+-- wave and each job has an end of its own, and those that it is not sorted into yet are known by the zones that there
+-- may be.
+create or replace function pushq.send_end(f pushq.fan_out) returns timestamptz
+language plpgsql stable as $$
+begin
+  return coalesce(
+    case when f.clock is not null then greatest(
+      (select max(j.send_by)
+       from pushq.job j
+       where j.queue_id = f.queue_id and j.lane in (f.lane, f.lane % 3) and j.campaign_id = f.campaign_id),
+      (select max(l.send_by) from pushq.lease l where l.queue_id = f.queue_id and l.campaign_id = f.campaign_id),
+      (select max(pushq.wave_end(f, w.due_at))
+       from pushq.wave w
+       where w.queue_id = f.queue_id and w.campaign_id = f.campaign_id),
+      (select max(pushq.wave_end(f, z.due_at))
+       from generate_series(-14, 12) behind
+       cross join lateral pushq.wave_of(f.clock, format('Etc/GMT%s', to_char(behind, 'FMSG99'))) z(due_at)
+       where not f.sorted and not f.done and z.due_at is not null)) end,
+    f.send_by);
+end $$;
+
 -- Resumes a paused campaign. If its send_by has passed meanwhile, it needs a new one, or nothing could be sent.
 create or replace function pushq.resume_campaign(queue text, key text, send_by timestamptz default null) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -59,6 +81,7 @@ declare
   c     bigint;
   f     pushq.fan_out;
   until bigint;
+  ends  timestamptz;
 begin
   perform pushq.check_isolation();
   update pushq.campaign k set paused_at = null, paused_reason = null
@@ -68,7 +91,10 @@ begin
     return false;
   end if;
   perform pushq.check_times(now(), 'now', send_by);
-  update pushq.fan_out o set paused = false, send_by = coalesce($3, o.send_by)
+  update pushq.fan_out o
+  set paused = false, send_by = coalesce($3, o.send_by),
+      -- It holds for every wave, however late that is.
+      clock = case when $3 is null then o.clock else o.clock - 'within' end
   where o.queue_id = q and o.campaign_id = c
   returning * into f;
   -- What made it pause itself would do so again at once.
@@ -76,6 +102,17 @@ begin
   set (forgiven_at, forgiven, forgiven_bad)
     = (select clock_timestamp(), a.answers, a.bad from pushq.campaign_answers(q, c) a)
   where k.queue_id = q and k.id = c and k.stop_at_errors is not null;
+  -- By the index of what is ready, whose last entries of a lane are those that wait for this. Of a campaign that was
+  -- given a lane of its own, jobs may have come back to the lane that it shared.
+  update pushq.job j set run_at = now()
+  where j.queue_id = q and j.lane in (f.lane, f.lane % 3) and j.run_at = 'infinity' and j.campaign_id = c
+    -- What was set aside because its end is refused, is resumed by hand alone.
+    and not exists (
+      select from pushq.stuck_job s
+      where s.queue_id = j.queue_id and s.job_id = j.id and s.set_aside_at is not null);
+  if resume_campaign.send_by is not null then
+    update pushq.job j set send_by = $3 where j.queue_id = q and j.lane in (f.lane, f.lane % 3) and j.campaign_id = c;
+  end if;
   -- A campaign at a local time may have jobs before its next wave.
   if not f.sorted then
     perform pushq.check_times(f.start_at, 'start_at', send_by);
@@ -91,22 +128,13 @@ begin
       raise exception using errcode = 'PQ409',
         message = format('the message of campaign “%s” expired at %s', key, to_timestamp(until)),
         hint = 'cancel it, and start another one under a new key';
-    elsif f.send_by <= now() then
+    end if;
+    ends := pushq.send_end(f);
+    if ends <= now() then
       raise exception using errcode = 'PQ409',
-        message = format('the time to send campaign “%s” ended at %s, while it was paused', key, f.send_by),
+        message = format('the time to send campaign “%s” ended at %s, while it was paused', key, ends),
         hint = 'resume it with a new send_by, or cancel it';
     end if;
-  end if;
-  -- By the index of what is ready, whose last entries of a lane are those that wait for this. Of a campaign that was
-  -- given a lane of its own, jobs may have come back to the lane that it shared.
-  update pushq.job j set run_at = now()
-  where j.queue_id = q and j.lane in (f.lane, f.lane % 3) and j.run_at = 'infinity' and j.campaign_id = c
-    -- What was set aside because its end is refused, is resumed by hand alone.
-    and not exists (
-      select from pushq.stuck_job s
-      where s.queue_id = j.queue_id and s.job_id = j.id and s.set_aside_at is not null);
-  if resume_campaign.send_by is not null then
-    update pushq.job j set send_by = $3 where j.queue_id = q and j.lane in (f.lane, f.lane % 3) and j.campaign_id = c;
   end if;
   perform pushq.wake(q);
   return true;

@@ -3,8 +3,9 @@
 --
 -- What a campaign says about it is its *clock*:
 --   {"time": "09:00", "day": "2026-12-24", "if_passed": "never", "catch_up": "01:00:00", "zone": "Europe/Vienna",
---    "start": "2026-11-23T10:00:00Z"}
--- `day` and `zone` may be missing. The devices that are due at the same instant are a wave. Fan-out first sorts all
+--    "start": "2026-11-23T10:00:00Z", "within": "24:00:00"}
+-- `day` and `zone` may be missing. `within` is how long after its time a wave is sent; missing: until the campaign's
+-- `send_by`, which somebody has given. The devices that are due at the same instant are a wave. Fan-out first sorts all
 -- devices into waves (`pushq.sort_into_waves`), and makes jobs of a wave when it is due (`pushq.deal_wave`).
 
 -- Reads the arguments of a campaign; null for one without a local time.
@@ -143,6 +144,13 @@ begin
   return cardinality(ids) - sorted;
 end $$;
 
+-- When the time ends in which a wave is sent.
+create or replace function pushq.wave_end(f pushq.fan_out, due_at timestamptz) returns timestamptz
+language sql stable as $$
+  -- Of a missing time and another one, it is the other one.
+  select least(f.send_by, due_at + (f.clock ->> 'within')::interval)
+$$;
+
 -- Makes up to `job_limit` jobs of the first wave of a campaign, which is due. Returns how many.
 --
 -- Devices that have moved since they were sorted, to a zone where the campaign is due later, go into that wave. Each is
@@ -179,13 +187,12 @@ begin
     end if;
     if ids <> '{}' and f.shares is not null then
       jobs := (pushq.make_share_jobs(
-        f, ids, least(f.send_by, w.due_at + interval '24 hours'), per_job, true,
-        coalesce(w.due_at <= f.uncertain_to, false))).jobs;
+        f, ids, pushq.wave_end(f, w.due_at), per_job, true, coalesce(w.due_at <= f.uncertain_to, false))).jobs;
     elsif ids <> '{}' then
       jobs := ceil(cardinality(ids)::numeric / per_job);
       perform pushq.make_jobs(
-        f.queue_id, f.campaign_id, f.message_id, ids, f.lane, now(), least(f.send_by, w.due_at + interval '24 hours'),
-        f.at_most_once, per_job, f.campaign_id, uncertain => coalesce(w.due_at <= f.uncertain_to, false));
+        f.queue_id, f.campaign_id, f.message_id, ids, f.lane, now(), pushq.wave_end(f, w.due_at), f.at_most_once,
+        per_job, f.campaign_id, uncertain => coalesce(w.due_at <= f.uncertain_to, false));
     end if;
   end if;
   -- It comes into question again when its next wave is due.

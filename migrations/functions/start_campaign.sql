@@ -85,7 +85,8 @@ begin
   start_at := coalesce(start_at, now());
   if clock is not null then
     start_at := pushq.clock_start(clock, start_at);
-    clock := clock || jsonb_build_object('start', start_at);
+    clock := clock || jsonb_build_object('start', start_at)
+      || case when send_by is null then '{"within": "24:00:00"}' else '{}' end::jsonb;
   end if;
   perform pushq.check_campaign(
     q, payload, push_type, priority, expiration, collapse_id, start_at, send_by, max_rate, stop_at_errors, clock,

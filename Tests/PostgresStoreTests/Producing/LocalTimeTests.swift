@@ -283,14 +283,48 @@ import Transport
         }
     }
 
-    @Test func `is sent within a day of that time, unless an earlier end is given`() async throws {
+    @Test func `is sent within a day of that time, unless another end is given`() async throws {
         try await withDevices([0]) { _, queue in
             try await start(queue)
             try await start(queue, key: "short", ", send_by => now() + interval '1 hour'")
+            try await start(queue, key: "long", ", send_by => now() + interval '40 hours'")
             _ = try await fanOut(queue)
             let hours = "select round(extract(epoch from send_by - now()) / 3600) from pushq.job order by id"
             #expect(try await queue.number("\(hours) limit 1") == 24)
-            #expect(try await queue.number("\(hours) offset 1") == 1)
+            #expect(try await queue.number("\(hours) limit 1 offset 1") == 1)
+            #expect(try await queue.number("\(hours) offset 2") == 40)
+        }
+    }
+
+    @Test func `is resumed more than a day late with a new end only, and is then sent until that`() async throws {
+        try await withDevices([0, -1]) { _, queue in
+            let (pause, resume) = ("select pushq.pause_campaign('\(Self.name)', 'k')", "pushq.resume_campaign")
+            try await start(queue)
+            #expect(try await fanOut(queue) == [1])
+            try await queue.run(pause)
+            try await pass("30 hours", queue)
+            try await queue.run("update pushq.job set send_by = send_by - interval '30 hours'")
+            let error = await #expect(throws: PostgresError.self) {
+                try await queue.run("select \(resume)('\(Self.name)', 'k')")
+            }
+            #expect(error?.description.contains("the time to send campaign “k” ended at") == true)
+            try await queue.run("select \(resume)('\(Self.name)', 'k', send_by => now() + interval '10 hours')")
+            #expect(try await fanOut(queue) == [1, 2])
+            let ends = "send_by = (select send_by from pushq.fan_out)"
+            #expect(try await queue.number("select count(*) from pushq.job where \(ends)") == 2)
+
+            // One that is not sorted yet, and one of which a wave is left.
+            for hours in ["60 hours", "30 hours"] {
+                try await start(queue, key: hours)
+                try await queue.run("select pushq.pause_campaign('\(Self.name)', '\(hours)')")
+                try await pass(hours, queue)
+                let call = "select \(resume)('\(Self.name)', '\(hours)')"
+                if hours == "60 hours" {
+                    await #expect(throws: PostgresError.self) { try await queue.run(call) }
+                } else {
+                    try await queue.run(call)
+                }
+            }
         }
     }
 
