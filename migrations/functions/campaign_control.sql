@@ -140,6 +140,61 @@ begin
   return true;
 end $$;
 
+-- What a campaign for a list has put into no job yet: recipients, and whom its holdout and its local time would still
+-- have kept from it. Each token of the list that was not counted before is in one of them.
+--
+-- Whom the holdout and the local time leave out is only seen by looking at the devices. A campaign that is cancelled
+-- has to stop now: up to `most` are looked at, 0.7 s for 300,000, and the rest is taken to be like them.
+create or replace function pushq.list_left(
+  f pushq.fan_out, most int, out recipients bigint, out held_out bigint, out left_out bigint
+)
+language plpgsql stable as $$
+declare
+  members bigint;
+  unseen  bigint;                                         -- of these: in no wave either
+  ids     bigint[];                                       -- those that are looked at
+  held    bigint[] := '{}';
+begin
+  select l.token_count - f.made - f.held_out - f.left_out into members
+  from pushq.list l
+  where l.queue_id = f.queue_id and l.id = f.list_id;
+  recipients := members;
+  held_out := 0;
+  left_out := 0;
+  if f.sorted or f.clock is null and coalesce((f.shares #>> '{bounds,0}')::bigint, 0) = 0 then
+    return;
+  end if;
+  recipients := cardinality(f.rest) + coalesce((
+    select sum(cardinality(w.device_ids))
+    from pushq.wave w
+    where w.queue_id = f.queue_id and w.campaign_id = f.campaign_id), 0);
+  unseen := members - recipients;
+  ids := array(
+    select m.device_id
+    from pushq.list_member m
+    where m.queue_id = f.queue_id and m.list_id = f.list_id and m.device_id > f.cursor_device_id
+    order by m.device_id
+    limit most);
+  if ids = '{}' then
+    return;
+  end if;
+  if f.shares is not null then
+    select array_agg(s.device_id order by s.device_id) filter (where s.share = 0) into held
+    from pushq.shares_of(f.shares, ids) s;
+  end if;
+  if f.clock is not null then
+    select count(*) into left_out from pushq.waves_of(f.queue_id, f.clock, ids) w where w.due_at is null;
+    select count(*) into held_out from pushq.waves_of(f.queue_id, f.clock, held) w where w.due_at is not null;
+  else
+    held_out := coalesce(cardinality(held), 0);
+  end if;
+  if cardinality(ids) = most then
+    held_out := round(held_out::numeric * unseen / most);
+    left_out := round(left_out::numeric * unseen / most);
+  end if;
+  recipients := members - held_out - left_out;
+end $$;
+
 -- Cancels a campaign permanently: no more jobs are made, and those that wait are due at once. The worker that
 -- claims or holds one ends it: untouched recipients as cancelled, uncertain ones as unknown. Recipients of a list
 -- that are in no job yet are counted as cancelled here. Of a campaign to all devices nobody knows them.
@@ -161,10 +216,10 @@ begin
   select o.* into f from pushq.fan_out o where o.queue_id = q and o.campaign_id = c for no key update;
   update pushq.fan_out o
   set done = true, done_at = coalesce(o.done_at, now()), paused = false, rest = '{}',
-      not_made = coalesce((
-        select l.token_count - o.made - o.held_out
-        from pushq.list l
-        where not o.done and l.queue_id = q and l.id = o.list_id), 0)
+      not_made = coalesce(n.recipients, 0), held_out = o.held_out + coalesce(n.held_out, 0),
+      left_out = o.left_out + coalesce(n.left_out, 0)
+  from (select 1) one
+  left join lateral pushq.list_left(f, 300000) n on f.list_id is not null and not f.done
   where o.queue_id = q and o.campaign_id = c;
   delete from pushq.wave w where w.queue_id = q and w.campaign_id = c;
   -- Its jobs are all in one lane, or in the two that it has had, the retries among them. In the bulk lane no sends are

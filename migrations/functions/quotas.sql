@@ -248,8 +248,10 @@ begin
       + (select coalesce(sum(l.recipient_count), 0) from pushq.lease l where l.queue_id = any (queues))
       -- Tokens of lists that are in no job yet, and users: also those without a device are stored.
       + (
-        select coalesce(sum(greatest(
-                 greatest(l.token_count, l.user_count) - coalesce(f.made + f.held_out, 0), 0)), 0)
+        select coalesce(
+                 sum(greatest(
+                   greatest(l.token_count, l.user_count) - coalesce(f.made + f.held_out + f.left_out, 0), 0))
+                   filter (where f.done is not true), 0)
         from pushq.list l
         left join pushq.fan_out f on f.queue_id = l.queue_id and f.campaign_id = l.campaign_id and f.list_id = l.id
         where l.queue_id = any (queues) and not l.abandoned

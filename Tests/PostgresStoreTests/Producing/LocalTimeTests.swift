@@ -381,6 +381,20 @@ import Transport
         }
     }
 
+    @Test(arguments: [true, false])
+    func `counts as cancelled those of a list whom it would have reached, and nobody whom it leaves out`(
+        isSorted: Bool
+    ) async throws {
+        try await withDevices([0, -1, nil, -1, nil, 6]) { _, queue in
+            try await start(queue, ", tokens => array(select encode(token, 'hex') from pushq.device)")
+            if isSorted { #expect(try await fanOut(queue) == [1]) }
+            try await queue.run("select pushq.cancel_campaign('\(Self.name)', 'k')")
+            #expect(try await queue.number("select total from pushq.campaign_progress") == 3)
+            #expect(try await queue.number("select cancelled + waiting from pushq.campaign_progress") == 3)
+            #expect(try await queue.number("select left_out from pushq.fan_out") == 3)
+        }
+    }
+
     @Test func `is traced for a device whose time is still to come, and for one that is left out`() async throws {
         try await withDevices([-1, nil]) { _, queue in
             try await start(queue)
