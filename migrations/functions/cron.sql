@@ -212,6 +212,26 @@ begin
   return best;
 end $$;
 
+-- What clocks show at a run: what its expression says, also where clocks skip that time.
+create or replace function pushq.run_local(cron text, time_zone text, run timestamptz) returns timestamp
+language plpgsql stable as $$
+declare
+  c     record;
+  local timestamp := run at time zone time_zone;
+begin
+  select * into c from pushq.parse_cron(cron);
+  if c.follows_clock then
+    return local;
+  end if;
+  return coalesce((
+    select max(s.said)
+    from unnest(c.hours) h
+    cross join unnest(c.minutes) m
+    cross join lateral (select local::date + make_time(h, m, 0) as said) s
+    cross join lateral pushq.local_times(s.said, time_zone) t
+    where t.first = run), local);
+end $$;
+
 -- The next runs behind a time, `most` of them.
 create or replace function pushq.next_runs(cron text, time_zone text, after timestamptz, most int)
 returns timestamptz[]

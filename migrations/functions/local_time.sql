@@ -5,8 +5,10 @@
 --   {"time": "09:00", "day": "2026-12-24", "if_passed": "never", "catch_up": "01:00:00", "zone": "Europe/Vienna",
 --    "start": "2026-11-23T10:00:00Z", "within": "24:00:00"}
 -- `day` and `zone` may be missing. `within` is how long after its time a wave is sent; missing: until the campaign's
--- `send_by`, which somebody has given. The devices that are due at the same instant are a wave. Fan-out first sorts all
--- devices into waves (`pushq.sort_into_waves`), and makes jobs of a wave when it is due (`pushq.deal_wave`).
+-- `send_by`, which somebody has given. A campaign that a schedule has started has its `run`, too (`pushq.run_wave`).
+--
+-- The devices that are due at the same instant are a wave. Fan-out first sorts all devices into waves
+-- (`pushq.sort_into_waves`), and makes jobs of a wave when it is due (`pushq.deal_wave`).
 
 -- Reads the arguments of a campaign; null for one without a local time.
 create or replace function pushq.read_clock(
@@ -71,7 +73,7 @@ begin
   end if;
 end $$;
 
--- When a campaign is due in a zone; null for never, and for no zone.
+-- When a campaign is due in a zone; null for never, and for no zone. For a run of a schedule see `pushq.run_wave`.
 --
 -- Without a day it is the day that it is there at the start. Where the time has passed by then, it is due at once for
 -- as long as `catch_up`, and after that as `if_passed` says.
@@ -82,6 +84,9 @@ declare
   today pg_catalog.date        := (start at time zone time_zone)::date;
   due   pg_catalog.timestamptz;
 begin
+  if clock ? 'run' then
+    return pushq.run_wave(clock, time_zone);
+  end if;
   select t.first into due
   from pushq.local_times(coalesce((clock ->> 'day')::date, today) + (clock ->> 'time')::time, time_zone) t;
   if due >= start then
@@ -96,6 +101,36 @@ begin
       where t.first >= start);
   end if;
   return null;
+end $$;
+
+-- When a campaign that a schedule has started is due in a zone: at the first such time behind its run. `run` is that
+-- run's time by the clocks of `run_zone`, however late it was started.
+--
+-- Runs of a daily schedule have each local day once between them. The clocks of the two zones change on different days,
+-- or only those of one do, so a time that comes just behind the run in winter may come just before it in summer: taken
+-- as it is on each day, one local day would have two runs and another one none. So it is taken as it is on the days of
+-- the year on which the zone's clocks are ahead of the schedule's the most. The year is looked at on Wednesdays, since
+-- clocks change on other days. Where a zone gets to the other side of the date line, its day changes, and its time does
+-- not.
+create or replace function pushq.run_wave(clock jsonb, time_zone text) returns timestamptz
+language plpgsql stable as $$
+declare
+  run   timestamp := clock ->> 'run';
+  zone  text      := clock ->> 'run_zone';
+  today interval  := (run at time zone zone) at time zone time_zone - run;
+  week  timestamp := date_trunc('week', run) + interval '60 hours';
+  ahead interval;
+  due   timestamp;
+begin
+  select max(a.ahead - interval '24 hours' * round(extract(epoch from a.ahead - today) / 86400)::int) into ahead
+  from (
+    select w at time zone 'UTC' at time zone time_zone - w at time zone 'UTC' at time zone zone as ahead
+    from generate_series(week, week + interval '52 weeks', interval '1 week') w) a;
+  due := (run + ahead)::date + (clock ->> 'time')::time;
+  if due < run + ahead then
+    due := due + interval '1 day';
+  end if;
+  return (select t.first from pushq.local_times(due, time_zone) t);
 end $$;
 
 -- The zones of some devices, ascending, as they are now, and when the campaign is due in each. A device of which nobody

@@ -49,6 +49,17 @@ begin
   return campaign;
 end $$;
 
+-- Has a campaign that was started for a run of a schedule, at a time of the day, reach each device once for that run
+-- (`pushq.run_wave`): the time counts from the run and not from the start, if that is not a day later.
+create or replace function pushq.follow_run(s pushq.schedule, campaign bigint, run timestamptz) returns void
+language plpgsql as $$
+begin
+  update pushq.fan_out f
+  set clock = f.clock || jsonb_build_object('run', pushq.run_local(s.cron, s.time_zone, run), 'run_zone', s.time_zone)
+  where f.queue_id = s.queue_id and f.campaign_id = campaign and f.clock ->> 'if_passed' = 'next-day'
+    and not f.clock ? 'day' and run > now() - interval '24 hours';
+end $$;
+
 -- The key of the campaign that a schedule starts for a run: the same however often the run is tried; null for null.
 create or replace function pushq.run_key(schedule text, run timestamptz) returns text
 language plpgsql stable as $$
@@ -325,7 +336,7 @@ begin
     end if;
     -- A campaign of that key is this run's.
     if not exists (select from pushq.campaign c where c.queue_id = s.queue_id and c.key = campaign) then
-      perform pushq.start_scheduled(s.queue_id, campaign, s.payload, s.options);
+      perform pushq.follow_run(s, pushq.start_scheduled(s.queue_id, campaign, s.payload, s.options), run_at);
     end if;
     event := 'started';
     update pushq.schedule x

@@ -27,7 +27,7 @@ declare
     'note_capped', 'note_free_capped', 'permits_of_room', 'plain_version',
     'quiet_until',
     'ready_above', 'ready_within', 'ready_work',
-    'recipient_values', 'shares_of', 'sort_into_waves', 'supersede', 'take_badges', 'take_free_badges',
+    'recipient_values', 'run_wave', 'shares_of', 'sort_into_waves', 'supersede', 'take_badges', 'take_free_badges',
     'take_free_places',
     'take_permits', 'tell', 'today',
     'version_bounds', 'version_for', 'version_sql', 'wake', 'wave_end', 'wave_of', 'waves_of',

@@ -111,7 +111,7 @@ import Transport
         "message_kind", "move_scheduled", "move_waiting", "note_capped", "note_free_capped",
         "permits_of_room", "plain_version", "queues_under_way", "ready_above",
         "ready_within", "ready_work",
-        "recipient_values", "run_due_schedule", "shares_of", "sort_into_waves", "supersede", "take_badges",
+        "recipient_values", "run_due_schedule", "run_wave", "shares_of", "sort_into_waves", "supersede", "take_badges",
         "take_free_badges", "take_free_places",
         "take_permits",
         "take_webhook", "tell",
