@@ -183,8 +183,8 @@ begin
     from pushq.shares_of(f.shares, ids) s;
   end if;
   if f.clock is not null then
-    select count(*) into left_out from pushq.waves_of(f.queue_id, f.clock, ids) w where w.due_at is null;
-    select count(*) into held_out from pushq.waves_of(f.queue_id, f.clock, held) w where w.due_at is not null;
+    select count(*) into left_out from pushq.waves_of(f, ids) w where w.due_at is null;
+    select count(*) into held_out from pushq.waves_of(f, held) w where w.due_at is not null;
   else
     held_out := coalesce(cardinality(held), 0);
   end if;

@@ -88,7 +88,7 @@ begin
       from pushq.shares_of(f.shares, ids) s;
     end if;
     -- Whom the clock leaves out, the holdout does not keep anything from: it is as large as its share of the others.
-    select count(*) into due from pushq.waves_of(f.queue_id, f.clock, held) w where w.due_at is not null;
+    select count(*) into due from pushq.waves_of(f, held) w where w.due_at is not null;
     update pushq.fan_out o
     set left_out = o.left_out + pushq.sort_into_waves(f, ids) + cardinality(held) - due,
         held_out = o.held_out + due,

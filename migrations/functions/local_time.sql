@@ -133,9 +133,32 @@ begin
   return (select t.first from pushq.local_times(due, time_zone) t);
 end $$;
 
+-- When a campaign is due for devices of a wave that was due at `dealt`, and that are in this zone now.
+--
+-- Where it is still to come there, that is known. Where it has passed, they have moved, and it may be the middle of the
+-- night: with `next-day` they wait for the next such time there, if there is one before `send_by`. Not in a run of a
+-- schedule, since the next one is due then.
+create or replace function pushq.wave_after(f pushq.fan_out, dealt timestamptz, time_zone text) returns timestamptz
+language plpgsql stable as $$
+declare
+  today date        := (now() at time zone time_zone)::date;
+  due   timestamptz := pushq.wave_of(f.clock, time_zone);
+  later timestamptz;
+begin
+  if due > now() or due = dealt or f.clock ? 'run' or f.clock ->> 'if_passed' <> 'next-day' then
+    return due;
+  end if;
+  -- For those that have waited for it, it is `dealt`.
+  select min(t.first) filter (where t.first > now() or t.first = dealt) into later
+  from unnest(array[(dealt at time zone time_zone)::date, today, today + 1]) day
+  cross join lateral pushq.local_times(day + (f.clock ->> 'time')::time, time_zone) t;
+  return case when later < f.send_by then later else due end;
+end $$;
+
 -- The zones of some devices, ascending, as they are now, and when the campaign is due in each. A device of which nobody
--- has said a zone has the clock's, if that has one.
-create or replace function pushq.waves_of(q int, clock jsonb, ids bigint[])
+-- has said a zone has the clock's, if that has one. `dealt`: they are of the wave that was due then
+-- (`pushq.wave_after`).
+create or replace function pushq.waves_of(f pushq.fan_out, ids bigint[], dealt timestamptz default null)
 returns table (device_id bigint, due_at timestamptz)
 language plpgsql stable set enable_nestloop = off set jit = off as $$
 #variable_conflict use_column
@@ -143,14 +166,15 @@ begin
   -- A zone is looked at once, and not for each device.
   return query
   with zoned as materialized (
-    select i.id, coalesce(p.time_zone, clock ->> 'zone') as time_zone
+    select i.id, coalesce(p.time_zone, f.clock ->> 'zone') as time_zone
     from unnest(ids) i(id)
     left join (
       select device_id, time_zone
       from pushq.profile
-      where queue_id = q and device_id between ids[1] and ids[cardinality(ids)]) p on p.device_id = i.id),
+      where queue_id = f.queue_id and device_id between ids[1] and ids[cardinality(ids)]) p on p.device_id = i.id),
   due as materialized (
-    select z.time_zone, pushq.wave_of(clock, z.time_zone) as due_at
+    select z.time_zone, case when dealt is null then pushq.wave_of(f.clock, z.time_zone)
+                             else pushq.wave_after(f, dealt, z.time_zone) end as due_at
     from (select distinct time_zone from zoned where time_zone is not null) z)
   select z.id, d.due_at
   from zoned z
@@ -159,8 +183,10 @@ begin
 end $$;
 
 -- Puts devices, ascending, into their waves. Returns how many are in none: nobody has said their zone, or the time has
--- passed there.
-create or replace function pushq.sort_into_waves(f pushq.fan_out, ids bigint[]) returns int
+-- passed there. `dealt`: they are of the wave that was due then.
+create or replace function pushq.sort_into_waves(
+  f pushq.fan_out, ids bigint[], dealt timestamptz default null
+) returns int
 language plpgsql as $$
 declare
   sorted int;
@@ -168,7 +194,7 @@ begin
   -- In parts, so that a step that takes some of a wave does not write the rest of it anew.
   with placed as materialized (
     select w.device_id, w.due_at, (row_number() over (partition by w.due_at order by w.device_id) - 1) / 5000 as part
-    from pushq.waves_of(f.queue_id, f.clock, ids) w
+    from pushq.waves_of(f, ids, dealt) w
     where w.due_at is not null),
   parts as (
     insert into pushq.wave (queue_id, campaign_id, due_at, device_ids)
@@ -188,8 +214,8 @@ $$;
 
 -- Makes up to `job_limit` jobs of the first wave of a campaign, which is due. Returns how many.
 --
--- Devices that have moved since they were sorted, to a zone where the campaign is due later, go into that wave. Each is
--- in one wave at any time, so it gets the campaign once.
+-- Devices that have moved since they were sorted, to a zone where the campaign is due later (`pushq.wave_after`), go
+-- into that wave. Each is in one wave at any time, so it gets the campaign once.
 create or replace function pushq.deal_wave(f pushq.fan_out, per_job int, job_limit int) returns int
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
@@ -216,9 +242,9 @@ begin
     select coalesce(array_agg(m.device_id order by m.device_id) filter (where m.due_at > now()), '{}'),
            coalesce(array_agg(m.device_id order by m.device_id) filter (where m.due_at > now() is not true), '{}')
     into moved, ids
-    from pushq.waves_of(f.queue_id, f.clock, ids) m;
+    from pushq.waves_of(f, ids, w.due_at) m;
     if moved <> '{}' then
-      perform pushq.sort_into_waves(f, moved);
+      perform pushq.sort_into_waves(f, moved, w.due_at);
     end if;
     if ids <> '{}' and f.shares is not null then
       jobs := (pushq.make_share_jobs(

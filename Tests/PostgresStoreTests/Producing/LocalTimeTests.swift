@@ -173,10 +173,10 @@ import Transport
             """
             update pushq.fan_out
             set start_at = start_at - interval '\(time)',
-                clock = clock || jsonb_build_object(
+                clock = jsonb_strip_nulls(clock || jsonb_build_object(
                   'start', (clock ->> 'start')::timestamptz - interval '\(time)',
                   'day', ((clock ->> 'day')::date + (clock ->> 'time')::time - interval '\(time)')::date,
-                  'time', ((clock ->> 'day')::date + (clock ->> 'time')::time - interval '\(time)')::time);
+                  'time', (clock ->> 'time')::time - interval '\(time)'));
             update pushq.wave set due_at = due_at - interval '\(time)'
             """)
     }
@@ -236,6 +236,29 @@ import Transport
             try await pass("1 hour", queue)
             #expect(try await fanOut(queue).sorted() == [1, 2, 3, 4, 5])
             #expect(try await queue.number("select count(*) from pushq.fan_out where done and made = 5") == 1)
+        }
+    }
+
+    @Test func `waits with next-day for that time in a zone to which a device has moved after it was over there`()
+        async throws
+    {
+        try await withDevices([-5, -5, -5]) { _, queue in
+            let time = time().suffix(5)
+            _ = try await queue.startCampaign(options: ", local_time => '\(time)'")
+            _ = try await queue.startCampaign(
+                key: "short", options: ", local_time => '\(time)', send_by => now() + interval '10 hours'")
+            #expect(try await fanOut(queue) == [])
+            try await pass("5 hours", queue)
+            // There it was that time three hours ago, and here it is now.
+            try await move(2, to: -2, queue)
+            // The one that must not be sent tomorrow goes to all.
+            #expect(try await fanOut(queue).sorted() == [1, 1, 2, 3, 3])
+            #expect(
+                try await queue.number("select round(extract(epoch from min(due_at) - now()) / 60) from pushq.wave")
+                    / 60 == 20)
+            try await pass("21 hours", queue)
+            #expect(try await fanOut(queue).sorted() == [1, 1, 2, 2, 3, 3])
+            #expect(try await queue.number("select count(*) from pushq.wave") == 0)
         }
     }
 
