@@ -115,12 +115,12 @@ end $$;
 create or replace function pushq.run_wave(clock jsonb, time_zone text) returns timestamptz
 language plpgsql stable as $$
 declare
-  run   timestamp := clock ->> 'run';
-  zone  text      := clock ->> 'run_zone';
-  today interval  := (run at time zone zone) at time zone time_zone - run;
-  week  timestamp := date_trunc('week', run) + interval '60 hours';
+  run   pg_catalog.timestamp := clock ->> 'run';
+  zone  pg_catalog.text      := clock ->> 'run_zone';
+  today interval             := (run at time zone zone) at time zone time_zone - run;
+  week  pg_catalog.timestamp := date_trunc('week', run) + interval '60 hours';
   ahead interval;
-  due   timestamp;
+  due   pg_catalog.timestamp;
 begin
   select max(a.ahead - interval '24 hours' * round(extract(epoch from a.ahead - today) / 86400)::int) into ahead
   from (
@@ -141,9 +141,9 @@ end $$;
 create or replace function pushq.wave_after(f pushq.fan_out, dealt timestamptz, time_zone text) returns timestamptz
 language plpgsql stable as $$
 declare
-  today date        := (now() at time zone time_zone)::date;
-  due   timestamptz := pushq.wave_of(f.clock, time_zone);
-  later timestamptz;
+  today pg_catalog.date        := (now() at time zone time_zone)::date;
+  due   pg_catalog.timestamptz := pushq.wave_of(f.clock, time_zone);
+  later pg_catalog.timestamptz;
 begin
   if due > now() or due = dealt or f.clock ? 'run' or f.clock ->> 'if_passed' <> 'next-day' then
     return due;
