@@ -43,7 +43,7 @@ declare
   sleeps  boolean;                                        -- a worker, so that it has to be woken
 begin
   -- Few sends have any of this, so it is asked at once: each expression of its own is set up anew in each transaction.
-  if num_nonnulls(user_key, key, traceparent, send_by, expiration) > 0 or tokens is null
+  if num_nonnulls(user_key, user_keys, key, traceparent, send_by, expiration) > 0 or tokens is null
     or run_at is distinct from now() or num_nulls(at_most_once, urgent, replace_waiting) > 0 or replace_waiting
     or at_most_once then
     at_most_once := coalesce(at_most_once, false);
@@ -62,6 +62,9 @@ begin
     end if;
     if user_key is not null then
       perform pushq.check_user_key(user_key);
+    end if;
+    if user_keys is not null then
+      perform pushq.check_user_keys(user_keys);
     end if;
     if traceparent is not null then
       perform pushq.check_traceparent(traceparent);
@@ -199,7 +202,7 @@ begin
   for one in
     select u.user_key,
            case when run_at > now() then '{}' else pushq.devices_of_user(q, u.user_key, aim) end as ids
-    from (select distinct user_key from unnest(user_keys) user_key where user_key is not null) u
+    from (select distinct user_key from unnest(user_keys) user_key) u
     order by u.user_key
   loop
     continue when one.ids is null;

@@ -17,3 +17,13 @@ begin
     raise exception using errcode = 'PQ400', message = problem;
   end if;
 end $$;
+
+-- The same for several, of which none may be null: it is easily one of an outer join, and would be nobody.
+create or replace function pushq.check_user_keys(user_keys text[]) returns void
+language plpgsql stable as $$
+begin
+  if exists (select from unnest(user_keys) u where u is null) then
+    raise exception using errcode = 'PQ400', message = 'one of the user keys is null', hint = 'leave it out';
+  end if;
+  perform pushq.check_user_key(u) from unnest(user_keys) u;
+end $$;
