@@ -36,6 +36,7 @@ declare
   aims     text[];
   devices  bigint[];
   unknown  bigint := 0;
+  total    bigint := 0;                                   -- recipients
   one      record;
   lane     int;
 begin
@@ -82,6 +83,7 @@ begin
 
   if tokens is not null then
     select d.ids, d.unknown into devices, unknown from pushq.devices_of_messages(q, bytes, bodies, push_type) d;
+    total := cardinality(fresh);
     messages := pushq.make_sends(
       q, fresh, bodies, devices, collapse_ids, push_type, priority, expiration, lane, run_at, send_by, at_most_once,
       replace_waiting, due_at, traceparent);
@@ -110,6 +112,7 @@ begin
         values (q, one.root, pushq.why_nobody(q, one.user_key));
         continue;
       end if;
+      total := total + greatest(cardinality(one.ids), 1);
       perform pushq.make_jobs(q, one.root, one.message, one.ids, lane, run_at, send_by, at_most_once);
       if replace_waiting then
         perform pushq.supersede(q, one.ids, one.message, due_at);
@@ -118,7 +121,7 @@ begin
   end if;
   if door.has_quota then
     perform pushq.check_quota(
-      q, recipients => cardinality(fresh), devices => unknown,
+      q, recipients => total, devices => unknown,
       bytes => (select sum(octet_length(b::text)) from unnest(bodies) b));
   end if;
   perform pushq.wake(q);

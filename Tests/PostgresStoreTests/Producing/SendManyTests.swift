@@ -277,4 +277,33 @@ import Testing
             #expect(try await queue.number("select count(*) from pushq.device") == 5)
         }
     }
+
+    @Test func `to users count as many recipients as these have devices`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await queue.run(
+                """
+                select pushq.register_device('\(Self.name)', 'a' || i, case when i < 4 then 'ann' else 'bob' end)
+                from generate_series(1, 6) i;
+                insert into pushq.tenant_quota (tenant_id, max_waiting) select id, 5 from pushq.tenant;
+                insert into pushq.tenant_usage (tenant_id, counted_at) select id, clock_timestamp() from pushq.tenant;
+                """)
+            let call = { (users: String, options: String) in
+                try await queue.run(
+                    """
+                    select pushq.send_many('\(Self.name)', array_fill(\(Self.alert)::json, array[cardinality(u)]),
+                                           user_keys => u\(options))
+                    from (select '\(users)'::text[]) x(u)
+                    """)
+            }
+            // As with single sends, whoever has no device adds nobody.
+            try await call("{ann,n1,n2,n3,n4,n5}", "")
+            for (users, options, added) in [
+                ("{ann,bob}", "", 6), ("{n1,n2,n3,n4,n5,n6}", ", run_at => now() + interval '1 hour'", 6),
+            ] {
+                let error = await #expect(throws: PostgresError.self) { try await call(users, options) }
+                #expect("\(try #require(error))".contains("it has 0, and this call would add \(added)"))
+            }
+        }
+    }
 }
