@@ -72,9 +72,13 @@ begin
     if key is not null then
       root := nextval('pushq.id');
       -- Times are not compared: a repeated call may count them anew, or come when they have passed. Nor is the
-      -- traceparent, since the repetition is an operation of its own. Recipients may come in another order.
+      -- traceparent, since the repetition is an operation of its own. Recipients may come in another order, and tokens
+      -- be written otherwise.
       earlier := pushq.earlier_send(door.q, key, root, sha256(convert_to(
-        row(pushq.content(body), case when cardinality(tokens) > 1 then pushq.set_of(tokens) else tokens end,
+        row(pushq.content(body),
+            case when cardinality(tokens) = 1 then array[encode(pushq.token(tokens[1]), 'hex')]
+                 when tokens is not null
+                   then pushq.set_of(array(select encode(pushq.token(t), 'hex') from unnest(tokens) t)) end,
             case when user_keys is null then user_key else to_json(pushq.set_of(user_keys))::text end, push_type,
             priority, collapse_id, at_most_once, urgent, replace_waiting)::text,
         'UTF8')), greatest(run_at, clock_timestamp()));

@@ -58,11 +58,11 @@ begin
       q, keys, roots, due_at,
       array(
         select case when u.key is not null then sha256(convert_to(
-                 row(pushq.content(u.body), case when u.token is not null then array[u.token] end, u.user_key,
-                     push_type, priority, u.collapse_id, at_most_once, urgent, replace_waiting)::text,
+                 row(pushq.content(u.body), case when u.bytes is not null then array[encode(u.bytes, 'hex')] end,
+                     u.user_key, push_type, priority, u.collapse_id, at_most_once, urgent, replace_waiting)::text,
                  'UTF8')) end
-        from unnest(keys, bodies, tokens, user_keys, collapse_ids) with ordinality
-          as u(key, body, token, user_key, collapse_id, n)
+        from unnest(keys, bodies, bytes, user_keys, collapse_ids) with ordinality
+          as u(key, body, bytes, user_key, collapse_id, n)
         order by u.n));
     select array_agg(u.root order by u.n), array_agg(u.body order by u.n), array_agg(u.bytes order by u.n),
            array_agg(u.user_key order by u.n), array_agg(u.collapse_id order by u.n)
