@@ -89,7 +89,8 @@ begin
       message = format('tenant “%s” has reached its limit of %s calls a second', name, most),
       hint = format(
         'repeat the call later; an operator can allow more with: pushq-admin tenant set %s --max-calls', name);
-  elsif random() * weight < 1 then
+  -- Not `random()`, whose numbers the caller can choose with `setseed`. 1.5 µs.
+  elsif weight = 1 or uuid_hash(gen_random_uuid()) % weight = 0 then
     insert into pushq.call (tenant_id) values (tenant);
   end if;
 end $$;
