@@ -89,6 +89,7 @@ declare
   older   pushq.device;                                   -- the token that this one takes the place of
   had     pushq.profile;                                  -- of this device, or else of the older one
   has     pushq.profile;
+  owner   text;                                           -- whose what is known is
   device  bigint;
   is_new  boolean;
 begin
@@ -133,23 +134,31 @@ begin
       delete from pushq.profile p where p.queue_id = door.q and p.device_id = older.id;
     end if;
   end if;
+  owner := coalesce(was.user_key, older.user_key);
   if keep_user then
-    user_key := case when was.id is null then older.user_key else was.user_key end;
-  elsif coalesce(was.user_key, older.user_key) is distinct from user_key then
+    -- Of a row that no app has registered, such as one that a send has made, the older token knows the user.
+    user_key := case when was.registered_at is null and older.id is not null then older.user_key else was.user_key end;
+    owner := coalesce(was.user_key, user_key);
+  end if;
+  if owner is distinct from user_key then
     -- What is known of another user is not this one's. What was known of nobody is.
-    if coalesce(was.user_key, older.user_key) is not null then
+    if owner is not null then
       perform pushq.forget_badges(door.q, array[was.id, older.id]);
     end if;
-    has := pushq.merge_profiles(had, said, coalesce(was.user_key, older.user_key) is not null);
+    has := pushq.merge_profiles(had, said, owner is not null);
   end if;
 
   insert into pushq.device as d (queue_id, token, user_key, kind, registered_at)
   values (door.q, bytes, register.user_key, register.kind, clock_timestamp())
   on conflict on constraint device_token_once do update
     set active = true, inactive_since = null, inactive_reason = null, registered_at = excluded.registered_at,
-        user_key = case when keep_user then d.user_key else excluded.user_key end, kind = excluded.kind,
-        user_since = case when keep_user or d.user_key is not distinct from excluded.user_key then d.user_since
-                          else excluded.registered_at end
+        -- As above, if a send or an import has made the row meanwhile.
+        user_key = case when keep_user and (d.registered_at is not null or older.id is null) then d.user_key
+                        else excluded.user_key end,
+        user_since = case when keep_user and (d.registered_at is not null or older.id is null)
+                            or d.user_key is not distinct from excluded.user_key then d.user_since
+                          else excluded.registered_at end,
+        kind = excluded.kind
   -- A row that was there has been locked for the update.
   returning id, xmax = 0 into device, is_new;
 

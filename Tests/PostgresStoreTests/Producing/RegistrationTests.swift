@@ -239,6 +239,34 @@ import Testing
         }
     }
 
+    @Test(arguments: [false, true])
+    func `moves to a newer token that a send or a file has named before, and so does the user`(isImported: Bool)
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register("aa", Self.all, user: "ann", in: queue)
+            if !isImported {
+                try await queue.run(
+                    #"select pushq.send('\#(Self.name)', '{"aps":{"alert":"x"}}', array['bb'])"#)
+            } else {
+                try await queue.run(
+                    """
+                    insert into pushq.device (queue_id, token, user_key) values (\(queue.id), '\\xbb', 'bob');
+                    insert into pushq.profile (queue_id, device_id, tags)
+                    select queue_id, id, '{bobs}' from pushq.device where user_key = 'bob'
+                    """)
+            }
+            for _ in 1...2 {
+                try await register("bb", "installation => 'i1', keep_user => true", user: nil, in: queue)
+                let (older, newer) = (try await device("aa", in: queue), try await device("bb", in: queue))
+                #expect(!older.isActive && older.userKey == nil)
+                #expect(newer.isActive && newer.userKey == "ann")
+                #expect(newer.profile.tags == (isImported ? [] : ["beta", "vip"]), "bob's are not hers")
+            }
+        }
+    }
+
     @Test func `leaves one token of an installation that reports two at the same moment`() async throws {
         try await withDatabase { actor, database in
             let queue = try await QueueFixture(database)
