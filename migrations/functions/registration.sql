@@ -65,8 +65,8 @@ begin
   end if;
   return pushq.register(
     queue, token, user_key, kind,
-    row(null, null, installation, activity_type, activity, pushq.plain_locale(locale), time_zone, app_version,
-        pushq.set_of(tags), attributes, null, null)::pushq.profile,
+    row(null, null, installation, activity_type, activity, pushq.reported_locale(locale),
+        pushq.reported_zone(time_zone), app_version, pushq.set_of(tags), attributes, null, null)::pushq.profile,
     keep_user);
 end $$;
 

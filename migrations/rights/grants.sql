@@ -30,8 +30,8 @@ declare
     'recipient_values', 'run_wave', 'shares_of', 'sort_into_waves', 'supersede', 'take_badges', 'take_free_badges',
     'take_free_places',
     'take_permits', 'tell', 'today',
-    'version_bounds', 'version_for', 'version_sql', 'wake', 'wave_after', 'wave_end', 'wave_of', 'waves_of',
-    'why_nobody',
+    'version_bounds', 'version_for', 'version_for_start', 'version_sql', 'wake', 'wave_after', 'wave_end', 'wave_of',
+    'waves_of', 'why_nobody',
     -- With the owner's: for each session, and upkeep.
     'follow_lineage', 'follow_timeline',
     'clear_day', 'clear_queue', 'clear_send_keys', 'count_usage', 'days_of_history', 'days_to_clear', 'drop_partition',

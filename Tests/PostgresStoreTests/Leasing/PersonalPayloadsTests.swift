@@ -53,7 +53,8 @@ import Transport
         device.hasProfile = Int.random(in: 0..<10, using: &random) > 0
         device.locale = pick([
             nil, "de", "de-AT", "de-AT-1996", "de-Latn-AT-1996", "de-CH", "pt", "pt-BR", "pt-PT", "zh-Hant-TW",
-            "zh-Hans-CN", "en-GB", "fr", "d",
+            "zh-Hans-CN", "en-GB", "fr", "d", "pt-BR-u-CA-gregory", "zh-Hant-TW-u-NU-hanidec",
+            "de-AT-u-CO-phonebk-rg-chzzzz",
         ])
         device.attributes["name"] = pick([
             nil, .text(""), .text("Ann"), .text("O'Neil \"X\" \\ \n\t\u{1}"), .text("😀 שלום"), .text("{{plan}}"),
@@ -164,6 +165,21 @@ import Transport
                 }
                 #expect(seen == recipients)
             }
+        }
+    }
+
+    @Test(arguments: [
+        ("pt-BR-u-CA-gregory", "{pt-BR}", 1), ("zh-Hans-CN-u-NU-latn", "{en,zh-Hans}", 2),
+        ("en-GB-u-HC-h23", "{en-GB}", 1),
+        ("en-GB-u-HC-h23", "{en,en-GB}", 2), ("en-GB-u-HC-h23", "{en-US,en}", 2), ("en-GB-u-HC-h23", "{de}", 0),
+        ("sl-rozaj-biske-1994", "{sl-rozaj-biske,sl}", 1), ("de-AT-1901-u-CO-phonebk", "{de-AT-1901-u,de-AT}", 2),
+    ])
+    func `is in the language that is left when parts are taken off the end of the locale`(
+        locale: String, languages: String, version: Int
+    ) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            #expect(try await queue.number("select pushq.version_for('\(locale)', '\(languages)')") == version)
         }
     }
 

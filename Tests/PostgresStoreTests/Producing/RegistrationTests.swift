@@ -296,8 +296,8 @@ import Testing
 
     @Test(arguments: [
         ("locale => 'german!'", "the locale “german!” is not a language tag: use one such as de or de-AT"),
-        ("time_zone => 'Europe/Berlim'", "the time zone “Europe/Berlim” is unknown: use a name of the IANA database"),
-        ("time_zone => 'CEST-2'", "the time zone “CEST-2” is unknown"),
+        ("locale => '@rg=dezzzz'", "the locale “@rg=dezzzz” is not a language tag"),
+        ("time_zone => 'CEST-2'", "the time zone “CEST-2” is unknown: use a name of the IANA database"),
         ("time_zone => 'Europe/Berlin5'", "the time zone “Europe/Berlin5” is unknown"),
         ("app_version => '4.x'", "the app version “4.x” is not numbers with dots: use one such as 4.12.1"),
         ("tags => array['']", "a tag has 1 to 100 bytes"),
@@ -339,6 +339,45 @@ import Testing
             let queue = try await QueueFixture(database)
             try await register("aa", "time_zone => '\(zone)'", in: queue)
             #expect(try await device("aa", in: queue).profile.timeZone == zone)
+        }
+    }
+
+    @Test(arguments: [
+        ("US/Pacific", "America/Los_Angeles"), ("Japan", "Asia/Tokyo"), ("GMT+0200", "Etc/GMT-2"),
+        ("GMT-1200", "Etc/GMT+12"), ("GMT+0000", "GMT"), ("GMT0", "GMT"),
+    ])
+    func `may name the zone in another way`(zone: String, stored: String) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register("aa", "time_zone => '\(zone)', installation => 'i1'", in: queue)
+            let before = try await versions(queue)
+            #expect(try await device("aa", in: queue).profile.timeZone == stored)
+            try await register("aa", "time_zone => '\(zone)', installation => 'i1'", in: queue)
+            #expect(try await versions(queue) == before)
+        }
+    }
+
+    @Test(arguments: ["Europe/Atlantis", "America/Indiana/Pawnee", "GMT+0530", "GMT+1500", "right/UTC"])
+    func `has no zone if the server does not know it, and is registered all the same`(zone: String) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register("aa", Self.all, in: queue)
+            try await register("bb", "time_zone => '\(zone)', installation => 'i1'", in: queue)
+            let device = try await device("bb", in: queue)
+            #expect(device.isActive && device.profile.timeZone == nil && device.profile.locale == "de-AT")
+        }
+    }
+
+    @Test(arguments: [
+        ("en_US@rg=dezzzz", "en-US"), ("th_TH@calendar=gregorian;numbers=thai", "th-TH"),
+        ("en-GB-u-hc-h23", "en-GB-u-HC-h23"),
+        ("zh-Hans-CN-u-ca-chinese-nu-hanidec-rg-uszzzz", "zh-Hans-CN"),
+    ])
+    func `may have a locale with what the user has changed`(locale: String, stored: String) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register("aa", "locale => '\(locale)'", in: queue)
+            #expect(try await device("aa", in: queue).profile.locale == stored)
         }
     }
 }

@@ -115,8 +115,8 @@ import Transport
         "take_free_badges", "take_free_places",
         "take_permits",
         "take_webhook", "tell",
-        "tenants_to_count", "today", "version_bounds", "version_for", "version_sql", "wake", "wave_after",
-        "wave_end", "wave_of", "waves_of", "webhook_failed", "webhook_taken", "why_nobody",
+        "tenants_to_count", "today", "version_bounds", "version_for", "version_for_start", "version_sql", "wake",
+        "wave_after", "wave_end", "wave_of", "waves_of", "webhook_failed", "webhook_taken", "why_nobody",
     ]
 
     private static let usableTables = Statement(
