@@ -74,6 +74,7 @@ begin
   into held
   from pushq.lease l
   where l.queue_id = q and l.job_id = any (jobs);
+  perform pushq.reinstate_replaced(q, jobs);
   perform pushq.tell('root', stop_jobs.id);
   perform pushq.wake(q);
 end $$;

@@ -1,5 +1,6 @@
 -- Lets a message replace those that are due before it for the same recipients, as soon as it is due itself. Deletes
--- rows that this one makes unnecessary, except those that another transaction is writing.
+-- rows that this one makes unnecessary, except those that another transaction is writing. The row before this one
+-- stays: if this message is cancelled, that one is the newest again (`pushq.reinstate_replaced`).
 create or replace function pushq.supersede(q int, recipients bigint[], message bigint, due_at timestamptz) returns void
 language plpgsql as $$
 begin
@@ -11,7 +12,36 @@ begin
       select o.ctid
       from pushq.newest_update o
       where o.queue_id = q and o.recipient_id = any (recipients)
-        and (o.due_at, o.message_id) < (supersede.due_at, message)
+        and (o.due_at, o.message_id) < (
+          select p.due_at, p.message_id
+          from pushq.newest_update p
+          where p.queue_id = q and p.recipient_id = o.recipient_id
+            and (p.due_at, p.message_id) < (supersede.due_at, message)
+          order by p.due_at desc, p.message_id desc
+          limit 1)
       for update skip locked));
   end if;
+end $$;
+
+-- Has these jobs, which are being cancelled, replace nothing any more for the recipients that they were not sent to.
+create or replace function pushq.reinstate_replaced(q int, jobs bigint[]) returns void
+language plpgsql as $$
+begin
+  delete from pushq.newest_update n
+  where n.ctid = any (array(
+    select o.ctid
+    from (
+      select j.id, j.message_id, j.body_day, j.outcomes
+      from pushq.job j
+      where j.queue_id = q and j.id = any (jobs)
+      union all
+      select l.job_id, l.message_id, l.body_day, l.outcomes
+      from pushq.lease l
+      where l.queue_id = q and l.job_id = any (jobs)) w
+    join pushq.message m on m.day = w.body_day and m.queue_id = q and m.id = w.message_id and m.replaces
+    join pushq.body b on b.day = w.body_day and b.queue_id = q and b.job_id = w.id
+    cross join lateral unnest(b.device_ids) with ordinality r(id, n)
+    join pushq.newest_update o on o.queue_id = q and o.recipient_id = r.id and o.message_id = w.message_id
+    where w.outcomes is null or get_byte(w.outcomes, (r.n - 1)::int) = 0
+    for update of o skip locked));
 end $$;

@@ -77,6 +77,16 @@ private func refusal(_ call: () async throws -> Void) async -> String {
         }
     }
 
+    @Test func `is sent after all if the newer one is cancelled that would have replaced it`() async throws {
+        try await withChannel { _, queue, channel in
+            let first = try await broadcast(to: channel, in: queue)
+            let second = try await broadcast(to: channel, in: queue)
+            _ = try await queue.connection.cancelSend(second, inQueue: QueueFixture.name)
+            let sent = try await claimed(queue).filter { !$0.isStopped && !$0.activeIDs.isEmpty }
+            #expect(sent.map(\.rootID) == [first])
+        }
+    }
+
     @Test func `is refused in the producer's transaction, with what to do`() async throws {
         try await withChannel { _, queue, channel in
             let draft = BroadcastDraft(payload: Self.update, expiration: 4_102_444_800)

@@ -50,9 +50,77 @@ import Testing
             let end = try await send("end", in: queue, after: "2 hours")
             let first = try await send("update", in: queue)
             let second = try await send("update", in: queue)
+            let third = try await send("update", in: queue)
             try await pass("3 hours", queue)
-            #expect(try await claimed(queue) == ([end], [first, second]))
-            #expect(try await queue.number("select count(*) from pushq.newest_update") == 2, "the first is not needed")
+            #expect(try await claimed(queue) == ([end], [first, second, third]))
+            #expect(try await queue.number("select count(*) from pushq.newest_update") == 3, "the first is not needed")
+        }
+    }
+
+    @Test(arguments: ["0 s", "2 hours"])
+    func `that is cancelled gives its place back to the one before it, and not to those before that`(delay: String)
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let (first, second) = (try await send("update", in: queue), try await send("update", in: queue))
+            let end = try await send("end", in: queue, after: delay)
+            _ = try await queue.connection.cancelSend(end, inQueue: Self.name)
+            try await pass("3 hours", queue)
+            let jobs = try await queue.claim(lane: .normal)
+            #expect(jobs.filter(\.isStopped).map(\.rootID) == [end])
+            #expect(jobs.filter { !$0.isStopped && !$0.activeIDs.isEmpty }.map(\.rootID) == [second])
+            #expect(jobs.filter { !$0.isStopped && $0.activeIDs.isEmpty }.map(\.rootID) == [first])
+        }
+    }
+
+    @Test func `that is cancelled keeps the place where it has been sent`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let payload = #"{"aps":{"timestamp":1,"event":"update","content-state":{}}}"#
+            func send(_ tokens: String) async throws -> Int64 {
+                Int64(
+                    try await queue.number(
+                        """
+                        select pushq.send('\(Self.name)', '\(payload)', '\(tokens)', push_type => 'liveactivity',
+                                          replace_waiting => true)
+                        """))
+            }
+            let older = try await send("{ac01,ac02}")
+            let newer = try await send("{ac01,ac02}")
+            let jobs = try await queue.claim(lane: .normal)
+            let (held, sent) = (
+                try #require(jobs.first { $0.rootID == older }), try #require(jobs.first { $0.rootID == newer })
+            )
+            let back = [held, sent].map { job in
+                let outcomes = [job.rootID == newer ? Outcome.delivered.rawValue : 0, 0]
+                return YieldedLease(progress: LeaseProgress(key: job.key, watermark: 0, outcomes: outcomes))
+            }
+            _ = try await queue.worker.yield(back, workerID: 1)
+            #expect(try await queue.connection.cancelSend(newer, inQueue: Self.name).stopped == 1)
+            let again = try await queue.claim(lane: .normal).first { $0.rootID == older }
+            #expect(again?.activeIDs == [held.deviceIDs[1]])
+        }
+    }
+
+    @Test func `to a user takes nobody's place if it is cancelled before its devices are known`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await queue.run(
+                "select pushq.register_device('\(Self.name)', 'ac01', 'ann', kind => 'liveactivity')")
+            _ = try await send("update", in: queue)
+            let payload = #"{"aps":{"timestamp":1,"event":"update","content-state":{}}}"#
+            let later = Int64(
+                try await queue.number(
+                    """
+                    select pushq.send('\(Self.name)', '\(payload)', user_key => 'ann', push_type => 'liveactivity',
+                                      replace_waiting => true, run_at => now() + interval '1 hour')
+                    """))
+            _ = try await queue.connection.cancelSend(later, inQueue: Self.name)
+            try await pass("2 hours", queue)
+            let job = try #require(try await queue.claim(lane: .normal).first { $0.rootID == later })
+            try await queue.worker.findRecipients(of: [job.key], workerID: 1)
+            #expect(try await queue.number("select count(*) from pushq.newest_update") == 1)
         }
     }
 
