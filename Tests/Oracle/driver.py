@@ -237,11 +237,12 @@ class Driver:
         """A command. Where a producer's transaction kept what it changes for too long, it is repeated, as a person would."""
         while True:
             is_open = any(thread.is_alive() for thread in self.open)
-            code, _, errors = self.stack.command(self.stack.admin, *arguments, stdin=stdin, may_fail=True)
+            code, output, errors = self.stack.command(self.stack.admin, *arguments, stdin=stdin, may_fail=True)
             if code == 0 or not is_open or "was given up" not in errors:
                 break
         if code != 0:
             event.error = errors.strip() or f"exit {code}"
+        return output
 
     def register(self, operation, event):
         if operation.profile is not None:
@@ -638,7 +639,9 @@ class Driver:
         )
 
     def cancelcampaign(self, operation, event):
-        self.admin(event, "campaign", "cancel", operation.queue, operation.key, "--yes")
+        output = self.admin(event, "campaign", "cancel", operation.queue, operation.key, "--yes")
+        if "has ended" in output:
+            event.error = "it has ended"  # it was not cancelled
 
     def renewsecret(self, operation, event):
         self.set_webhook(operation.tenant, "--new-secret")

@@ -197,7 +197,8 @@ end $$;
 
 -- Cancels a campaign permanently: no more jobs are made, and those that wait are due at once. The worker that
 -- claims or holds one ends it: untouched recipients as cancelled, uncertain ones as unknown. Recipients of a list
--- that are in no job yet are counted as cancelled here. Of a campaign to all devices nobody knows them.
+-- that are in no job yet are counted as cancelled here. Of a campaign to all devices nobody knows them. Returns false
+-- for one that was cancelled before, or has ended: it was sent, and what has failed of it may be sent again.
 create or replace function pushq.cancel_campaign(queue text, key text) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -206,14 +207,24 @@ declare
   f pushq.fan_out;
 begin
   perform pushq.check_isolation();
-  update pushq.campaign k set cancelled_at = now(), paused_at = null, paused_reason = null
-  where k.queue_id = q and k.key = $2 and cancelled_at is null returning id into c;
+  select k.id into c
+  from pushq.campaign k
+  where k.queue_id = q and k.key = $2 and k.cancelled_at is null for no key update;
   if c is null then
     perform pushq.expect_campaign(q, queue, key);
     return false;
   end if;
   -- Waits for a step of fan-out that is under way.
   select o.* into f from pushq.fan_out o where o.queue_id = q and o.campaign_id = c for no key update;
+  -- Both tables in one statement: a job goes from one to the other.
+  if f.done
+    and not exists (
+      select from pushq.job j where j.queue_id = q and j.lane in (f.lane, f.lane % 3) and j.campaign_id = c)
+    and not exists (select from pushq.lease l where l.queue_id = q and l.campaign_id = c) then
+    return false;
+  end if;
+  update pushq.campaign k set cancelled_at = now(), paused_at = null, paused_reason = null
+  where k.queue_id = q and k.id = c;
   update pushq.fan_out o
   set done = true, done_at = coalesce(o.done_at, now()), paused = false, rest = '{}',
       not_made = coalesce(n.recipients, 0), held_out = o.held_out + coalesce(n.held_out, 0),

@@ -3,7 +3,7 @@
 -- Cancels a send or a broadcast. The worker that claims or holds a job of it ends the job: untouched recipients as
 -- cancelled, uncertain ones as unknown. `stopped` recipients will not be sent to. `held` ones are in jobs that
 -- workers hold; these stop within moments, but may have sent to some. Cancelling again changes nothing, and is in the
--- audit once.
+-- audit once. What has ended is not cancelled.
 create or replace function pushq.cancel(queue text, send bigint, out stopped bigint, out held bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -21,8 +21,7 @@ begin
                        queue);
   end if;
   was_cancelled := exists (select from pushq.cancelled x where x.queue_id = q and x.id = send);
-  select * into stopped, held
-  from pushq.stop_jobs(q, send, array(select b.job_id from pushq.body b where b.queue_id = q and b.root_id = send));
+  select * into stopped, held from pushq.stop_jobs(q, send, is_root => true);
   if not was_cancelled and stopped + held > 0 then
     perform pushq.note_cancellation(q, 'send', send, stopped + held);
   end if;
@@ -43,21 +42,41 @@ begin
       hint = 'list them with: pushq-admin job list';
   end if;
   was_cancelled := exists (select from pushq.cancelled x where x.queue_id = q and x.id = job);
-  select * into stopped, held from pushq.stop_jobs(q, job, array[job]);
+  select * into stopped, held from pushq.stop_jobs(q, job, is_root => false);
   if not was_cancelled and stopped + held > 0 then
     perform pushq.note_cancellation(q, 'job', job, stopped + held);
   end if;
 end $$;
 
--- Records that `id` is cancelled, and makes its waiting jobs due at once.
-create or replace function pushq.stop_jobs(q int, id bigint, jobs bigint[], out stopped bigint, out held bigint)
+-- Records that a send or a job is cancelled, and makes its waiting jobs due at once. Records nothing of one that has
+-- ended: it was sent, whatever somebody wants of it now, and what has failed may be sent again.
+create or replace function pushq.stop_jobs(q int, id bigint, is_root boolean, out stopped bigint, out held bigint)
 language plpgsql as $$
+declare
+  jobs bigint[];
 begin
+  -- In one statement: a job that is looked for twice can be claimed, or come back as a retry, in between.
   insert into pushq.cancelled (queue_id, id, due_at)
-  select q, stop_jobs.id, greatest(now(), max(j.run_at))
-  from pushq.job j
-  where j.queue_id = q and j.id = any (jobs) and j.run_at < 'infinity'
+  select q, stop_jobs.id, greatest(now(), max(nullif(w.run_at, 'infinity')))
+  from (
+    select b.job_id from pushq.body b where is_root and b.queue_id = q and b.root_id = stop_jobs.id
+    union all
+    select stop_jobs.id where not is_root) k
+  cross join lateral (
+    select j.run_at from pushq.job j where j.queue_id = q and j.id = k.job_id
+    union all
+    select l.run_at from pushq.lease l where l.queue_id = q and l.job_id = k.job_id) w
+  having count(*) > 0
   on conflict do nothing;
+  if not found and not exists (select from pushq.cancelled x where x.queue_id = q and x.id = stop_jobs.id) then
+    raise notice '% % has ended: there is nothing left to cancel', case when is_root then 'send' else 'job' end, id;
+    stopped := 0;
+    held := 0;
+    return;
+  end if;
+  jobs := case when is_root
+               then array(select b.job_id from pushq.body b where b.queue_id = q and b.root_id = stop_jobs.id)
+               else array[stop_jobs.id] end;
   -- A recipient below the watermark without an outcome may have been sent to by an earlier holder.
   with due as (
     update pushq.job j

@@ -244,7 +244,12 @@ struct NamedCampaign: ParameterGroup {
             throw Failure("campaign \(key) was cancelled, which cannot be undone: start another one under a new key")
         }
         // Scripts may give an order twice.
-        let isAlready = done == "resumed" ? "is not paused" : "is already \(done)"
+        let isAlready =
+            switch order {
+            case .resume: "is not paused"
+            case .cancel where !campaign.isCancelled: "has ended: there was nothing left to cancel"
+            default: "is already \(done)"
+            }
         console.show(
             wasDone ? "\(done) \(key)" : "campaign \(key) \(isAlready)",
             json: ["queue": .string("\(queue)"), "campaign": .string(key), "changed": .bool(wasDone)])

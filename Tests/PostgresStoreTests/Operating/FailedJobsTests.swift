@@ -155,7 +155,7 @@ import Transport
     }
 
     @Test(arguments: [
-        ("select pushq.cancel_campaign('acme/com.acme/sandbox', 'k')", "k", "campaign “k” was cancelled"),
+        ("update pushq.campaign set cancelled_at = now()", "k", "campaign “k” was cancelled"),
         ("update pushq.message set expiration = 1000", "k", "the message expired at"),
         ("", "nothing", "there is no campaign “nothing”"),
     ])

@@ -119,14 +119,58 @@ import Testing
         }
     }
 
-    @Test func `is for good: its failed recipients are not sent to again`() async throws {
+    @Test(arguments: [false, true])
+    func `that has ended changes nothing: what has failed can be sent again, and a repetition is not warned`(
+        isOfJob: Bool
+    ) async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
-            let root = try await send(1, in: queue)
+            let root = try await send(2, in: queue, options: ", key => 'k'")
             let job = try #require(try await queue.claim(lane: .normal).first)
             _ = try await queue.worker.endJobs(
                 [queue.settled(job, other: [0: .failed(.otherPassing)])], workerID: 1)
-            _ = try await stopped(root, in: queue)
+            let cancelled =
+                isOfJob
+                ? try await queue.connection.cancelJob(job.key.jobID, inQueue: Self.name)
+                : try await queue.connection.cancelSend(root, inQueue: Self.name)
+            #expect(cancelled.stopped == 0 && cancelled.held == 0)
+            #expect(try await queue.number("select count(*) from pushq.cancelled") == 0)
+            #expect(try await queue.texts("select state from pushq.status('\(Self.name)', \(root))") == ["finished"])
+            #expect(try await queue.connection.retryFailed(ofJob: job.key.jobID, inQueue: Self.name) == 1)
+            #expect(try await queue.claim(lane: .normal).map(\.isStopped) == [false])
+            #expect(try await stopped(root, in: queue) == [0, 1], "it can be cancelled again")
+        }
+    }
+
+    @Test func `or a campaign that has ended changes nothing, and leaves its failed recipients to be sent to again`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 3)
+            let campaign = try await queue.startCampaign()
+            try await queue.fanOut(campaign)
+            let job = try #require(try await queue.claim().first)
+            _ = try await queue.worker.endJobs(
+                [queue.settled(job, other: [0: .failed(.otherPassing)])], workerID: 1)
+            let cancel = "select pushq.cancel_campaign('\(Self.name)', 'k')::int"
+            #expect(try await queue.number(cancel) == 0)
+            let summary = try await queue.connection.campaign("k", ofQueue: Self.name)
+            #expect(summary?.isCancelled == false && summary?.isFinished == true)
+            #expect(try await queue.startCampaign() == campaign, "a repetition is no error")
+            #expect(try await queue.connection.retryFailed(ofCampaign: "k", inQueue: Self.name) == 1)
+            #expect(try await queue.number(cancel) == 1)
+            #expect(try await queue.claim().map(\.isStopped) == [true])
+        }
+    }
+
+    @Test func `is for good: its failed recipients are not sent to again`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let root = try await send(4, in: queue)
+            let job = try #require(try await queue.claim(1, lane: .normal).first)
+            _ = try await queue.worker.endJobs(
+                [queue.settled(job, other: [0: .failed(.otherPassing)])], workerID: 1)
+            #expect(try await stopped(root, in: queue) == [2, 0])
             await #expect {
                 try await queue.connection.retryFailed(ofJob: job.key.jobID, inQueue: Self.name)
             } throws: { error in
