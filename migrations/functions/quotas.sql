@@ -99,7 +99,8 @@ end $$;
 create or replace function pushq.call_weight(most int) returns int
 language plpgsql stable as $$ begin return greatest(1, most / 50); end $$;
 
--- Refuses a call that adds more than its tenant has room for. `devices` are new ones. `schedules` have been added.
+-- Refuses a call that adds more than its tenant has room for. `devices` are new ones, or become active again.
+-- `schedules` have been added.
 create or replace function pushq.check_quota(
   q int, recipients bigint default 0, bytes bigint default 0, devices bigint default 0, campaigns int default 0,
   schedules int default 0

@@ -112,6 +112,9 @@ begin
     where d.queue_id = door.q and d.id = was.id and d.user_key is not distinct from was.user_key
       and d.kind is not distinct from was.kind;
     if found then
+      if door.has_quota and not was.active then
+        perform pushq.check_quota(door.q, devices => 1);
+      end if;
       return was.id;
     end if;
   end if;
@@ -181,7 +184,7 @@ begin
           locale = excluded.locale, time_zone = excluded.time_zone, app_version = excluded.app_version,
           tags = excluded.tags, attributes = excluded.attributes, first_seen_at = excluded.first_seen_at;
   end if;
-  if door.has_quota and is_new then
+  if door.has_quota and (is_new or not was.active) then
     perform pushq.check_quota(door.q, devices => 1);
   end if;
   return device;
@@ -252,8 +255,9 @@ create or replace function pushq.set_device(
 )
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  q     int   := (pushq.enter(queue, sends => false)).q;
-  bytes bytea := pushq.token(token);
+  door  record := pushq.enter(queue, sends => false);
+  q     int    := door.q;
+  bytes bytea  := pushq.token(token);
   known pushq.device;
 begin
   select * into known from pushq.device d where d.queue_id = q and d.token = bytes for update;
@@ -267,6 +271,9 @@ begin
     update pushq.device d
     set active = false, inactive_since = clock_timestamp(), inactive_reason = null
     where d.queue_id = q and d.id = known.id;
+  end if;
+  if has_changed and set_device.active and door.has_quota then
+    perform pushq.check_quota(q, devices => 1);
   end if;
   if has_changed then
     perform pushq.note_devices(q, case when set_device.active then 'reactivated' else 'deactivated' end, 1, known.id);

@@ -98,6 +98,31 @@ import Transport
         }
     }
 
+    @Test func `of devices refuses those that would become active again, and leaves active ones alone`() async throws {
+        try await withQueue { _, queue, _ in
+            let store = queue.connection
+            let register = "pushq.register_device(QUEUE, '\(Self.token(10))', 'anna', installation => 'i')"
+            #expect(try await refusal(store, register) == nil)
+            try await queue.run("select pushq.set_device('\(QueueFixture.name)', '\(Self.token(10))', false)")
+            try await set(store) { $0.devices = .limit(5) }
+            try await store.countUsage()
+            let calls = [
+                register, "pushq.register_device(QUEUE, '\(Self.token(10))')",
+                "pushq.register_device(QUEUE, '\(Self.token(10))', 'bert', tags => '{vip}')",
+                "pushq.set_device(QUEUE, '\(Self.token(10))', true)",
+            ]
+            for call in calls {
+                let error = try await refusal(store, call)
+                #expect(error?.hasPrefix("PQ507 tenant “acme” may have at most 5 devices: it has 5") == true, "\(call)")
+            }
+            #expect(try await queue.number("select count(*) from pushq.device where active") == 5)
+            try await set(store) { $0.devices = .limit(6) }
+            for call in calls { #expect(try await refusal(store, call) == nil, "\(call)") }
+            try await set(store) { $0.devices = .limit(5) }
+            for call in calls { #expect(try await refusal(store, call) == nil, "it is active: \(call)") }
+        }
+    }
+
     @Test func `of waiting recipients counts jobs, held ones too, and lists`() async throws {
         try await withQueue { _, queue, _ in
             let store = queue.connection
