@@ -101,8 +101,8 @@ begin
     on conflict do nothing
     returning device_id)
   update pushq.list l
-  set user_count = coalesce(l.user_count, 0) + n.users, users_at = coalesce(l.users_at, now()), token_count = l.token_count + n.devices,
-      digest = l.digest # n.digest, loaded_at = now()
+  set user_count = coalesce(l.user_count, 0) + n.users, users_at = coalesce(l.users_at, now()),
+      token_count = l.token_count + n.devices, digest = l.digest # n.digest, loaded_at = now()
   from (
     select (select count(*) from fresh) as users, (select count(*) from members) as devices,
            (select count(distinct user_key) from found) as reached,

@@ -102,8 +102,8 @@ begin
     return pushq.earlier_campaign(q, key, digest);
   end if;
   insert into pushq.campaign_tally (queue_id, campaign_id, message_id) values (q, root, message);
-  insert into pushq.fan_out (queue_id, campaign_id, message_id, list_id, users_at, start_at, send_by, at_most_once, lane,
-                             last_device_id, clock)
+  insert into pushq.fan_out (queue_id, campaign_id, message_id, list_id, users_at, start_at, send_by, at_most_once,
+                             lane, last_device_id, clock)
   select q, root, message, new_campaign.list_id,
          (select l.users_at from pushq.list l where l.queue_id = q and l.id = new_campaign.list_id),
          new_campaign.start_at,

@@ -84,10 +84,11 @@ extension Statement {
           limit 1) b on true
         -- Active devices only, none that its app has registered for pushes of another kind, and of a message to a user,
         -- or a campaign to a list of users, only those that are still theirs: a phone may have changed hands since. A
-        -- recipient that is missing is suppressed. Where the job's range is dense, one range scan (0.5 to 0.8 µs a recipient), which also brings
-        -- devices that are not the job's: RecipientTokens takes the job's own, by id. Where it is sparse, probes (1.9).
-        -- Of Live Activities, to devices or to a channel, what a newer update took the place of is missing, too. Each
-        -- job meets one of the branches: the conditions on its message are looked at once.
+        -- recipient that is missing is suppressed. Where the job's range is dense, one range scan (0.5 to 0.8 µs a
+        -- recipient), which also brings devices that are not the job's: RecipientTokens takes the job's own, by id.
+        -- Where it is sparse, probes (1.9). Of Live Activities, to devices or to a channel, what a newer update took
+        -- the place of is missing, too. Each job meets one of the branches: the conditions on its message are looked
+        -- at once.
         cross join lateral (
           select array_agg(v.id) as ids, array_agg(v.token) as tokens
           from (

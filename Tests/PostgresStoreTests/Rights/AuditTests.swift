@@ -348,12 +348,13 @@ import Testing
                 _ = try await store.endJobs(jobs.map { queue.settled($0) }, workerID: 1)
             }
             #expect(made == [])
+            _ = try await queue.startCampaign(key: "l")
             let stopped = try await entries(store) {
-                _ = try await store.order(.cancel, campaign: "k", ofQueue: QueueFixture.name)
+                _ = try await store.order(.cancel, campaign: "l", ofQueue: QueueFixture.name)
             }
             #expect(
                 stopped.map { $0.prefix { $0 != ":" } } == [
-                    "acme campaign acme/com.acme/sandbox k changed cancelled_at"
+                    "acme campaign acme/com.acme/sandbox l changed cancelled_at"
                 ])
         }
     }

@@ -31,7 +31,7 @@ extension `A login of one tenant` {
         for domain in made { try await login.runScript(domain) }
     }
 
-    /// Calls, with nulls, all that the login may execute: first what has the caller's rights. Returns what was answered.
+    /// Calls, with nulls, all that the login may execute: first what has the caller's rights. Returns what was refused.
     private func callAll(_ login: PostgresConnection, _ admin: PostgresConnection) async throws -> [String] {
         let me = try await login.execute(Statement("me", "select session_user::pg_catalog.text as name")).one()
         let calls = Statement(
