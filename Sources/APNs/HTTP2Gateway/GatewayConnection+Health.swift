@@ -42,6 +42,13 @@ extension GatewayConnection {
         gateway.needsAnother()
     }
 
+    /// Only an answer shows that a connection that was set aside serves again. If its requests have ended without one,
+    /// none can come.
+    func leaveWhenNothingIsAwaited() {
+        guard phase == .open, isSetAside, !isBusy else { return }
+        drain(.failed("\(stream.peer) ended requests without an answer"))
+    }
+
     /// When the oldest request without an answer was sent, by the clock of the streams.
     private var oldestUnanswered: UInt64? {
         guard isBusy else { return nil }
@@ -91,12 +98,14 @@ extension GatewayConnection {
     /// A server may allow no streams for a while (RFC 9113 §5.1.2). If it keeps doing so while there is something to
     /// send, it counts as unreachable.
     private func leaveWhenShutOut() {
-        if http.openStreamCount > 0 || http.availableStreamCount > 0 { lastRoom = loop.now }
+        if http.openStreamCount > 0 || freeSlots > 0 { lastRoom = loop.now }
         guard phase == .open, lastRoom.duration(to: loop.now) >= settings.responseTime else { return }
         // It was opened because there was something to send.
         let isNew = lastRequest == openedAt
         guard isNew || gateway.lastAsked.map({ $0 > lastRoom }) == true else { return }
-        drain(.failed("\(stream.peer) allows no requests (MAX_CONCURRENT_STREAMS 0)"))
+        let isForbidden = http.availableStreamCount == 0
+        let fault = isForbidden ? "allows no requests (MAX_CONCURRENT_STREAMS 0)" : "reads no requests"
+        drain(.failed("\(stream.peer) \(fault)"))
         closeIfDrained()
     }
 

@@ -250,6 +250,7 @@ extension GatewayConnection: ByteStreamHandler {
         pingSent = nil
         http.receive(bytes, now: loop.nowNanoseconds, handler: self)
         actOnNews()
+        leaveWhenNothingIsAwaited()
         let hadAnswers = !answers.isEmpty
         deliverAnswers()
         if let failure = http.failure {

@@ -134,6 +134,48 @@ import Transport
         #expect(time < .seconds(20))
     }
 
+    /// How a server ends a request that it has not answered.
+    enum LateEnd: CaseIterable {
+        case reset, refused, malformed
+
+        func apply(to request: MockAPNs.Request) {
+            let (connection, id) = (request.connection, request.streamID)
+            guard !connection.isClosed else { return }
+            switch self {
+            case .reset: connection.reset(id, .cancel)
+            case .refused: connection.reset(id, .refusedStream)
+            // A head without a status.
+            case .malformed: connection.answerRaw(id, block: [0, 1, 0x78, 1, 0x79])
+            }
+        }
+    }
+
+    /// A connection that was set aside for good took the place of another until it was closed as idle, an hour later.
+    @Test(arguments: LateEnd.allCases)
+    func `and ends them later without an answer is left, however often that happens`(end: LateEnd) async throws {
+        var settings = Self.settings
+        settings.maximumConnections = 1
+        settings.responseTime = .milliseconds(1500)
+        // More connections than there may be at a time.
+        let tally = try await Stage(
+            settings: settings,
+            respond: { request in
+                guard request.connection.number < 3 else { return request.answer() }
+                // The connection has been set aside by then.
+                request.connection.stream.loop.schedule(after: .milliseconds(1100)) { end.apply(to: request) }
+            }
+        ).run { actor, scene in
+            scene.sender.maximumLosses = 10
+            scene.sender.send(count: 1)
+            let begun = ContinuousClock.now
+            while scene.sender.results.isEmpty, begun.duration(to: .now) < .seconds(60) {
+                await actor.loop.pause(.milliseconds(5))
+            }
+            return scene.sender.tally
+        }
+        #expect(tally == ["accepted": 1])
+    }
+
     @Test func `now and then keeps its connection, until that has happened three times`() async throws {
         var settings = Self.settings
         settings.responseTime = .seconds(1)
