@@ -24,6 +24,7 @@ package final class MockAPNs {
     package private(set) var connections: [Connection] = []
     private let respond: (Request) -> Void
     fileprivate let windowSize: Int?
+    fileprivate let readsBodies: Bool
     private var listener: Listener?
 
     package static let authority = Result { () throws(CryptographyError) in
@@ -33,12 +34,14 @@ package final class MockAPNs {
     /// - Parameters:
     ///   - maximumStreams: the limit its first SETTINGS announce.
     ///   - windowSize: of each stream and of the connection, where it is not to be what HTTP/2 begins with.
+    ///   - readsBodies: if not, a request has arrived with its fields, and the connection's window is never given back.
     package init(
         on loop: EventLoop, maximumStreams: Int = 1000, windowSize: Int? = nil,
-        clientCertificates: TLSContext.ClientCertificates = .notAsked, newestVersion: TLSVersion = .tls13,
-        respond: @escaping (Request) -> Void
+        readsBodies: Bool = true, clientCertificates: TLSContext.ClientCertificates = .notAsked,
+        newestVersion: TLSVersion = .tls13, respond: @escaping (Request) -> Void
     ) throws {
         self.respond = respond
+        self.readsBodies = readsBodies
         self.windowSize = windowSize
         let identity = try Self.authority.get().issueServer(names: ["localhost", "127.0.0.1"])
         let context = try TLSContext.server(
@@ -183,7 +186,20 @@ extension MockAPNs {
 
         package func flush() {
             guard http.outputByteCount > 0 else { return }
+            guard server.readsBodies else { return flushWithoutWindow() }
             http.consumeOutput(http.withOutput { stream.write($0) })
+        }
+
+        /// Leaves WINDOW_UPDATE (type 8) of the connection out. The output consists of whole frames.
+        private func flushWithoutWindow() {
+            var rest = http.withOutput { Array($0) }[...]
+            http.consumeOutput(rest.count)
+            while !rest.isEmpty {
+                let frame = rest.prefix(9 + rest.prefix(3).reduce(0) { $0 << 8 | Int($1) })
+                rest = rest.dropFirst(frame.count)
+                if frame.dropFirst(3).first == 8, frame.dropFirst(5).prefix(4).allSatisfy({ $0 == 0 }) { continue }
+                _ = stream.write(Array(frame).span)
+            }
         }
 
         // MARK: ByteStreamHandler
@@ -207,7 +223,7 @@ extension MockAPNs {
             openCount += 1
             highestOpenCount = max(highestOpenCount, openCount)
             partials[stream.id] = (fields, [])
-            if isLast { complete(stream.id) }
+            if isLast || !server.readsBodies { complete(stream.id) }
         }
 
         package func received(_ body: Span<UInt8>, on stream: StreamReference, isLast: Bool) {

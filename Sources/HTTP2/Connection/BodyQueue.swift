@@ -51,9 +51,15 @@ struct BodyQueue {
         aside.removeAll()
     }
 
-    /// Forgets the body of a stream that is gone. One that waits in line is skipped when its turn comes.
+    /// Forgets the body of a stream that is gone. A peer that gives no window may answer all the same, and its owner
+    /// must not take what will never be sent for a full queue.
     mutating func remove(_ streamID: UInt32) {
-        if let body = aside.removeValue(forKey: streamID) { byteCount -= body.byteCount }
+        if let body = aside.removeValue(forKey: streamID) {
+            byteCount -= body.byteCount
+        } else if let index = waiting[head...].firstIndex(where: { $0.streamID == streamID }) {
+            // Peers answer roughly in the order of the line, so it is found soon.
+            byteCount -= waiting.remove(at: index).byteCount
+        }
     }
 
     var isEmpty: Bool { head == waiting.count && aside.isEmpty }

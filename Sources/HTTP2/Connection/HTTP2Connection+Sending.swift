@@ -66,7 +66,7 @@ extension HTTP2Connection {
     /// Lets the waiting bodies out, a frame each in turn, until the connection's window is used up.
     func sendWaitingBodies() {
         while sendWindow > 0, var body = bodies.popFirst() {
-            // The stream may have been reset since, from either end.
+            // The body of a stream that is gone was removed with it.
             guard let index = streams.index(of: body.streamID) else { continue }
             _ = sendPart(of: &body, ofStreamAt: index)
             guard body.byteCount > 0 else { continue }

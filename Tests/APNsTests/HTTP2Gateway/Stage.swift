@@ -25,6 +25,7 @@ extension Sender {
 struct Stage: Sendable {
     var maximumStreams = 1000
     var windowSize: Int?
+    var readsBodies = true
     var settings = GatewaySettings.brisk
     var firstStreamID: UInt32 = 1
     var newestVersion = TLSVersion.tls13
@@ -37,8 +38,8 @@ struct Stage: Sendable {
         defer { loop.shutDown() }
         return try await loop.run { actor in
             let server = try MockAPNs(
-                on: loop, maximumStreams: maximumStreams, windowSize: windowSize, newestVersion: newestVersion,
-                respond: respond)
+                on: loop, maximumStreams: maximumStreams, windowSize: windowSize, readsBodies: readsBodies,
+                newestVersion: newestVersion, respond: respond)
             let gateway = try HTTP2Gateway(
                 endpoint: try server.endpoint, credential: .token(ProviderToken(text: "a.b.c", issuedAt: 0)),
                 settings: settings, loop: loop, firstStreamID: firstStreamID)

@@ -75,6 +75,20 @@ import Transport
         #expect((11...60).contains(arrived), "\(arrived) requests")
     }
 
+    /// Pushes that were answered went on counting as unsent, until the connection took no more.
+    @Test func `that answers before it has read the bodies, and reads none, gets all pushes`() async throws {
+        let (tally, connections) = try await Stage(readsBodies: false, settings: Self.settings).run { actor, scene in
+            scene.sender.send(Sender.push(bytes: 4096), count: 400)
+            let begun = ContinuousClock.now
+            while scene.sender.results.count < 400, begun.duration(to: .now) < .seconds(60) {
+                await actor.loop.pause(.milliseconds(5))
+            }
+            return (scene.sender.tally, scene.server.connections.count)
+        }
+        #expect(tally == ["accepted": 400])
+        #expect(connections == 1)
+    }
+
     /// Seven of ten connections failed where SETTINGS came in one segment with the end of the handshake.
     @Test func `that speaks TLS 1_2 and sends its SETTINGS at once is used like any other`() async throws {
         for _ in 0..<10 {

@@ -90,6 +90,23 @@ import Testing
         #expect(client.connection.blockedBodyByteCount == 0)
     }
 
+    @Test func `a body whose stream was answered or reset waits no more, and lets those behind it go first`() {
+        let client = Peer.client()
+        client.request(body: String(repeating: "x", count: 65_535))
+        let waiting = (0..<100).map { client.request(body: String(repeating: "w", count: 100 + $0)) }
+        _ = client.sent()
+        for id in waiting where id != waiting[50] {
+            client.receive(id % 4 == 1 ? response("410", on: id) : frame(FrameType.rstStream, on: id, bigEndian(7)))
+        }
+        #expect(client.connection.blockedBodyByteCount == 150)
+        #expect(client.connection.openStreamCount == 2)
+        let last = client.request(body: "last")
+        _ = client.sent()
+        client.receive(windowUpdate(1000))
+        #expect(dataByteCounts(client) == [waiting[50]: 150, last: 4])
+        #expect(client.connection.blockedBodyByteCount == 0)
+    }
+
     /// RFC 9113 §8.1: the answer is complete, so the rest of the request is of no use.
     @Test func `an answer before the end of the request is kept and the request cut off`() {
         let client = Peer.client([(4, 10)])
