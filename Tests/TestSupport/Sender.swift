@@ -93,7 +93,7 @@ package final class Sender: PushGatewayHandler {
         switch result {
         case .accepted: "accepted"
         case .refused(let refusal): "\(refusal.status) \(refusal.reason.text)"
-        case .unanswered: "unanswered"
+        case .unanswered, .reset: "unanswered"
         case .untouched: "untouched"
         }
     }

@@ -10,6 +10,9 @@ package struct Answer: Sendable {
         /// It was sent, and nobody knows what APNs did with it: the connection was lost, or the answer did not come in
         /// time.
         case unanswered
+        /// As `unanswered`, and the server was there: it reset the request's stream, or its answer broke the rules and
+        /// told no status.
+        case reset
         /// APNs has certainly not acted on it; it may be sent again at once.
         case untouched
     }

@@ -29,6 +29,7 @@ extension GatewayConnection: HTTP2Handler {
         highestAnswered = max(highestAnswered, stream.id)
         isSetAside = false
         refusalsInARow = 0
+        resetsInARow = 0
     }
 
     private func tell(_ stream: StreamReference, _ result: Answer.Result) {
@@ -51,16 +52,31 @@ extension GatewayConnection: HTTP2Handler {
         case .reset(.refusedStream):
             noteRefusal(of: stream)
             settle(stream, as: .untouched)
-        case .reset: settle(stream, as: .unanswered)
-        case .violation: settleMalformed(stream)
+        case .reset(let code): settleReset(stream, code)
+        case .violation(let error): settleMalformed(stream, error.code)
         }
     }
 
+    /// Settles a request whose stream was reset. Nobody knows whether the server has acted on it.
+    private func settleReset(_ stream: StreamReference, _ code: ErrorCode) {
+        if !acceptedEarly.contains(stream.id), partials[stream.id] == nil { noteReset(code) }
+        settle(stream, as: .reset)
+    }
+
+    /// A push may be lost only a few times, and a server that resets one request may reset whatever comes. So the
+    /// connection gets no further ones before it answers one: then each costs a push at most one loss.
+    private func noteReset(_ code: ErrorCode) {
+        isSetAside = true
+        resetsInARow += 1
+        unansweredCount += 1
+        lastReset = code
+    }
+
     /// An answer that breaks a rule of HTTP/2 still tells what became of its push, where its status could be read.
-    private func settleMalformed(_ stream: StreamReference) {
+    private func settleMalformed(_ stream: StreamReference, _ code: ErrorCode) {
         // A 200 was told when its head came, and a refusal is known by as much of its body as there is.
         guard stream.status >= 200, !acceptedEarly.contains(stream.id), partials[stream.id] == nil else {
-            return settle(stream, as: .unanswered)
+            return settleReset(stream, code)
         }
         noteAnswer(on: stream)
         if stream.status == 200 {

@@ -46,7 +46,11 @@ extension GatewayConnection {
     /// none can come.
     func leaveWhenNothingIsAwaited() {
         guard phase == .open, isSetAside, !isBusy else { return }
-        drain(.failed("\(stream.peer) ended requests without an answer"))
+        let words = "\(stream.peer) ended requests without an answer"
+        guard resetsInARow > 0 else { return drain(.failed(words)) }
+        let reason = "\(words) (RST_STREAM, \(lastReset))"
+        gateway.lost(reason, uncertain: resetsInARow)
+        drain(.failed(reason))
     }
 
     /// When the oldest request without an answer was sent, by the clock of the streams.

@@ -70,6 +70,9 @@ final class GatewayConnection: PooledConnection {
     /// When a stream was last refused, by the same clock, and how often without an answer in between.
     var lastRefusalOfStream: UInt64 = 0
     var refusalsInARow = 0
+    /// How many requests were reset without an answer in between, and what the last one was reset with.
+    var resetsInARow = 0
+    var lastReset = ErrorCode.noError
 
     // Clocks; see +Health.
     var clock: Transport.Timer?
@@ -81,7 +84,8 @@ final class GatewayConnection: PooledConnection {
     var pingSent: ContinuousClock.Instant?
     /// Requests that were left without an answer.
     var unansweredCount = 0
-    /// Requests wait and nothing is answered any more: it gets no further ones before an answer comes.
+    /// Requests wait and nothing is answered any more, or one was reset: it gets no further ones before an answer
+    /// comes.
     var isSetAside = false
     /// When the times were last checked.
     var lastCheck: ContinuousClock.Instant
@@ -227,7 +231,12 @@ final class GatewayConnection: PooledConnection {
 
     /// How many of the answers to be delivered are unanswered; nil for none.
     var uncertainCount: Int? {
-        let count = answers.count { if case .unanswered = $0.result { true } else { false } }
+        let count = answers.count {
+            switch $0.result {
+            case .unanswered, .reset: true
+            case .accepted, .refused, .untouched: false
+            }
+        }
         return count > 0 ? count : nil
     }
 

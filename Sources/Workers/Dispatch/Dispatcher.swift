@@ -236,6 +236,9 @@ final class Dispatcher {
             }
             if let circuit, let change { follow(change, of: circuit, gateway) }
         case .unanswered: AnswerRules.unanswered(ticket.ordinal, of: job)
+        case .reset:
+            AnswerRules.unanswered(ticket.ordinal, of: job)
+            if let circuit { noteReset(of: ticket.ordinal, of: job, afterNanoseconds: age, circuit, gateway) }
         case .untouched: AnswerRules.untouched(ticket.ordinal, of: job)
         }
         if job.isSendable, !job.isQueued { add(job, of: queue) }
@@ -254,6 +257,18 @@ final class Dispatcher {
     }
 
     // MARK: Outages
+
+    private func noteReset(
+        of ordinal: HeldJob.Ordinal, of job: HeldJob, afterNanoseconds age: UInt64, _ circuit: Circuit,
+        _ gateway: any PushGateway
+    ) {
+        // As with refusals, a recipient that was lost again and again says nothing new.
+        let isNews = job.claim.attempt == 1 && job.claim.rescues < EngineSettings.rescuesBeforeSplit
+        guard isNews || !circuit.spendsAttempts else { return }
+        let now = loop.now
+        let change = circuit.noteReset(of: job.claim.deviceIDs[ordinal], sentAt: now - .nanoseconds(age), now: now)
+        follow(change, of: circuit, gateway)
+    }
 
     /// The server ended a connection because provider tokens are replaced too often: their key rests.
     func rest(_ gateway: any PushGateway, _ circuit: Circuit, because reason: String) {

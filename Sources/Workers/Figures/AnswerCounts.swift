@@ -26,7 +26,7 @@ struct AnswerCounts: Sendable {
             makeRoomForRefusals()
             refused[Int(refusal.reason.code)] += 1
             latency.observe(nanoseconds: nanoseconds)
-        case .unanswered: unanswered += 1
+        case .unanswered, .reset: unanswered += 1
         case .untouched: untouched += 1
         }
     }

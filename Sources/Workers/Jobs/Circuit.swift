@@ -87,7 +87,18 @@ final class Circuit {
         }
     }
 
-    /// The same of a connection that the server ended: the key is to rest.
+    /// Notes that APNs reset the stream of a push: it was there, and did not serve. A connection that is lost says less:
+    /// the gateway has to reach APNs again first, and waits between its attempts.
+    func noteReset(of recipient: Int64, sentAt: ContinuousClock.Instant, now: ContinuousClock.Instant) -> Change {
+        change {
+            breaker.noteRefused(
+                .init(recipient: recipient, retryAfter: nil, sentAt: sentAt), now: now, using: &generator)
+        } because: {
+            "RST_STREAM"
+        }
+    }
+
+    /// Notes that the server ended a connection because its key is to rest.
     func noteRest(because reason: String, now: ContinuousClock.Instant) -> Change {
         change {
             breaker.noteRest(sentAt: now, now: now, using: &generator)

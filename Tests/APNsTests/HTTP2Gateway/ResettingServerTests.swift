@@ -1,0 +1,78 @@
+import HTTP2
+import TestSupport
+import Testing
+import Transport
+
+@testable import APNs
+
+/// Servers that end requests with RST_STREAM: nobody knows what became of these, and a push may be lost only a few
+/// times.
+@Suite(.timeLimit(.minutes(10))) struct `A server that resets requests` {
+    /// A push, and the connection over which it came.
+    private struct Arrival: Hashable {
+        let connection: Int
+        let id: String?
+    }
+
+    @Test func `all of them, gets each push once over each connection, and that is said`() async throws {
+        let (tally, arrivals, lost) = try await Stage(respond: { request in
+            if request.connection.number < 6 {
+                request.connection.reset(request.streamID, .internalError)
+            } else {
+                request.answer()
+            }
+        }).run { _, scene in
+            scene.sender.maximumLosses = 7
+            scene.sender.send(count: 200)
+            await scene.sender.untilAnswered(200)
+            let arrivals = scene.server.requests.map {
+                Arrival(connection: $0.connection.number, id: $0.fields["apns-id"])
+            }
+            return (scene.sender.tally, arrivals, scene.sender.lostConnections)
+        }
+        #expect(tally == ["accepted": 200])
+        #expect(Set(arrivals).count == arrivals.count)
+        #expect(lost.count == 6)
+        #expect(lost.map(\.uncertain).reduce(0, +) == arrivals.count { $0.connection < 6 })
+        #expect(lost.first?.reason.contains("RST_STREAM, INTERNAL_ERROR") == true)
+    }
+
+    @Test func `over one connection of four loses no push for good`() async throws {
+        var settings = GatewaySettings.brisk
+        // What opens next is another front end of the same kind, as often as not.
+        settings.stableTime = .seconds(10)
+        let (tally, connections) = try await Stage(
+            maximumStreams: 20, settings: settings,
+            respond: { request in
+                // It begins when all four are there.
+                let isSick = request.connection.number % 4 == 0 && request.connectionCount >= 4
+                if isSick { return request.connection.reset(request.streamID, .internalError) }
+                request.connection.stream.loop.schedule(after: .milliseconds(20)) { request.answer() }
+            }
+        ).run { _, scene in
+            scene.sender.maximumLosses = 5
+            scene.sender.send(count: 2000)
+            await scene.sender.untilAnswered(2000)
+            return (scene.sender.tally, scene.server.connections.count)
+        }
+        #expect(tally == ["accepted": 2000])
+        #expect(connections >= 5, "the one that resets was replaced")
+    }
+
+    @Test func `now and then keeps its connection`() async throws {
+        let (tally, connections) = try await Stage(respond: { request in
+            if request.streamID % 40 == 11 {
+                request.connection.reset(request.streamID, .internalError)
+            } else {
+                request.answer()
+            }
+        }).run { _, scene in
+            scene.sender.maximumLosses = 5
+            scene.sender.send(count: 1000)
+            await scene.sender.untilAnswered(1000)
+            return (scene.sender.tally, scene.server.connections.count)
+        }
+        #expect(tally == ["accepted": 1000])
+        #expect(connections == 1)
+    }
+}

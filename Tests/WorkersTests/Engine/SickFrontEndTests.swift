@@ -1,0 +1,79 @@
+import APNs
+import HTTP2
+import PostgresStore
+import TestSupport
+import Testing
+import Transport
+
+@testable import Workers
+
+/// One server of APNs, or all of them, fail in ways that the simulator does not know.
+@Suite(.timeLimit(.minutes(10))) struct `A worker before servers of APNs that are in trouble` {
+    /// Runs a worker before a server that does with each request what `respond` says.
+    private func run(
+        devices: Int, connections: Int = 4, options: String = "", maximumStreams: Int,
+        respond: @escaping @Sendable (MockAPNs.Request) -> Void,
+        _ body: @escaping @Sendable (isolated LoopActor, EngineFixture, MockAPNs) async throws -> Void
+    ) async throws {
+        try await EngineFixture.run { actor, fixture in
+            let queue = try await fixture.makeQueue(
+                devices: devices, settings: "update pushq.queue set connections = \(connections)")
+            let server = try MockAPNs(on: actor.loop, maximumStreams: maximumStreams, respond: respond)
+            defer { server.close() }
+            let endpoint = try server.endpoint
+            try await fixture.withEngine { $0.endpoint = endpoint } _: { _ in
+                try await fixture.startCampaign(queue, options: options)
+                try await body(actor, fixture, server)
+            }
+        }
+    }
+
+    private static let resets = "APNs currently refuses the pushes of acme/com.acme/sandbox with RST_STREAM"
+
+    /// Resets every request until the test says otherwise.
+    private static func reset(until isCalm: Locked<Bool>) -> @Sendable (MockAPNs.Request) -> Void {
+        { request in
+            if isCalm.withLock({ $0 }) {
+                request.answer()
+            } else {
+                request.connection.reset(request.streamID, .internalError)
+            }
+        }
+    }
+
+    @Test func `loses few pushes to one that resets every request, and delivers all when it serves again`()
+        async throws
+    {
+        let isCalm = Locked(false)
+        try await run(devices: 1000, maximumStreams: 100, respond: Self.reset(until: isCalm)) { _, fixture, server in
+            try await eventually("it to be noticed", within: .seconds(60)) { fixture.events.contains(Self.resets) }
+            try await eventually("three more connections", within: .seconds(60)) { server.connections.count >= 4 }
+            // A few times what was in flight at first, and a push for each try.
+            #expect(server.requests.count < 500)
+            isCalm.withLock { $0 = true }
+            try await fixture.waitForCampaigns(within: .seconds(90))
+            #expect(try await fixture.progress()["delivered"] == 1000)
+            #expect(try await fixture.progress()["unknown"] == 0)
+            #expect(fixture.events.contains("RST_STREAM, INTERNAL_ERROR"))
+        }
+    }
+
+    @Test func `sends nothing twice that may be sent once, where every request is reset, and waits with the rest`()
+        async throws
+    {
+        let isCalm = Locked(false)
+        try await run(
+            devices: 1000, options: ", at_most_once => true", maximumStreams: 100, respond: Self.reset(until: isCalm)
+        ) { _, fixture, server in
+            try await eventually("it to be noticed", within: .seconds(60)) { fixture.events.contains(Self.resets) }
+            isCalm.withLock { $0 = true }
+            try await fixture.waitForCampaigns(within: .seconds(90))
+            let progress = try await fixture.progress()
+            let (delivered, unknown) = (progress["delivered"] ?? 0, progress["unknown"] ?? 0)
+            #expect(delivered + unknown == 1000)
+            #expect((1...300).contains(unknown), "\(unknown) are unknown")
+            #expect(server.requests.count == 1000)
+            #expect(Set(server.requests.compactMap { $0.fields["apns-id"] }).count == 1000)
+        }
+    }
+}
