@@ -4,7 +4,7 @@ import HTTP2
 package struct ConnectionFigures: Sendable {
     /// Why connections ended.
     package enum Cause: String, CaseIterable, Sendable {
-        /// Idle, or its gateway drains or gave way.
+        /// Idle, or its gateway drains, gave way or tries another one.
         case unneeded
         /// As connections of its kind do.
         case usedUp = "used_up"

@@ -22,7 +22,7 @@ protocol PooledConnection: AnyObject {
 
 /// Why a connection takes no more pushes.
 enum ConnectionEnding {
-    /// The gateway does not need it any more: it is idle, or the gateway drains.
+    /// The gateway does not need it any more: it is idle, or the gateway drains, or tries another one.
     case unneeded
     /// It ended as connections of its kind do; another one may be opened at once.
     case usedUp

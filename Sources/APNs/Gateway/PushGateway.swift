@@ -45,6 +45,10 @@ package protocol PushGateway: AnyObject {
     /// one if all are saturated. Costs little; may be called often.
     func requestCapacity()
 
+    /// A push that tried whether an outage is over was refused: the next one goes over another connection, if need be a
+    /// new one. The owner waits between such tries.
+    func tryAnotherConnection()
+
     /// Nothing may be sent at present. The gateway opens no connection before the next ``requestCapacity()``, which
     /// then opens one at once. Open connections stay.
     func rest()
@@ -55,6 +59,11 @@ package protocol PushGateway: AnyObject {
     /// Closes all connections at once; what is in flight is reported as unanswered or untouched. A second call does
     /// nothing.
     func close()
+}
+
+extension PushGateway {
+    /// Does nothing, for an interface whose connections end with each refusal.
+    package func tryAnotherConnection() {}
 }
 
 /// Receives what a gateway reports. Called on the loop's thread; it may send from within these calls.

@@ -9,6 +9,7 @@ extension GatewayConnection: HTTP2Handler {
         noteAnswer(on: stream)
         let status = section.status
         if status == 200 {
+            noteServed()
             tell(stream, .accepted)
             // The push was accepted, no matter what else comes on the stream.
             if !isLast { acceptedEarly.insert(stream.id) }
@@ -30,6 +31,24 @@ extension GatewayConnection: HTTP2Handler {
         isSetAside = false
         refusalsInARow = 0
         resetsInARow = 0
+    }
+
+    private func noteServed() {
+        lastServed = loop.nowNanoseconds
+        troublesInARow = 0
+    }
+
+    /// Notes what a refusal says of the server at the other end: one of many may be in trouble, while others serve.
+    private func noteTrouble(_ refusal: Refusal) {
+        switch refusal.reason.row.action {
+        case .retry where refusal.status >= 500:
+            if troublesInARow == 0 { troubledSince = loop.nowNanoseconds }
+            troublesInARow += 1
+        case .reject, .deactivate, .suspect: noteServed()
+        // What is about one device, or about the credential, says nothing of the server.
+        case .retry, .reconnect, .reconnectOnce, .renewToken, .keepToken, .pause, .retireChannel, .throttleChannel:
+            break
+        }
     }
 
     private func tell(_ stream: StreamReference, _ result: Answer.Result) {
@@ -80,6 +99,7 @@ extension GatewayConnection: HTTP2Handler {
         }
         noteAnswer(on: stream)
         if stream.status == 200 {
+            noteServed()
             tell(stream, .accepted)
         } else {
             refuse(stream, PartialRefusal(status: stream.status))
@@ -146,6 +166,7 @@ extension GatewayConnection: HTTP2Handler {
 
     private func refuse(_ stream: StreamReference, _ partial: PartialRefusal) {
         let refusal = refusal(partial)
+        noteTrouble(refusal)
         tell(stream, .refused(refusal))
         if refusal.reason.row.replacesConnection {
             news.ending = .asked("\(self.stream.peer) answered \(refusal.status) \(refusal.reason.text)")

@@ -3,6 +3,10 @@ import Transport
 
 /// Whether the server is still there, and whether the connection is still needed.
 extension GatewayConnection {
+    /// After this many refusals in a row (5xx), while others serve, it is the server of this connection that is in
+    /// trouble. Where all servers refuse a third of their pushes, such a row begins once in 59,000.
+    private static let troublesThatTell = 10
+
     func startClock() {
         clock = loop.schedule(after: settings.checkInterval) { [self] in
             check()
@@ -17,6 +21,7 @@ extension GatewayConnection {
         guard phase != .closed else { return }
         if let silence = failureOfServer() { return lose("\(stream.peer) \(silence)") }
         leaveWhenShutOut()
+        leaveWhenOthersServe()
         askForLife()
         closeWhenIdle()
         // A stream that was settled by its status frees its slot without a further answer.
@@ -110,6 +115,16 @@ extension GatewayConnection {
         let isForbidden = http.availableStreamCount == 0
         let fault = isForbidden ? "allows no requests (MAX_CONCURRENT_STREAMS 0)" : "reads no requests"
         drain(.failed("\(stream.peer) \(fault)"))
+        closeIfDrained()
+    }
+
+    /// APNs is many servers. If one of them is in trouble, what goes there would be refused until it is well again, and
+    /// it refuses fast: so it would draw most of the pushes.
+    private func leaveWhenOthersServe() {
+        guard phase == .open, troublesInARow >= Self.troublesThatTell,
+            gateway.hasServed(after: troubledSince, otherThan: self)
+        else { return }
+        drain(.failed("\(stream.peer) refused \(troublesInARow) pushes in a row while other connections served"))
         closeIfDrained()
     }
 

@@ -10,6 +10,9 @@ protocol GatewayConnectionDelegate: ConnectionDelegate<GatewayConnection> {
     /// Whether another connection has answered anything after `time`, in nanoseconds of the loop.
     func hasAnswer(after time: UInt64, otherThan connection: GatewayConnection) -> Bool
 
+    /// Whether another connection has served a push after `time`, and refused none since.
+    func hasServed(after time: UInt64, otherThan connection: GatewayConnection) -> Bool
+
     /// The connection was set aside, and another one may be needed.
     func needsAnother()
 
@@ -70,6 +73,11 @@ final class GatewayConnection: PooledConnection {
     /// When a stream was last refused, by the same clock, and how often without an answer in between.
     var lastRefusalOfStream: UInt64 = 0
     var refusalsInARow = 0
+    /// When a push was last served, by the same clock; how many have been refused since because the server is in
+    /// trouble (5xx), and when the first of these was.
+    var lastServed: UInt64 = 0
+    var troublesInARow = 0
+    var troubledSince: UInt64 = 0
     /// How many requests were reset without an answer in between, and what the last one was reset with.
     var resetsInARow = 0
     var lastReset = ErrorCode.noError

@@ -76,9 +76,7 @@ package final class HTTP2Gateway: PoolingGateway, GatewayConnectionDelegate {
     package func send(
         _ push: PreparedPush, to recipient: Span<UInt8>, apnsID: APNsID, losses: Int, ticket: UInt64
     ) -> Bool {
-        // What one connection swallowed is sent over another if there is one.
-        let preferred = losses > 0 ? pool.open.first { $0.freeSlots > 0 && $0.unansweredCount == 0 } : nil
-        guard let connection = preferred ?? pool.open.first(where: { $0.freeSlots > 0 }) else {
+        guard let connection = connection(afterLosses: losses) else {
             requestCapacity()
             return false
         }
@@ -88,10 +86,34 @@ package final class HTTP2Gateway: PoolingGateway, GatewayConnectionDelegate {
         return true
     }
 
+    /// The oldest connection with room: of those to servers that are in trouble only if there is no other. What one
+    /// connection swallowed is sent over another if there is one.
+    private func connection(afterLosses losses: Int) -> GatewayConnection? {
+        let isWell = { (connection: GatewayConnection) in connection.freeSlots > 0 && connection.troublesInARow == 0 }
+        let preferred = losses > 0 ? pool.open.first { isWell($0) && $0.unansweredCount == 0 } : nil
+        return preferred ?? pool.open.first(where: isWell) ?? pool.open.first { $0.freeSlots > 0 }
+    }
+
+    package func tryAnotherConnection() {
+        // An answer may be in the middle of being delivered.
+        loop.atEndOfTurn { [self] in
+            // As long as one has refused nothing, the next push goes over that.
+            guard pool.open.allSatisfy({ $0.troublesInARow > 0 }) else { return }
+            for connection in pool.open {
+                connection.drain(.unneeded)
+                connection.closeIfDrained()
+            }
+        }
+    }
+
     var lastAsked: ContinuousClock.Instant? { pool.lastAsked }
 
     func hasAnswer(after time: UInt64, otherThan connection: GatewayConnection) -> Bool {
         pool.open.contains { $0 !== connection && $0.lastAnswer > time }
+    }
+
+    func hasServed(after time: UInt64, otherThan connection: GatewayConnection) -> Bool {
+        pool.open.contains { $0 !== connection && $0.lastServed > time && $0.troublesInARow == 0 }
     }
 
     func noteGoAway(_ code: ErrorCode) { pool.share.budget.history.noteGoAway(code) }

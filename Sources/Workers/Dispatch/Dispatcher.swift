@@ -282,7 +282,10 @@ final class Dispatcher {
             // Jobs are given back, and an answer is in the middle of being recorded.
             loop.atEndOfTurn { [queues] in queues.noteOutage(of: gateway, reason: reason) }
             awaitNextTry(of: circuit, gateway)
-        case .stayedOpen: awaitNextTry(of: circuit, gateway)
+        case .stayedOpen:
+            // What refuses may be one server of many.
+            gateway.tryAnotherConnection()
+            awaitNextTry(of: circuit, gateway)
         case .closed:
             queues.noteEndOfOutage(of: gateway)
             mayHaveWork.raise()

@@ -28,6 +28,42 @@ import Transport
         }
     }
 
+    private static func refuse(_ request: MockAPNs.Request) {
+        request.answer(500, body: #"{"reason":"InternalServerError"}"#)
+    }
+
+    private static func accept(_ request: MockAPNs.Request) {
+        request.connection.stream.loop.schedule(after: .milliseconds(20)) { request.answer() }
+    }
+
+    @Test func `leaves the one of four that refuses everything, and sends the campaign over the others`() async throws {
+        try await run(
+            devices: 3000, maximumStreams: 10,
+            respond: { request in
+                // It begins when all four are there.
+                let isSick = request.connection.number == 0 && request.connectionCount >= 4
+                if isSick { Self.refuse(request) } else { Self.accept(request) }
+            }
+        ) { _, fixture, server in
+            try await fixture.waitForCampaigns(within: .seconds(90))
+            #expect(try await fixture.progress()["delivered"] == 3000)
+            #expect(server.connections.count > 4, "the first was replaced")
+            #expect(server.connections[0].isClosed)
+        }
+    }
+
+    @Test func `tries another connection when its only one refuses everything`() async throws {
+        try await run(
+            devices: 300, connections: 1, maximumStreams: 100,
+            respond: { $0.connection.number == 0 ? Self.refuse($0) : Self.accept($0) }
+        ) { _, fixture, server in
+            try await fixture.waitForCampaigns(within: .seconds(60))
+            #expect(try await fixture.progress()["delivered"] == 300)
+            #expect(server.connections.count == 2)
+            #expect(fixture.events.contains("APNs takes pushes of"))
+        }
+    }
+
     private static let resets = "APNs currently refuses the pushes of acme/com.acme/sandbox with RST_STREAM"
 
     /// Resets every request until the test says otherwise.
