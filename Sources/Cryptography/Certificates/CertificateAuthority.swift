@@ -26,13 +26,16 @@ package struct CertificateAuthority: Sendable {
     }
 
     /// Issues a server's certificate for host names and IP addresses.
+    /// - Parameter commonName: nil for the first of the names. It is no name of the server: without `names`, no client
+    ///   may take the certificate.
     package func issueServer(
-        names: [String], validity: Range<Date> = Self.days(397)
+        names: [String], commonName: String? = nil, validity: Range<Date> = Self.days(397)
     ) throws(CryptographyError) -> TLSIdentity {
         let alternatives = names.map { ($0.isIPAddress ? "IP:" : "DNS:") + $0 }.joined(separator: ",")
-        return try issue(.init(commonName: names.first), validity: validity) { (draft) throws(CryptographyError) in
+        let subject = DistinguishedName(commonName: commonName ?? names.first)
+        return try issue(subject, validity: validity) { (draft) throws(CryptographyError) in
             try draft.add(NID_ext_key_usage, "serverAuth")
-            try draft.add(NID_subject_alt_name, alternatives)
+            if !names.isEmpty { try draft.add(NID_subject_alt_name, alternatives) }
         }
     }
 

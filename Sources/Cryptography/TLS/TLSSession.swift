@@ -134,6 +134,10 @@ package enum TLSProgress: Equatable, Sendable {
             try OpenSSLErrors.check(result, "X509_VERIFY_PARAM_set1_ip_asc")
         } else {
             try OpenSSLErrors.check(unsafe SSL_set1_host(pointer, host), "SSL_set1_host")
+            // The common name is no name of the host (RFC 9525 §2), and a wildcard stands for a whole label (§6.3).
+            // OpenSSL takes the one, and a part of a label, unless it is told otherwise: X509_check_host(3).
+            unsafe SSL_set_hostflags(
+                pointer, UInt32(X509_CHECK_FLAG_NEVER_CHECK_SUBJECT | X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS))
             let result = unsafe pushq_SSL_set_tlsext_host_name(pointer, host)
             try OpenSSLErrors.check(CInt(result), "SSL_set_tlsext_host_name")
         }

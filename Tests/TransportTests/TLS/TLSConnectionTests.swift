@@ -115,6 +115,13 @@ import Transport
         #expect(verification(error)?.isAboutName == true)
     }
 
+    /// RFC 9525 §2.
+    @Test func `by a client to which the certificate names its host only as the common name`() async throws {
+        let identity = try TestTrust.authority.get().issueServer(names: [], commonName: "localhost")
+        let error = try await refusal(server: .server(identity: identity), client: TestTrust.client())
+        #expect(verification(error)?.isAboutName == true)
+    }
+
     @Test func `by a client when the server's certificate has expired`() async throws {
         let validity = Date(timeIntervalSinceNow: -86_400)..<Date(timeIntervalSinceNow: -3600)
         let identity = try TestTrust.authority.get().issueServer(names: ["localhost"], validity: validity)
