@@ -74,7 +74,9 @@ package final class Dashboard {
 
     private func route(_ request: Request, _ reply: @escaping (Response) -> Void) throws {
         let path = request.head.path
-        switch (request.head.method, path) {
+        // The server leaves the body of an answer to HEAD out (RFC 9110 §9.3.2).
+        let method = request.head.method == "HEAD" ? "GET" : request.head.method
+        switch (method, path) {
         case ("POST", "/api/sign-in"): return reply(try signIn(DashboardRequest(request)))
         case ("POST", "/api/sign-out"):
             access.signOut(request.head)
@@ -96,7 +98,10 @@ package final class Dashboard {
                 throw DashboardAccess.Refusal(status: 404, text: "there is nothing at \(path)")
             }
             reply(file)
-        default: throw DashboardAccess.Refusal(status: 405, text: "this path does not take \(request.head.method)")
+        default:
+            // RFC 9110 §15.5.6 requires the field.
+            let error = JSON.string("this path does not take \(method)")
+            reply(Response(["error": error], status: 405, allow: "GET, HEAD"))
         }
     }
 
@@ -201,10 +206,11 @@ package final class Dashboard {
 
 extension Response {
     /// An answer in JSON.
-    fileprivate init(_ json: JSON, status: Int = 200, cookie: String? = nil) {
+    fileprivate init(_ json: JSON, status: Int = 200, cookie: String? = nil, allow: String? = nil) {
+        let fields = [("set-cookie", cookie), ("allow", allow)]
         self.init(
             status: status, contentType: "application/json; charset=utf-8", body: Array(json.text.utf8),
-            fields: cookie.map { [.init(name: "set-cookie", value: $0)] } ?? [])
+            fields: fields.compactMap { name, value in value.map { .init(name: name, value: $0) } })
     }
 
     fileprivate init(_ refusal: DashboardAccess.Refusal) {

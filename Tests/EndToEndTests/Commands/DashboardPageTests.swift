@@ -97,6 +97,12 @@ import Transport
                 #expect(!answer.body.contains(/\sstyle="|\son\w+="|<style|<script>|innerHTML|insertAdjacentHTML/))
             }
             #expect(try await page.send("GET", "/none").status == 404)
+            let (whole, head) = (try await page.send("GET", "/"), try await page.send("HEAD", "/"))
+            #expect(head.status == 200 && head.body.isEmpty)
+            #expect(head.fields["content-length"] == whole.fields["content-length"])
+            #expect(try await page.send("HEAD", "/api/overview").status == 401)
+            let posted = try await page.send("POST", "/style.css", body: "{}")
+            #expect(posted.status == 405 && posted.fields["allow"] == "GET, HEAD")
             page.process.signal(SIGTERM)
             #expect(await page.process.waitForExit(within: .seconds(60)) == .code(0))
         }
