@@ -208,8 +208,8 @@ MUTANTS = [
     Mutant("a schedule's campaign without its filter", "where options ? o.name;", "where options ? o.name and o.name <> 'filter';"),
     Mutant(
         "the clocks of one zone for all",
-        "select i.id, coalesce(p.time_zone, clock ->> 'zone') as time_zone",
-        "select i.id, coalesce(clock ->> 'zone', p.time_zone) as time_zone",
+        "select i.id, coalesce(p.time_zone, f.clock ->> 'zone') as time_zone",
+        "select i.id, coalesce(f.clock ->> 'zone', p.time_zone) as time_zone",
     ),
     # Settling and retries.
     Mutant(
