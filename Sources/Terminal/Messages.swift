@@ -73,6 +73,7 @@ enum Messages {
     static let quietHoursLength = "is not between a minute and 20 hours long"
     static let notAShare = "is not a share between 0 and 1, or a percentage such as 5%"
     static let notATime = "is not a time such as 2026-03-01T09:00:00Z or 2026-03-01T10:00:00+01:00"
+    static let noSuchTime = "names a day or a time of day that does not exist"
     static let empty = "is empty"
     static let notAnAPNsID = "is not an apns-id of pushq, such as 00000000-0000-800f-8000-000000000001"
     static let notATenant =

@@ -9,7 +9,25 @@ package struct Moment: ArgumentValue, Equatable, Sendable {
 
     package static func parse(_ text: String) throws(InvalidValue) -> Moment {
         guard let date = try? Date(text, strategy: .iso8601) else { throw InvalidValue(Messages.notATime) }
+        guard isInTheCalendar(text) else { throw InvalidValue(Messages.noSuchTime) }
         return Moment(date: date)
+    }
+
+    /// Whether the day and the time of day that `text` begins with exist. Foundation counts on where a field is too
+    /// large, and takes the 30th of February for the 2nd of March.
+    private static func isInTheCalendar(_ text: String) -> Bool {
+        let clock = text.prefix(while: { "0123456789-T:".contains($0) })
+        // Cut before the offset, which may begin with a minus, too.
+        let fields = clock.split(whereSeparator: { "-T:".contains($0) }).prefix(6)
+        guard fields.count == 6, let zulu = try? Date(written(fields), strategy: .iso8601) else { return false }
+        return zulu.formatted(.iso8601) == written(fields)
+    }
+
+    private static func written(_ fields: some Collection<Substring>) -> String {
+        let padded = fields.enumerated().map { place, field in
+            String(repeating: "0", count: max(0, (place == 0 ? 4 : 2) - field.count)) + field
+        }
+        return padded[0..<3].joined(separator: "-") + "T" + padded[3...].joined(separator: ":") + "Z"
     }
 
     /// The times of `--since` and `--until`. Throws if there is no time between the two.

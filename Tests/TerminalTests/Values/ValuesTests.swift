@@ -79,6 +79,24 @@ import Testing
     @Test func `moments need an offset`() throws {
         #expect(try Moment.parse("2026-03-01T10:00:00+01:00") == Moment.parse("2026-03-01T09:00:00Z"))
         #expect(throws: InvalidValue.self) { try Moment.parse("tomorrow") }
+        #expect(throws: InvalidValue.self) { try Moment.parse("2027-13-01T12:00:00Z") }
+    }
+
+    @Test(arguments: [
+        "2027-02-30T12:00:00Z", "2027-04-31T12:00:00Z", "2027-02-29T12:00:00Z",
+        "2027-03-01T24:00:00Z", "2027-03-01T23:60:00Z", "2027-03-01T23:59:60Z", "2027-02-30T12:00:00-05:00",
+    ])
+    func `moments that no calendar or clock has are refused, and not shifted`(text: String) {
+        let error = #expect(throws: InvalidValue.self) { try Moment.parse(text) }
+        #expect(error?.reason == "names a day or a time of day that does not exist")
+    }
+
+    @Test(arguments: [
+        ("2028-02-29T23:59:59Z", "2028-02-29T23:59:59Z"), ("2027-03-01T00:00:00+14:00", "2027-02-28T10:00:00Z"),
+        ("2027-3-1T9:00:00Z", "2027-03-01T09:00:00Z"), ("2027-03-01T09:00:00-0530", "2027-03-01T14:30:00Z"),
+    ])
+    func `moments at the end of a month, and written briefly, are taken`(text: String, shown: String) throws {
+        #expect(try Moment.parse(text).shown == shown)
     }
 }
 
