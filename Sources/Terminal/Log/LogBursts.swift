@@ -45,14 +45,14 @@ struct LogBursts {
 
     /// Takes an entry. Returns what is to be said now: nothing if it is held back.
     mutating func take(_ entry: LogEntry, at now: ContinuousClock.Instant) -> [LogEntry] {
-        guard let key = key(of: entry) else { return [entry] }
+        guard let key = key(of: entry) else { return end(entry.opposites, at: now) + [entry] }
         if let burst = bursts[key], !burst.isOver || burst.turns > Self.maximumTurns {
             bursts[key]!.heldBack += 1
             bursts[key]!.last = entry
             bursts[key]!.lastAt = now
             return []
         }
-        let ended = entry.opposite.map { end($0, at: now) } ?? []
+        let ended = end(entry.opposites, at: now)
         bursts[key] = Burst(
             beginsAt: now, endsAt: now + Self.gathering, turns: bursts[key]?.turns ?? 0, last: entry, lastAt: now)
         return ended + [entry]
@@ -79,11 +79,11 @@ struct LogBursts {
         return entries
     }
 
-    /// Ends the bursts of an event because its opposite is said: what was held back is said before it, and the next of
-    /// that event is news again, a few times.
-    private mutating func end(_ event: String, at now: ContinuousClock.Instant) -> [LogEntry] {
+    /// Ends the bursts of events because their opposite is said: what was held back is said before it, and the next of
+    /// these events is news again, a few times.
+    private mutating func end(_ events: [String], at now: ContinuousClock.Instant) -> [LogEntry] {
         var entries: [LogEntry] = []
-        for (key, burst) in bursts where burst.last.event == event && !burst.isOver {
+        for (key, burst) in bursts where events.contains(burst.last.event) && !burst.isOver {
             if let entry = bursts[key]!.summary(at: now) { entries.append(entry) }
             bursts[key]!.isOver = true
             bursts[key]!.turns += 1

@@ -9,8 +9,8 @@ package struct LogEntry: Sendable {
     package let details: [(key: String, value: JSON)]
     /// What the entries of a burst have in common, such as an error; nil for an entry that is always said.
     let cause: String?
-    /// The event that this one ends, and that ends this one.
-    let opposite: String?
+    /// The events that this one ends, and that end this one.
+    let opposites: [String]
     /// Set on an entry that stands for others like it, which were held back.
     var repetition: Repetition?
 
@@ -24,16 +24,16 @@ package struct LogEntry: Sendable {
 
     /// - Parameters:
     ///   - cause: entries of an event whose causes differ in nothing but numbers are said once in a burst.
-    ///   - opposite: the event that this one ends.
+    ///   - opposites: the events that this one ends.
     package init(
         _ level: LogLevel, _ event: String, _ message: String, _ details: [(key: String, value: JSON)] = [],
-        cause: String? = nil, opposite: String? = nil
+        cause: String? = nil, opposites: [String] = []
     ) {
         self.level = level
         self.event = event
         self.message = message
         self.details = details
         self.cause = cause
-        self.opposite = opposite
+        self.opposites = opposites
     }
 }

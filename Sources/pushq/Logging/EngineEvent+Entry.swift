@@ -33,11 +33,11 @@ extension EngineEvent {
     func entry(of database: String?) -> LogEntry {
         let (event, details) = facts
         guard let database, !details.contains(where: { $0.key == "database" }) else {
-            return LogEntry(level, event, description, details, cause: cause, opposite: opposite)
+            return LogEntry(level, event, description, details, cause: cause, opposites: opposites)
         }
         return LogEntry(
             level, event, "\(database): \(description)", [("database", .string(database))] + details,
-            cause: cause.map { "\(database): \($0)" }, opposite: opposite)
+            cause: cause.map { "\(database): \($0)" }, opposites: opposites)
     }
 
     /// Its name, which stays the same, and its values by keys that mean the same in every event.
@@ -153,17 +153,18 @@ extension EngineEvent {
         }
     }
 
-    private var opposite: String? {
+    /// What it ends, and what ends it.
+    private var opposites: [String] {
         switch self {
-        case .storeLost, .storeStillLost: "store_back"
-        case .storeBack: "store_lost"
-        case .gatewayUnreachable, .gatewayStillUnreachable: "gateway_reachable"
-        case .gatewayReachable: "gateway_unreachable"
-        case .outageBegun: "outage_over"
-        case .outageOver: "outage_begun"
-        case .queueIsPaused: "queue_resumed"
-        case .queueResumed: "queue_is_paused"
-        default: nil
+        case .storeLost, .storeStillLost: ["store_back"]
+        case .storeBack: ["store_lost"]
+        case .gatewayUnreachable, .gatewayStillUnreachable: ["gateway_reachable"]
+        case .gatewayReachable: ["gateway_unreachable"]
+        case .outageBegun: ["outage_over"]
+        case .outageOver: ["outage_begun"]
+        case .queuePaused, .queueIsPaused, .queuePausedForTokens: ["queue_resumed"]
+        case .queueResumed: ["queue_paused", "queue_is_paused"]
+        default: []
         }
     }
 }

@@ -8,11 +8,11 @@ import Transport
     private let start = ContinuousClock.now
 
     private func unreachable(_ queue: Int, _ reason: String = "refused by 10.0.0.1") -> LogEntry {
-        LogEntry(.error, "unreachable", "no APNs for \(queue)", cause: reason, opposite: "reachable")
+        LogEntry(.error, "unreachable", "no APNs for \(queue)", cause: reason, opposites: ["reachable"])
     }
 
     private func reachable(_ queue: Int) -> LogEntry {
-        LogEntry(.notice, "reachable", "APNs is back for \(queue)", cause: "", opposite: "unreachable")
+        LogEntry(.notice, "reachable", "APNs is back for \(queue)", cause: "", opposites: ["unreachable"])
     }
 
     /// What bursts say: the message, with how many it stands for.
@@ -82,6 +82,28 @@ import Transport
         #expect(texts(back) == ["no APNs for 9 (9)", "APNs is back for 0"])
         #expect(texts(bursts.due(at: start + .seconds(6))) == ["APNs is back for 9 (9)"])
         #expect(texts(bursts.take(unreachable(1), at: start + .seconds(7))) == ["no APNs for 1"])
+    }
+
+    @Test func `ends with each of several opposites, also one that is always said`() {
+        func paused(_ event: String, cause: String?) -> LogEntry {
+            LogEntry(.error, event, event, cause: cause, opposites: ["resumed"])
+        }
+        let resumed = LogEntry(.notice, "resumed", "resumed", cause: "", opposites: ["paused by worker", "paused"])
+        var bursts = LogBursts()
+        var lines: [String] = []
+        for (second, cause) in ["InvalidProviderToken", nil, "InvalidProviderToken"].enumerated() {
+            let event = cause == nil ? "paused for tokens" : "paused by worker"
+            let now = start + .milliseconds(500 * second)
+            lines += texts(bursts.take(paused(event, cause: cause), at: now))
+            lines += texts(bursts.take(resumed, at: now + .milliseconds(100)))
+        }
+        lines += texts(bursts.take(paused("paused by worker", cause: "InvalidProviderToken"), at: start + .seconds(2)))
+        #expect(
+            lines == [
+                "paused by worker", "resumed", "paused for tokens", "resumed", "paused by worker", "resumed",
+                "paused by worker",
+            ])
+        #expect(bursts.due(at: start + .seconds(10)).isEmpty, "nothing was held back")
     }
 
     @Test func `stays short when a thousand queues lose and get back APNs by turns`() {
