@@ -75,6 +75,10 @@ package final class StoreConnection {
         }
     }
 
+    /// Takes a connection that is open already: another one is opened only when it is lost. It belongs to this one from
+    /// now on.
+    package func adopt(_ open: PostgresConnection) { opened(open) }
+
     /// Closes the connection, and opens none any more. Tasks that wait, or have a statement under way, get an error.
     package func close() {
         isClosed = true

@@ -80,8 +80,9 @@ package struct CampaignSummary: Sendable {
     package var isCancelled: Bool { state == "cancelled" }
     /// Of a cancelled one, how many were not sent to, in words.
     package var notSentTo: String {
+        if isCutShort, total == 0 { return "nobody was sent to: it was cancelled before its recipients were known" }
         let known = "\(tally.cancelled) recipients were not sent to"
-        return isCutShort ? "\(known), and nobody of those who were in no job yet" : known
+        return isCutShort ? "\(known), nor all others, who were not known yet" : known
     }
 }
 

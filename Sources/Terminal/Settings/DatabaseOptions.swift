@@ -24,6 +24,24 @@ package struct DatabaseOptions: ParameterGroup {
         try await Self.session(at: try address, body)
     }
 
+    /// The same for a command that goes on when the connection is lost: a database that cannot be reached at first ends
+    /// it at once, and later it is connected to again.
+    package func enduringSession<Success: Sendable>(
+        _ body: @Sendable (PostgresConnection, StoreConnection) async throws -> Success
+    ) async throws -> Success {
+        let loop = EventLoop(name: "store")
+        defer { loop.shutDownAndWait() }
+        let (address, console) = (try address, Console.current)
+        return try await loop.run { _ in
+            let first = try await PostgresConnection.connect(to: address, as: ProcessArguments.program, on: loop)
+            first.onWarning = { console?.remark(Messages.warning($0)) }
+            let store = try lastingConnection(on: loop)
+            store.adopt(first)
+            defer { store.close() }
+            return try await Self.explain(by: first) { try await body(first, store) }
+        }
+    }
+
     /// The same with a database that is told otherwise.
     package static func session<Success: Sendable>(
         at address: DatabaseAddress, _ body: @Sendable (PostgresConnection) async throws -> Success

@@ -15,6 +15,8 @@ struct FeedbackReading: ParameterGroup {
 
     /// A page of this size is a few megabytes, and takes a few dozen milliseconds.
     private static let pageSize = 10_000
+    /// How long one look waits for a connection, before it asks whether somebody wants to stop.
+    private static let patience = Duration.seconds(2)
     /// Between two looks for more.
     private static let pause = Duration.milliseconds(500)
 
@@ -38,8 +40,9 @@ struct FeedbackReading: ParameterGroup {
         }
         let deadline = limit.map { ContinuousClock.now + $0 }
         let interruption = Interruption()
-        try await database.session { store in
+        try await database.enduringSession { store, lasting in
             var cursor: Int64
+            var isAway = false
             if let after {
                 cursor = after
             } else if follows || since != nil {
@@ -64,8 +67,15 @@ struct FeedbackReading: ParameterGroup {
                 } else {
                     return
                 }
-                page = try await store.exportFeedback(
-                    ofQueue: queue, as: format, after: cursor, limit: Self.pageSize)
+                do {
+                    page = try await lasting.current(within: Self.patience).exportFeedback(
+                        ofQueue: queue, as: format, after: cursor, limit: Self.pageSize)
+                    if isAway { console.remark("the database is back") }
+                    isAway = false
+                } catch let error as PostgresError where follows && error.isPassing {
+                    if !isAway { console.remark("the database is away, and is tried again: \(error)") }
+                    (isAway, page) = (true, nil)
+                }
             }
             // What was to be exported is not all there.
             if !follows { throw Unsuccessful(.unfinished) }

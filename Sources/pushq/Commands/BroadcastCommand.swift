@@ -36,15 +36,15 @@ struct BroadcastCommand: Command {
         try waiting.check()
         let draft = try draft()
         let (queue, wait, limit) = (queue, waiting.wait, waiting.timeout)
-        let (root, progress, end, refusals) = try await database.session { store in
+        let (root, progress, end, refusals) = try await database.enduringSession { store, lasting in
             let root = try await store.broadcast(draft, to: channel, ofQueue: queue, key: key)
             guard wait else {
                 let progress = try await store.progress(ofRoot: root, inQueue: queue)
                 return (root, progress, Watch.End.finished, [String: Int]())
             }
             let watch = SendWatch(root: root, queue: queue, console: console, limit: limit)
-            let (progress, end) = try await watch.untilFinished(in: store)
-            return (root, progress, end, try await store.refusals(ofRoot: root, inQueue: queue))
+            let (progress, end) = try await watch.untilFinished(in: lasting)
+            return (root, progress, end, try await lasting.current().refusals(ofRoot: root, inQueue: queue))
         }
         var facts: [(name: String, value: Cell)] = [("broadcast", .text("\(root)")), ("channel", .text(channel.text))]
         if let id = progress?.firstDeviceID {

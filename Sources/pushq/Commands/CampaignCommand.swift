@@ -96,10 +96,14 @@ struct CampaignCommand: Command {
         }
         let (queue, wait, limit) = (queue, waiting.wait, waiting.timeout)
         let (limits, filter, clock) = (bounds.limits, audience.condition, local.clock)
-        try await database.session { store in
+        try await database.enduringSession { store, lasting in
+            let isKnown = try await store.campaign(key, ofQueue: queue) != nil
             let started = try await Self.start(
                 message, file, isOfUsers: isOfUsers, filter, limits, clock, shares, key: key, queue: queue, console,
                 in: store)
+            if isKnown {
+                console.remark("campaign \(key) was started before, with the same message: it is not started again")
+            }
             if let rate = bounds.maxRate { try await remark(onChangeTo: rate, console, in: store) }
             guard wait else { return console.show(started.facts(key: key, queue: queue)) }
             let devices =
@@ -110,8 +114,8 @@ struct CampaignCommand: Command {
                 }
             let expected = Int((Double(devices) * (1 - (shares.holdout ?? 0))).rounded())
             let (campaign, end) = try await CampaignWatch(key: key, queue: queue, limit: limit)
-                .untilFinished(in: store, console: console, expected: expected)
-            let refusals = try await store.refusals(ofRoot: campaign.id, inQueue: queue)
+                .untilFinished(in: lasting, console: console, expected: expected)
+            let refusals = try await lasting.current().refusals(ofRoot: campaign.id, inQueue: queue)
             console.show(
                 started.facts(key: key, queue: queue)
                     + [("state", .text(campaign.state)), ("recipients", .count(campaign.total))]

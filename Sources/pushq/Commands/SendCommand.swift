@@ -45,15 +45,15 @@ struct SendCommand: Command {
         }
         let queue = queue
         let (wait, limit) = (waiting.wait, waiting.timeout)
-        let sent = try await database.session { store in
+        let sent = try await database.enduringSession { store, lasting in
             let root = try await store.send(
                 message, to: recipients, ofQueue: queue, replacesWaiting: replaceWaiting, key: key,
                 traceparent: traceparent)
             var sent = Sent(root: root)
             if wait {
                 let watch = SendWatch(root: root, queue: queue, console: console, limit: limit)
-                (sent.progress, sent.end) = try await watch.untilFinished(in: store)
-                sent.refusals = try await store.refusals(ofRoot: root, inQueue: queue)
+                (sent.progress, sent.end) = try await watch.untilFinished(in: lasting)
+                sent.refusals = try await lasting.current().refusals(ofRoot: root, inQueue: queue)
             } else {
                 sent.progress = try await store.progress(ofRoot: root, inQueue: queue)
             }
@@ -75,7 +75,10 @@ struct SendCommand: Command {
         }
         switch (token.isEmpty, tokens, user.isEmpty) {
         case (false, nil, true): return .tokens(token)
-        case (true, let file?, true): return .tokens(try file.tokens())
+        case (true, let file?, true):
+            let tokens = try file.tokens()
+            if tokens.isEmpty { throw Failure("\(file.name): there are no tokens in it") }
+            return .tokens(tokens)
         case (true, nil, false): return .users(user)
         case (true, nil, true): throw UsageError("--token HEX, --tokens FILE or --user KEY is missing")
         default: throw UsageError("--token, --tokens and --user cannot be used together")

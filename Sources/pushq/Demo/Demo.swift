@@ -112,8 +112,9 @@ struct Demo: Sendable {
         _ console: Console
     ) async throws -> DemoOutcome {
         try await loop.run { _ in
-            let store = try await PostgresConnection.connect(to: address, as: "pushq campaign", on: loop)
-            defer { store.close() }
+            let lasting = StoreConnection(to: address, as: "pushq campaign", on: loop)
+            defer { lasting.close() }
+            let store = try await lasting.current()
             let started = Date.now
             let message = MessageDraft(payload: material.payload)
             if material.isForList {
@@ -124,7 +125,7 @@ struct Demo: Sendable {
                 _ = try await store.startCampaign(message, key: key, inQueue: queue)
             }
             let (campaign, _) = try await CampaignWatch(key: key, queue: queue)
-                .untilFinished(in: store, console: console, expected: count)
+                .untilFinished(in: lasting, console: console, expected: count)
             return DemoOutcome(
                 started: started, campaign: campaign,
                 refusals: try await store.refusals(ofRoot: campaign.id, inQueue: queue),

@@ -16,16 +16,16 @@ struct CampaignWatch: Sendable {
     /// - Parameter expected: about how many recipients there will be, if that is known. Fan-out makes jobs only shortly
     ///   before they are sent, so that the campaign itself knows this late.
     func untilFinished(
-        in store: PostgresConnection, console: Console, expected: Int? = nil
+        in store: StoreConnection, console: Console, expected: Int? = nil
     ) async throws -> (CampaignSummary, Watch.End) {
         let bar = ProgressBar("sending", total: expected, on: console)
         defer { bar.finish() }
         var watch = Watch(
-            root: try await campaign(in: store).id, queue: queue, subject: "campaign \(key)",
+            root: try await campaign(in: store.current()).id, queue: queue, subject: "campaign \(key)",
             lookAgain: "pushq-admin campaign show \(queue) \(ShellWords.quoted(key))", console: console)
         watch.limit = limit
         watch.slowest = Self.interval
-        return try await watch.untilFinished(in: store, bar: bar) {
+        return try await watch.untilFinished(in: store, bar: bar) { store in
             let campaign = try await campaign(in: store)
             return Watch.Progress(
                 value: campaign, ended: campaign.tally.ended, total: campaign.total,

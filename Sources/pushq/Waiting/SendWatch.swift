@@ -10,12 +10,12 @@ struct SendWatch: Sendable {
     var limit: Duration?
 
     /// Returns how far it is when all its recipients have an outcome, or nobody waits any longer.
-    func untilFinished(in store: PostgresConnection) async throws -> (RootProgress?, Watch.End) {
+    func untilFinished(in store: StoreConnection) async throws -> (RootProgress?, Watch.End) {
         var watch = Watch(
             root: root, queue: queue, subject: "send \(root)",
             lookAgain: "pushq-admin send show \(queue) \(root)", console: console)
         watch.limit = limit
-        return try await watch.untilFinished(in: store) {
+        return try await watch.untilFinished(in: store) { store in
             let progress = try await store.progress(ofRoot: root, inQueue: queue)
             return Watch.Progress(
                 value: progress, ended: progress?.tally.ended ?? 0, total: progress?.total ?? 0,

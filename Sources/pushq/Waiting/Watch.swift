@@ -39,22 +39,51 @@ struct Watch: Sendable {
     private static let patience = Duration.seconds(2)
 
     /// Looks often at first, since a push takes milliseconds, and ever more rarely.
+    ///
+    /// If the connection is lost, it goes on waiting until there is another one, and says so if that takes a while:
+    /// what is waited for goes on as soon as the database is back.
+    /// - Throws: ``Unsuccessful`` if the waiting is over while the database is away.
     func untilFinished<Value>(
-        in store: PostgresConnection, bar: ProgressBar? = nil, _ look: () async throws -> Progress<Value>
+        in store: StoreConnection, bar: ProgressBar? = nil,
+        _ look: (PostgresConnection) async throws -> Progress<Value>
     ) async throws -> (Value, End) {
         console.remark("waiting for the end of \(subject)")
         let interruption = Interruption()
         let started = ContinuousClock.now
         var (pause, moved, ended) = (Duration.milliseconds(10), started, -1)
         var reason: Standstill?
+        var isAway = false
         while true {
-            let progress = try await look()
+            let progress: Progress<Value>
+            var found: Standstill??
             let now = ContinuousClock.now
+            do {
+                let open = try await store.current(within: Self.patience)
+                progress = try await look(open)
+                if progress.ended == ended, !progress.isFinished, now - moved >= Self.patience {
+                    found = .some(try await open.standstill(ofRoot: root, inQueue: queue))
+                }
+            } catch let error as PostgresError where error.isPassing {
+                bar?.finish()
+                if !isAway { console.remark("the database is away, and is tried again: \(error)") }
+                isAway = true
+                let isOver = limit.map { now - started >= $0 } ?? false
+                if isOver || interruption.isThere {
+                    console.remark(
+                        (isOver ? "not finished after \(limit?.shown ?? "")" : "stopped waiting")
+                            + ": the database is away; \(subject) continues when it is back. Look again with: \(lookAgain)"
+                    )
+                    throw Unsuccessful(.unfinished)
+                }
+                try await Task.sleep(for: slowest)
+                continue
+            }
+            if isAway { console.remark("the database is back") }
+            isAway = false
             if progress.isFinished { return (progress.value, .finished) }
             if progress.ended != ended { (ended, moved) = (progress.ended, now) }
-            if now - moved >= Self.patience {
+            if let found {
                 moved = now
-                let found = try await store.standstill(ofRoot: root, inQueue: queue)
                 if let found, found != reason {
                     bar?.finish()
                     console.remark("\(subject) is held up: \(found)")
@@ -62,7 +91,10 @@ struct Watch: Sendable {
                 reason = found
             }
             let waits =
-                "\(NumberText.grouped(progress.total - progress.ended)) of \(NumberText.grouped(progress.total))"
+                progress.total == 0
+                ? "no recipient is known yet"
+                : "\(NumberText.grouped(progress.total - progress.ended)) of \(NumberText.grouped(progress.total)) "
+                    + "recipients have no outcome yet"
             if interruption.isThere {
                 bar?.finish()
                 console.remark("stopped waiting; \(subject) continues. Look again with: \(lookAgain)")
@@ -71,7 +103,7 @@ struct Watch: Sendable {
             if let limit, now - started >= limit {
                 bar?.finish()
                 console.remark(
-                    "not finished after \(limit.shown): \(waits) recipients have no outcome yet"
+                    "not finished after \(limit.shown): \(waits)"
                         + (reason.map { "; \($0)" } ?? "") + ". Look again with: \(lookAgain)")
                 return (progress.value, .timedOut)
             }

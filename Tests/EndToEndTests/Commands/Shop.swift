@@ -34,6 +34,12 @@ struct Shop: Sendable {
         try await Executable.pushq.run(arguments, environment: environment, input: input)
     }
 
+    /// The same server, and another database of it: from there the shop's can be taken away.
+    func beside() async throws -> Shop {
+        let url = try await TestServer.shared().connectionString(database: "postgres")
+        return Shop(folder: folder, environment: ["PUSHQ_DATABASE_URL": url])
+    }
+
     /// Runs SQL on its database.
     func run(_ sql: String) async throws {
         let address = try DatabaseAddress(url: environment["PUSHQ_DATABASE_URL"])
