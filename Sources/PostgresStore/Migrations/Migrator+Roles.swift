@@ -40,18 +40,30 @@ extension Statement {
         where n.nspname = 'pushq' and n.nspowner <> current_user::regrole and pg_has_role(n.nspowner, 'member')
         """#)
 
+    /// All that an administrator has to run, in one row, so that nobody has to be asked twice. Whoever grants a role to
+    /// others needs its admin option, which the creator of a role has.
     fileprivate static let roleAdvice = Statement(
         "role_advice",
         #"""
-        select format(
-                 'role %I is missing, and %I may not create it. Let an administrator run: create role %1$I nologin',
-                 name, current_user) as advice
-        from unnest(array['pushq_owner', 'pushq_worker', 'pushq_producer', 'pushq_reader']) name
-        where to_regrole(name) is null
-        union all
-        select format('%I is not a member of pushq_owner, so the schema belongs to %1$I. Let an administrator run: '
-                      'grant pushq_owner to %1$I', current_user)
-        from pg_roles
-        where rolname = 'pushq_owner' and not pg_has_role(oid, 'usage')
+        with roles as (
+          select name, to_regrole(name) as role
+          from unnest(array['pushq_owner', 'pushq_worker', 'pushq_producer', 'pushq_reader']) name),
+        steps as (
+          select 1 as step, format('create role %I nologin', name) as statement
+          from roles
+          where role is null
+          union all
+          select 2, format('grant pushq_owner to %I', current_user)
+          from roles
+          where name = 'pushq_owner' and (role is null or not pg_has_role(role, 'usage'))
+          union all
+          select 3, format('grant %s to %I with admin option', string_agg(name, ', ' order by name), current_user)
+          from roles
+          where name <> 'pushq_owner' and (role is null or not pg_has_role(role, 'member with admin option'))
+          having count(*) > 0)
+        select format('%I may not create all roles of pushq, or not grant them to others. Let an administrator of the '
+                      'server run: %s', current_user, string_agg(statement, '; ' order by step, statement)) as advice
+        from steps
+        having count(*) > 0
         """#)
 }

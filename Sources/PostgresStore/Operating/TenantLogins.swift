@@ -36,10 +36,13 @@ extension Statement {
         #"""
         select format(
                  'do $do$ begin grant %I to %I; exception when unique_violation then null; end $do$',
-                 case when $read_only::boolean then 'pushq_reader' else 'pushq_producer' end, rolname
-               ) as statement
-        from pg_roles
-        where rolname = $login
+                 w.role, r.rolname) as statement,
+               w.role, quote_ident(current_user) as me,
+               coalesce(pg_has_role(r.oid, to_regrole(w.role), 'member'), false) as is_member
+        from pg_roles r
+        cross join lateral (
+          select case when $read_only::boolean then 'pushq_reader' else 'pushq_producer' end) w(role)
+        where r.rolname = $login
         """#)
 }
 
@@ -58,6 +61,18 @@ package enum TenantGrantError: Error, Equatable {
     case noTenant
     /// The server has no role of this name.
     case noRole
+    case mayNotGrant(GrantRefusal)
+}
+
+/// A login may not make others members of a role.
+package struct GrantRefusal: Equatable, Sendable, CustomStringConvertible {
+    package let role: String
+    package let login: String
+
+    package var description: String {
+        "\(login) may not grant \(role). Let an administrator of the server run: "
+            + "grant \(role) to \(login) with admin option. Then repeat this command"
+    }
 }
 
 extension PostgresConnection {
@@ -67,11 +82,18 @@ extension PostgresConnection {
         try await transaction {
             let readOnly = Parameter.bool(isReadOnly)
             let grants = try await execute(.grantRole, ["login": .text(login), "read_only": readOnly])
-            guard let grant = grants.first?.text("statement") else { throw TenantGrantError.noRole }
+            guard let grant = grants.first else { throw TenantGrantError.noRole }
             let rows = try await execute(
                 .grantTenant, ["login": .text(login), "read_only": readOnly, "tenant": .text(tenant)])
             guard !rows.isEmpty else { throw TenantGrantError.noTenant }
-            try await runScript(grant)
+            // An administrator may have made it a member, since this login may not.
+            guard !grant.bool("is_member") else { return }
+            do {
+                try await runScript(grant.text("statement"))
+            } catch let error as PostgresError where error.isNotAllowed {
+                throw TenantGrantError.mayNotGrant(
+                    GrantRefusal(role: grant.text("role"), login: grant.text("me")))
+            }
         }
     }
 

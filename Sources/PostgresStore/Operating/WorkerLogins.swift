@@ -12,7 +12,9 @@ extension Statement {
                  select
                  from pg_auth_members m
                  where m.roleid = to_regrole('pushq_worker') and m.member = r.oid) as is_member,
-               to_regrole('pushq_worker') is not null as has_role
+               to_regrole('pushq_worker') is not null as has_role,
+               quote_ident(current_user) as me,
+               coalesce(pg_has_role(to_regrole('pushq_owner'), 'usage'), false) as is_owner
         from pg_roles r
         where r.rolname = $login
         """#)
@@ -26,6 +28,7 @@ package enum WorkerGrantError: Error, Equatable {
     case noWorker
     /// The server has no role `pushq_worker`.
     case noRole
+    case mayNotGrant(GrantRefusal)
 }
 
 extension PostgresConnection {
@@ -35,7 +38,12 @@ extension PostgresConnection {
         guard let row = rows.first else { throw WorkerGrantError.noLogin }
         guard row.bool("has_role") else { throw WorkerGrantError.noRole }
         // Without the right to do so it fails here, whether or not there is something to revoke.
-        try await runScript(row.text("statement"))
+        do {
+            try await runScript(row.text("statement"))
+        } catch {
+            guard error.isNotAllowed, row.bool("is_owner") else { throw error }
+            throw WorkerGrantError.mayNotGrant(GrantRefusal(role: "pushq_worker", login: row.text("me")))
+        }
         guard isGranted || row.bool("is_member") else { throw WorkerGrantError.noWorker }
     }
 }

@@ -30,6 +30,8 @@ enum TenantLoginCommands {
                 }
             } catch TenantGrantError.noTenant {
                 throw Failure.noTenant(name)
+            } catch TenantGrantError.mayNotGrant(let refusal) {
+                throw Failure("\(refusal)")
             } catch TenantGrantError.noRole {
                 throw Failure("the database has no role \(login): create it with PostgreSQL's create role")
             }

@@ -92,10 +92,12 @@ struct `Migrating` {
             try await admin.runScript(
                 "drop schema pushq; create role \(login) login; grant create on database \(database.name) to \(login)")
             let report = try await Migrator(try await database.connect(login: login)).run()
+            let statements =
+                "grant pushq_owner to \(login); grant pushq_producer, pushq_reader, pushq_worker to \(login) with admin option"
             #expect(
                 report.advice == [
-                    "\(login) is not a member of pushq_owner, so the schema belongs to \(login). Let an administrator run: "
-                        + "grant pushq_owner to \(login)"
+                    "\(login) may not create all roles of pushq, or not grant them to others. "
+                        + "Let an administrator of the server run: \(statements)"
                 ])
             #expect(report.applied == Migration.all.map(\.name))
 
@@ -128,11 +130,25 @@ struct `Migrating` {
                 """)
             #expect(try await producer.execute(call).first != nil)
 
-            try await admin.runScript("grant pushq_owner to \(login)")
-            let later = try await Migrator(try await database.connect(login: login)).run()
+            // What the owner may not grant is said with the statement that lets it.
+            try await admin.runScript("create role reader_\(login); grant pushq_owner to \(login)")
+            let owner = try await database.connect(login: login)
+            #expect(
+                await HealthCheck.roles.findings(in: owner).map(\.remedy.text) == [
+                    "grant pushq_producer, pushq_reader, pushq_worker to \(login) with admin option;"
+                ])
+            let refused = await #expect(throws: TenantGrantError.self) {
+                try await owner.grantTenant("acme", to: "reader_\(login)", isReadOnly: true)
+            }
+            #expect(refused == .mayNotGrant(GrantRefusal(role: "pushq_reader", login: login)))
+
+            try await admin.runScript(statements)
+            let later = try await Migrator(owner).run()
             #expect(later == Migrator.Report())
             #expect(try await owners() == "pushq_owner")
             #expect(try await producer.execute(call).first != nil)
+            #expect(await HealthCheck.roles.findings(in: owner).isEmpty)
+            try await owner.grantTenant("acme", to: "reader_\(login)", isReadOnly: true)
         }
     }
 
