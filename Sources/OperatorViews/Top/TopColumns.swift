@@ -29,7 +29,7 @@ package enum TopColumns {
     package static var workers: [Column<WorkerSummary>] {
         [
             Column("worker") { .text($0.name) },
-            Column("state") { .text($0.liveState) },
+            Column("state") { .text($0.state.rawValue) },
             Column("in_flight") { .count($0.inFlight) },
             Column("streams") { .count($0.streams) },
             Column("connections") { .count($0.connections) },
@@ -114,12 +114,4 @@ extension QueueLoad {
 extension AnswerTimes {
     /// The time within which a share of the answers came, rounded up; nil without answers.
     package func duration(of share: Double) -> Duration? { bound(of: share).map { .milliseconds($0) } }
-}
-
-extension WorkerSummary {
-    /// A worker shows itself every five seconds: one that has missed three times is perhaps gone.
-    package var isSilent: Bool { silence > .seconds(16) }
-
-    /// Its state, or that it says nothing any more.
-    package var liveState: String { isSilent ? "silent" : state.rawValue }
 }

@@ -16,7 +16,7 @@ extension Statement {
 
 /// What a worker is at, in one word.
 package enum WorkerState: String, CaseIterable, Sendable {
-    case sending, holding, idle, asleep, draining
+    case sending, holding, idle, asleep, draining, silent
 }
 
 /// A worker as an operator sees it: what it told of itself when it was last seen.
@@ -45,8 +45,13 @@ package struct WorkerSummary: Sendable {
     /// How long ago it was seen, by the clock of the database.
     package let silence: Duration
 
-    /// What it is at: it sleeps only when it holds nothing, however long it has waited for more.
+    /// A worker shows itself every five seconds: one that has missed three times is perhaps gone.
+    package var isSilent: Bool { silence > .seconds(16) }
+
+    /// What it is at: it sleeps only when it holds nothing, however long it has waited for more. The last report of a
+    /// worker that is silent says nothing of what it is at.
     package var state: WorkerState {
+        if isSilent { return .silent }
         if isDraining { return .draining }
         if inFlight > 0 { return .sending }
         if heldRecipients > 0 { return .holding }

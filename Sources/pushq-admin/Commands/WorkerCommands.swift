@@ -7,12 +7,14 @@ enum WorkerCommands {
     struct List: Command {
         static let name = "list"
         static let users = CommandUsers.operators(because: "workers send for all tenants")
-        static let summary = "Lists the workers seen in the last minute."
+        static let summary = "Lists the workers that run, and those that have fallen silent."
         static let discussion = """
             The state of a worker is sending while requests wait for their answer; holding while it keeps jobs that it \
             may not send yet, for instance because of a rate; idle while it polls for work; asleep while it waits for \
-            a notification; or draining. Streams are the requests that its connections take at once. A worker reports \
-            these figures every five seconds.
+            a notification; or draining. A worker reports this and its figures every five seconds: it is silent if it has \
+            missed three reports, because it was killed, hangs, or cannot reach the database. The figures of a silent \
+            worker are its last ones. After a minute another worker takes it off the list. Streams are the requests \
+            that a worker's connections take at once.
             """
         static let examples = ["worker list", "worker list --state draining"]
 

@@ -165,7 +165,7 @@ struct Fault: Sendable, CustomTestStringConvertible {
         Fault(
             "a worker without a sign of life", .silentWorkers,
             "update pushq.worker set seen_at = now() - interval '40 seconds'", .warning, "worker web-1:42",
-            "has shown no sign of life for 40 s; others send its 0 jobs",
+            "has shown no sign of life for 40 s; it held nothing",
             .advice("see its log: it was killed, it hangs, or it cannot reach PostgreSQL")),
         Fault(
             "a worker of another version", .versions(of: "1.0.0"), "update pushq.worker set version = '0.9.0'",
