@@ -1,7 +1,9 @@
 -- The queues that a caller may look at: the one that it names, or those of one tenant, or of all its tenants. Null
 -- stands for all queues, when somebody with the owner's rights names none. Every function that shows something
 -- (`show_…`) and tells no token finds its queues here, so here it is decided what the caller sees: what is of
--- the tenants that its login was granted, also with `--read-only`. Calls that read count against a tenant's quota, too.
+-- the tenants that its login was granted, also with `--read-only`. A tenant that it was not granted has no queues for
+-- it, like one that does not exist; somebody with the owner's rights gets an error for the latter. Calls that read
+-- count against a tenant's quota, too.
 create or replace function pushq.readable_queues(queue text, tenant text default null) returns int[]
 language plpgsql as $$
 declare
@@ -20,6 +22,7 @@ begin
     return array[door.queue_id];
   end if;
   if sees_all then
+    perform pushq.check_tenant(readable_queues.tenant);
     return case when tenant is not null then array(
       select n.queue_id from pushq.queue_name n where n.tenant = readable_queues.tenant) end;
   end if;
@@ -39,4 +42,17 @@ begin
     cross join lateral (
       select n.queue_id, n.tenant from pushq.queue_name n where n.tenant_id = l.tenant_id offset 0) n
     where l.login = who and (readable_queues.tenant is null or n.tenant = readable_queues.tenant));
+end $$;
+
+-- Refuses the name of a tenant that does not exist, with the one that was probably meant. For operators alone.
+create or replace function pushq.check_tenant(tenant text) returns void
+language plpgsql stable as $$
+begin
+  if tenant is not null and not exists (select from pushq.tenant t where t.name = check_tenant.tenant) then
+    perform pushq.refuse_moved(tenant, pushq.caller(), false);
+    raise exception using errcode = 'PQ404',
+      message = format('there is no tenant “%s”%s', left(tenant, 63), pushq.suggestion(
+        tenant, array(select t.name from pushq.tenant t order by t.name limit 10000))),
+      hint = 'list them with: pushq-admin tenant list';
+  end if;
 end $$;

@@ -30,6 +30,13 @@ extension Statement {
         limit $limit
         """#)
 
+    static let checkTenant = Statement("check_tenant", "select pushq.check_tenant($tenant)")
+
+    /// What a removed tenant has left in the audit stays readable.
+    static let checkAuditedTenant = Statement(
+        "check_audited_tenant",
+        "select pushq.check_tenant($tenant) where not exists (select from pushq.audit a where a.tenant = $tenant)")
+
     static let suspendTenant = Statement(
         "suspend_tenant",
         #"""
@@ -154,6 +161,13 @@ package struct TenantChange: Sendable {
 }
 
 extension PostgresConnection {
+    /// Throws if there is no tenant of this name: a list for it would be empty, as if it had nothing. For operators.
+    /// - Parameter includingRemoved: whether one that the audit knows is taken, too.
+    package func checkTenant(_ name: String?, includingRemoved: Bool = false) async throws(PostgresError) {
+        guard let name else { return }
+        _ = try await execute(includingRemoved ? .checkAuditedTenant : .checkTenant, ["tenant": .text(name)])
+    }
+
     /// Makes a tenant. False if there is one of that name.
     package func createTenant(_ name: String) async throws(PostgresError) -> Bool {
         try await execute(.createTenant, ["name": .text(name)]).count > 0

@@ -39,7 +39,10 @@ enum AppCommands {
         func run(_ console: Console) async throws {
             let (tenant, selection) = (tenant?.text, list.selection)
             console.show(
-                try await database.session { store in try await store.apps(of: tenant, selection) },
+                try await database.session { store in
+                    try await store.checkTenant(tenant)
+                    return try await store.apps(of: tenant, selection)
+                },
                 columns: [
                     Column("tenant") { .text($0.tenant) },
                     Column("app") { .text($0.bundleID) },

@@ -26,7 +26,8 @@ struct AuditCommand: Command {
     func run(_ console: Console) async throws {
         let (tenant, since, limit) = (tenant?.text, since?.date, limit.number)
         let entries = try await database.session { store in
-            try await store.auditEntries(of: tenant, since: since, limit: limit)
+            try await store.checkTenant(tenant, includingRemoved: true)
+            return try await store.auditEntries(of: tenant, since: since, limit: limit)
         }
         console.show(
             entries,

@@ -25,7 +25,8 @@ enum CredentialCommands {
             let (tenant, selection, endsFirst) = (tenant?.text, list.selection, endsFirst)
             console.show(
                 try await database.session { store in
-                    try await store.credentials(of: tenant, selection, endsFirst: endsFirst)
+                    try await store.checkTenant(tenant)
+                    return try await store.credentials(of: tenant, selection, endsFirst: endsFirst)
                 },
                 columns: CredentialColumns.all)
         }

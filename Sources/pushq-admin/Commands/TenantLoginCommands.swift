@@ -75,7 +75,10 @@ enum TenantLoginCommands {
 
         func run(_ console: Console) async throws {
             let name = tenant?.text
-            let logins = try await database.session { store in try await store.tenantLogins(of: name) }
+            let logins = try await database.session { store in
+                try await store.checkTenant(name)
+                return try await store.tenantLogins(of: name)
+            }
             console.show(
                 rows.first(of: logins),
                 columns: [

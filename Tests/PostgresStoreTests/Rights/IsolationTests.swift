@@ -356,6 +356,10 @@ struct `A login of one tenant` {
                     }
                     #expect(await seen(neighbours.stranger, of: "acme").contains("permission denied"))
                     // The operator sees them all, if no tenant is named.
+                    if arguments.contains("TENANT") {
+                        let misspelt = await seen(neighbours.admin, of: "betta")
+                        #expect(misspelt.contains("there is no tenant “betta”; did you mean “beta”?"), "\(misspelt)")
+                    }
                     let all = await seen(neighbours.admin, of: "beta")
                     #expect(
                         all.contains("com.beta") && all.contains("com.acme") != arguments.contains("TENANT"), "\(all)")
