@@ -100,6 +100,10 @@ import COpenSSL
         return String(decoding: name.prefix(count).map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
 
+    /// Reasons for which callers know a remedy.
+    package static let needsPassword = "it is encrypted; give its password"
+    package static let isMissing = "there is no whole PEM private key in it"
+
     private static func readingError(
         _ errors: [OpenSSLErrors.Entry], isPasswordGiven: Bool
     ) -> CryptographyError {
@@ -107,10 +111,10 @@ import COpenSSL
         if reasons.contains(where: { $0.contains("bad decrypt") || $0.contains("bad password read") }) {
             return isPasswordGiven
                 ? .wrongPassword(what: "private key")
-                : .unreadable(what: "private key", reason: "it is encrypted; give its password")
+                : .unreadable(what: "private key", reason: needsPassword)
         }
         if reasons.isEmpty || reasons.contains("no start line") || reasons.contains("unsupported") {
-            return .unreadable(what: "private key", reason: "there is no whole PEM private key in it")
+            return .unreadable(what: "private key", reason: isMissing)
         }
         return .unreadable(what: "private key", reason: reasons[0])
     }

@@ -20,7 +20,8 @@ struct CredentialFiles: ParameterGroup {
 
     /// Says which of the files others have access to: whoever adds a credential may delete them.
     func warn(on console: Console) {
-        for file in [p8, key, pkcs12, passwordFile].compactMap(\.self) {
+        // Without --key, the private key is in the file of the certificate.
+        for file in [p8, key ?? certificate, pkcs12, passwordFile].compactMap(\.self) {
             if let warning = SecretFile(file.path).warning { console.note(warning) }
         }
     }
@@ -47,7 +48,8 @@ struct CredentialFiles: ParameterGroup {
         for (name, text) in [("--key-id", keyID), ("--team-id", teamID)] where !Self.isAppleID(text) {
             throw UsageError("\(name) is not ten capital letters and digits, as Apple's are")
         }
-        let key = try naming(file) { try PrivateKey(signingKeyPEM: $0) }
+        let contents = try file.contents()
+        let key = try naming(file) { try PrivateKey(signingKeyPEM: contents) }
         let environments = environment.isEmpty ? Environment.allCases : environment
         return ParsedCredential(
             kind: .token(teamID: teamID, keyID: keyID), secret: Array(try key.pem().utf8),
@@ -55,17 +57,29 @@ struct CredentialFiles: ParameterGroup {
     }
 
     private func readCertificate(_ file: InputFile) throws -> ParsedCredential {
-        let password = try password()
-        let identity = try naming(file) { pem in
-            let key = try self.key.map { try $0.contents() } ?? []
-            return try TLSIdentity(pem: pem + [UInt8(ascii: "\n")] + key, password: password)
+        // Either may be standard input, which is there once.
+        let pem = try file.contents()
+        let keyFile = key ?? file
+        let keyPEM = try key?.contents() ?? pem
+        if key != nil, !Self.holdsCertificate(pem), Self.holdsCertificate(keyPEM) {
+            throw UsageError(
+                "--certificate \(file.name) holds no certificate, and --key \(keyFile.name) does: exchange them")
         }
-        return try parsed(identity, from: file)
+        let certificates = try naming(file) { try Certificate.all(inPEM: pem) }
+        let password = try password()
+        return try parsed(
+            naming(keyFile) {
+                try TLSIdentity(
+                    certificate: certificates[0], privateKey: PrivateKey(pem: keyPEM, password: password),
+                    chain: Array(certificates.dropFirst()))
+            }, from: file)
     }
 
+    private static func holdsCertificate(_ pem: [UInt8]) -> Bool { (try? Certificate.all(inPEM: pem)) != nil }
+
     private func readPKCS12(_ file: InputFile) throws -> ParsedCredential {
-        let password = try password()
-        return try parsed(naming(file) { try TLSIdentity(pkcs12: $0, password: password) }, from: file)
+        let (contents, password) = (try file.contents(), try password())
+        return try parsed(naming(file) { try TLSIdentity(pkcs12: contents, password: password) }, from: file)
     }
 
     private func parsed(_ identity: TLSIdentity, from file: InputFile) throws -> ParsedCredential {
@@ -83,13 +97,25 @@ struct CredentialFiles: ParameterGroup {
             secret: Array(try identity.pem().utf8), scope: CredentialScope(certificate, in: environment))
     }
 
-    /// Reads a file and says whose contents were wrong.
-    private func naming<Value>(_ file: InputFile, _ read: ([UInt8]) throws -> Value) throws -> Value {
-        let contents = try file.contents()
+    /// Says in which file it is that something is wrong.
+    private func naming<Value>(_ file: InputFile, _ read: () throws -> Value) throws -> Value {
         do {
-            return try read(contents)
+            return try read()
         } catch let error as CryptographyError {
-            throw Failure("\(file.name): \(error.description)")
+            throw Failure("\(file.name): \(words(for: error))")
+        }
+    }
+
+    /// What went wrong, with the option that helps.
+    private func words(for error: CryptographyError) -> String {
+        switch error {
+        case .unreadable("private key", PrivateKey.needsPassword):
+            "the private key is encrypted; give its password with --password-file FILE"
+        case .unreadable("private key", PrivateKey.isMissing) where certificate != nil && key == nil:
+            "there is no private key beside the certificate; give the file that it is in with --key FILE"
+        case .wrongPassword("PKCS#12 file") where passwordFile == nil:
+            "the file has a password; give it with --password-file FILE"
+        default: error.description
         }
     }
 

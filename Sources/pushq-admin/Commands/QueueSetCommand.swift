@@ -111,6 +111,7 @@ struct QueueSetCommand: Command {
             if let release = quiet.release, !QuietHours.releases.contains(release) {
                 throw UsageError("--quiet-release \(release.shown) is not between 0s and 2h")
             }
+            _ = try rate.bounded(Rate.limits, "--rate")
             _ = try burst.bounded(1...1_000_000, "--burst")
             guard
                 rate != nil || burst != nil || liftsRate || credential != nil || changesCap || liftsCap
@@ -174,8 +175,21 @@ extension Optional where Wrapped: Comparable {
     /// - Throws: if it is outside of `range`, an error that names the option.
     func bounded(_ range: ClosedRange<Wrapped>, _ option: String) throws(UsageError) -> Self {
         guard let value = self, !range.contains(value) else { return self }
-        throw UsageError("\(option) \(value) is not between \(range.lowerBound) and \(range.upperBound)")
+        throw UsageError(
+            "\(option) \(Self.shown(value)) is not between \(Self.shown(range.lowerBound)) and \(Self.shown(range.upperBound))"
+        )
     }
+
+    /// A whole number without the `.0` that Swift writes.
+    private static func shown(_ value: Wrapped) -> String {
+        guard let number = value as? Double, let whole = Int(exactly: number) else { return "\(value)" }
+        return "\(whole)"
+    }
+}
+
+extension Rate {
+    /// Those of a queue or tenant, in pushes a second.
+    static let limits = 0.0001...1_000_000
 }
 
 /// A setting that is on or off.

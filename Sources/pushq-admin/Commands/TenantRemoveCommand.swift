@@ -30,6 +30,8 @@ struct TenantRemoveCommand: Command {
                 try confirmation.ask(
                     console,
                     "deletes \(name) with \(NumberText.counted(summary.queueCount, "queue")), "
+                        + (summary.credentialCount == 0
+                            ? "" : "\(NumberText.counted(summary.credentialCount, "credential")), ")
                         + (contents ?? AppContents.none).text)
             }
         }

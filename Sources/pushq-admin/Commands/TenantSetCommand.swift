@@ -84,6 +84,7 @@ struct TenantSetCommand: Command {
         }
         guard burst == nil || rate != nil else { throw UsageError("--burst needs --rate") }
         guard !noRate || rate == nil else { throw UsageError("--no-rate cannot be used with --rate") }
+        _ = try (rate?.perSecond).bounded(Rate.limits, "--rate")
         if let rate { change.rate = .limit(rate.perSecond, burst: try burst.bounded(1...1_000_000, "--burst")) }
         if noRate { change.rate = .noLimit }
         change.quotas = try quotas()

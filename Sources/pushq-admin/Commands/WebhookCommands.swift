@@ -85,6 +85,9 @@ extension Failure {
 extension WebAddress: ArgumentValue {
     package static var placeholder: String { "URL" }
 
+    /// It may hold a password, given by mistake, or a token in its path.
+    package static let isConfidential = true
+
     package static func parse(_ text: String) throws(InvalidValue) -> WebAddress {
         do throws(WebAddressFault) {
             return try WebAddress(parsing: text)

@@ -10,7 +10,10 @@ struct Payload {
 
     /// Reads a file.
     init(_ file: InputFile) throws {
-        guard let contents = String(validating: try file.contents(), as: UTF8.self) else {
+        var bytes = try file.contents()
+        // The mark with which some editors begin a text. JSON has none (RFC 8259 §8.1).
+        if bytes.starts(with: [0xEF, 0xBB, 0xBF]) { bytes.removeFirst(3) }
+        guard let contents = String(validating: bytes, as: UTF8.self) else {
             throw Failure("\(file.name): the payload is not UTF-8 text")
         }
         text = contents.trimmed()

@@ -37,6 +37,46 @@ import Testing
         }
     }
 
+    @Test func `names a tenant that is not there, and the one that was probably meant, instead of an empty table`()
+        async throws
+    {
+        try await Shop.open { shop in
+            for words in [
+                ["stats", "acmee"], ["queue", "list", "acmee"], ["top", "acmee", "--once"], ["app", "list", "acmee"],
+                ["credential", "list", "acmee"], ["tenant", "logins", "--tenant", "acmee"],
+                ["audit", "--tenant", "acmee"],
+            ] {
+                let ended = try await Executable.admin.run(words, environment: shop.environment)
+                expectFailure(ended, code: 1, saying: "there is no tenant “acmee”; did you mean “acme”?")
+            }
+            #expect(try await shop.admin("tenant", "create", "gone").code == 0)
+            #expect(try await shop.admin("tenant", "remove", "gone", "--yes").code == 0)
+            #expect(try await shop.admin("audit", "--tenant", "gone").output.contains("removed"))
+            expectFailure(try await shop.admin("stats", "gone"), code: 1, saying: "there is no tenant “gone”")
+        }
+    }
+
+    @Test func `names the range of a rate`() async throws {
+        try await Shop.open { shop in
+            for rate in ["2000000", "1000000000", "0.00001"] {
+                let range = "is not between 0.0001 and 1000000"
+                expectFailure(
+                    try await shop.admin("queue", "set", Shop.queue, "--rate", rate), code: 2, saying: "--rate", range)
+                expectFailure(
+                    try await shop.admin("tenant", "set", "acme", "--rate", rate), code: 2, saying: "--rate", range)
+            }
+        }
+    }
+
+    @Test func `never repeats the URL of a webhook, in which a password may be`() async throws {
+        try await Shop.open { shop in
+            let ended = try await shop.admin(
+                "webhook", "set", "acme", "--url", "https://user:hush@push.acme.example/devices")
+            expectFailure(ended, code: 2, saying: "--url has a user or password")
+            #expect(!ended.errors.contains("hush"))
+        }
+    }
+
     @Test func `lists what has failed apart from what waits`() async throws {
         try await Shop.open { shop in
             let sent = try await shop.pushq("send", Shop.queue, "--token", "00ff", "--alert", "hello")
@@ -152,6 +192,58 @@ import Testing
             expectFailure(
                 sandbox, code: 1, saying: "the certificate is not for sandbox (extension 1.2.840.113635.100.6.3.2)")
             #expect(try await shop.list("credential", "list").isEmpty)
+        }
+    }
+
+    @Test func `is refused with the file that is at fault, and the option that helps`() async throws {
+        let good = try certificate(topic: "com.acme.shop")
+        try await Shop.open { shop in
+            func path(_ name: String) -> String { shop.folder.path(name) }
+            let (open, secret) = (
+                try shop.folder.write(good.certificate.pem(), to: "good.pem"),
+                try shop.folder.write(good.privateKey.pem(), to: "plain.key")
+            )
+            let wrong = try shop.folder.write("wrong\n", to: "password")
+            let openssl = Executable(path: "/usr/bin/openssl")
+            for words in [
+                ["pkcs8", "-topk8", "-in", secret, "-out", path("enc.key"), "-passout", "pass:geheim"],
+                [
+                    "pkcs12", "-export", "-in", open, "-inkey", secret, "-out", path("good.p12"), "-passout",
+                    "pass:geheim",
+                ],
+            ] {
+                let made = try await openssl.run(words)
+                try #require(made.code == 0, "\(made.errors)")
+            }
+            let cases = [
+                (
+                    ["--certificate", open, "--key", path("enc.key")], 1,
+                    "enc.key: the private key is encrypted; give its password with --password-file FILE"
+                ),
+                (
+                    ["--certificate", open, "--key", path("enc.key"), "--password-file", wrong], 1,
+                    "enc.key: the password does not open the private key"
+                ),
+                (
+                    ["--pkcs12", path("good.p12")], 1,
+                    "good.p12: the file has a password; give it with --password-file FILE"
+                ),
+                (
+                    ["--certificate", open], 1,
+                    "good.pem: there is no private key beside the certificate; give the file that it is in with --key FILE"
+                ),
+                (
+                    ["--certificate", secret, "--key", open], 2,
+                    "--certificate \(secret) holds no certificate, and --key \(open) does: exchange them"
+                ),
+            ]
+            for (words, code, problem) in cases {
+                let ended = try await Executable.admin.run(
+                    ["credential", "add", "acme", "main"] + words, environment: shop.environment)
+                expectFailure(ended, code: Int32(code), saying: problem)
+            }
+            #expect(try await shop.list("credential", "list").isEmpty)
+            #expect(try await add(shop, "--certificate", open, "--key", secret).code == 0)
         }
     }
 
