@@ -1,4 +1,5 @@
--- Refuses times between which nothing could be sent. Errors call `start` by the name `start_name`.
+-- Refuses times between which nothing could be sent, and those that RFC 3339 cannot write. Without `send_by`, it is a
+-- day after the start. Errors call `start` by the name `start_name`.
 create or replace function pushq.check_times(
   start timestamptz, start_name text, send_by timestamptz, expiration bigint default null) returns void
 language plpgsql stable as $$
@@ -6,8 +7,9 @@ begin
   if not isfinite(start) or not isfinite(send_by) then
     raise exception using errcode = 'PQ400', message = format('%s or send_by is infinite', start_name),
       hint = 'give a finite time';
-  elsif start >= '10000-01-01' or send_by >= '10000-01-01' then
-    raise exception using errcode = 'PQ400', message = format('%s or send_by is after the year 9999', start_name);
+  elsif greatest(start, coalesce(send_by, start + interval '24 hours')) >= '10000-01-01 00:00:00+00' then
+    raise exception using errcode = 'PQ400', message = format('%s or send_by is after the year 9999', start_name),
+      hint = 'without send_by, it is 24 hours later';
   elsif send_by <= now() then
     raise exception using errcode = 'PQ400', message = format('send_by %s has passed', send_by);
   elsif send_by <= start then

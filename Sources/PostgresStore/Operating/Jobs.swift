@@ -9,7 +9,8 @@ extension Statement {
     static let jobs = Statement(
         "jobs",
         #"""
-        select tenant, app, environment, id, state, lane, run_at, send_by, recipient_count, attempt, rescues,
+        select tenant, app, environment, id, state, lane, nullif(run_at, 'infinity') as run_at, send_by,
+               recipient_count, attempt, rescues,
                campaign_id, root_id, worker
         from pushq.show_jobs($queue, $limit)
         """#)
@@ -31,8 +32,8 @@ package struct JobSummary: Sendable {
     /// `waiting`, `held` or `set aside`.
     package let state: String
     package let lane: Lane?
-    /// Not before; in the distant future while its campaign is paused.
-    package let runAt: Date
+    /// Not before; nil while its campaign is paused.
+    package let runAt: Date?
     /// Not after.
     package let sendBy: Date
     package let recipientCount: Int
@@ -76,7 +77,8 @@ extension JobSummary {
         guard let queue = QueueName(row) else { return nil }
         self.init(
             queue: queue, id: row.int8("id"), state: row.text("state"), lane: Lane(rawValue: row.int4("lane")),
-            runAt: row.time("run_at"), sendBy: row.time("send_by"), recipientCount: Int(row.int2("recipient_count")),
+            runAt: row.optionalTime("run_at"), sendBy: row.time("send_by"),
+            recipientCount: Int(row.int2("recipient_count")),
             attempt: Int(row.int2("attempt")), rescues: Int(row.int2("rescues")),
             campaignID: row.optionalInt8("campaign_id"), rootID: row.int8("root_id"),
             worker: row.optionalText("worker"))

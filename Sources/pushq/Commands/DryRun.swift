@@ -110,7 +110,7 @@ struct DryRun {
         }
         return headers + [
             ("payload", .text(message.payload)),
-            ("payload_bytes", .text("\(size) of \(message.pushType.maximumPayloadBytes)")),
+            ("payload_bytes", .count(size)), ("payload_bytes_at_most", .count(message.pushType.maximumPayloadBytes)),
         ] + shares.variants.map { ("payload_of_\($0.name)", .text($0.payload)) }
     }
 
@@ -131,14 +131,20 @@ struct DryRun {
         let rate = [limit, preview.speed].compactMap { $0 }.min()
         let basis =
             rate == nil
-            ? "unknown: it has no rate, and the queue has no earlier campaign"
+            ? "it has no rate, and the queue has had no campaign to more than 1,000 recipients"
             : rate == limit ? "at its rate" : "as fast as the queue's last campaign"
         let recipients = Double(preview.recipients) * (1 - (shares.holdout ?? 0))
         let duration = rate.map { Duration.seconds(max(1, (recipients / $0).rounded(.up))) }
         return [
             ("credential", .text(preview.credential)), ("credential_expires_at", .time(preview.credentialExpiresAt)),
-            ("per_second", .decimal(rate, places: rate.map { $0 == $0.rounded() } ?? true ? 0 : 1)),
-            ("duration", .text(duration.map { "\($0.shown) \(basis)" } ?? basis)),
+            ("per_second", .decimal(rate, places: rate.map(Self.places(of:)) ?? 0)),
+            ("duration", .duration(duration)), ("duration_basis", .text(basis)),
         ]
+    }
+
+    /// So many digits behind the point that a rate of a few pushes an hour is not shown as none.
+    private static func places(of rate: Double) -> Int {
+        if rate == rate.rounded() { return 0 }
+        return rate >= 1 ? 1 : 5
     }
 }

@@ -31,16 +31,17 @@ import Testing
             #expect(ended.code == 0, "\(ended.errors)")
             for line in [
                 "recipients +900", "inactive left out +100", "topic +com.acme.shop", "push type +alert",
-                "payload +\\{\"aps\":\\{\"alert\":\"Everything must go\"\\}\\}", "payload bytes +\\d+ of 4096",
+                "payload +\\{\"aps\":\\{\"alert\":\"Everything must go\"\\}\\}", "payload bytes +\\d+",
+                "payload bytes at most +4,096",
                 "credential +main",
-                "per second +1", "duration +15m at its rate",
+                "per second +1", "duration +15m 00s", "duration basis +at its rate",
             ] {
                 let pattern = try Regex("(?m)^" + line + "$")
                 #expect(ended.output.contains(pattern), "\(line) in \(ended.output)")
             }
             #expect(try await shop.admin("queue", "set", Shop.queue, "--rate", "0.5").code == 0)
             let slower = try await run(Self.words + ["--max-rate", "60/min"], shop)
-            #expect(slower.output.contains(/duration +30m at its rate\n/), "\(slower.output)")
+            #expect(slower.output.contains(/duration +30m 00s\n/), "\(slower.output)")
         }
     }
 

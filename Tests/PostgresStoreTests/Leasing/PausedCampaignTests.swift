@@ -32,6 +32,8 @@ import Transport
             #expect(kept.paused == [job.key])
             try await queue.worker.yield([YieldedLease(progress: progress(job))], workerID: 1)
             #expect(try await queue.number("select count(*) from pushq.job where run_at = 'infinity'") == 1)
+            let listed = try await queue.connection.jobs(ofQueue: nil, limit: 10)
+            #expect(listed.map(\.runAt) == [nil], "no time that a program could read")
             try await queue.run(Self.resume)
             let again = try #require(try await queue.claim().first)
             #expect(!again.isPaused)

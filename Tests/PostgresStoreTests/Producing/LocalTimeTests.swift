@@ -114,7 +114,7 @@ import Transport
         }
     }
 
-    @Test(arguments: ["infinity", "-infinity", "10000-01-01"])
+    @Test(arguments: ["infinity", "-infinity", "10000-01-01", "9999-12-31 12:00Z"])
     func `previews no waves of a start that is no time`(start: String) async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 1)
