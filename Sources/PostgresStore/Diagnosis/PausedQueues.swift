@@ -10,7 +10,7 @@ extension HealthCheck {
                     + "\(Words.time(seconds: row.float8("seconds"))): \(row.text("reason"))",
                 .command(
                     byWorker
-                        ? "pushq-admin credential replace \(row.text("credential")) \(row.text("option")) FILE"
+                        ? "pushq-admin credential replace \(row.text("credential")) \(row.text("files"))"
                         : "pushq-admin queue resume \(queue)"))
         }
     }
@@ -24,7 +24,8 @@ extension Statement {
         select q.paused_reason as reason, q.paused_credential_version is not null as by_worker, count(*) as queues,
                (array_agg(n.name order by n.name))[1:3] as examples,
                coalesce(min(n.tenant || ' ' || c.name), 'TENANT NAME') as credential,
-               case when bool_or(c.kind = 'certificate') then '--pkcs12' else '--p8' end as option,
+               case when bool_or(c.kind = 'certificate') then '--pkcs12 FILE'
+                    else '--p8 AuthKey_KEYID.p8 --team-id ' || coalesce(min(c.team_id), 'TEAM') end as files,
                extract(epoch from now() - min(q.paused_at))::float8 as seconds
         from pushq.queue q
         join pushq.queue_name n on n.queue_id = q.id

@@ -250,7 +250,7 @@ struct Fault: Sendable, CustomTestStringConvertible {
             update pushq.queue
             set paused_at = now(), paused_reason = 'APNs answered InvalidProviderToken', paused_credential_version = 1
             """, .error, "queue \(queue)", "APNs answered InvalidProviderToken",
-            .command("pushq-admin credential replace acme main --p8 FILE")),
+            .command("pushq-admin credential replace acme main --p8 AuthKey_KEYID.p8 --team-id TEAM123456")),
         Fault(
             "a tenant that is suspended", .suspendedTenants,
             "update pushq.tenant set suspended_at = now() - interval '3 days'", .note, "tenant acme",
