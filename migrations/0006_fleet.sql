@@ -16,6 +16,9 @@ create table pushq.worker (
   streams     int         not null default 0,             -- requests that they take at once, those in flight among them
   unreachable int[]       not null default '{}',          -- queues for which it cannot reach APNs
   in_outage   int[]       not null default '{}',          -- queues for which APNs refuses most pushes
+  refusals    text[]      not null default '{}',          -- what it answers to those of each of them
+  unusable    int[]       not null default '{}',          -- queues whose credential it cannot use
+  faults      text[]      not null default '{}',          -- why it cannot use that of each of them
   constraint worker_pkey primary key (id)
 ) with (fillfactor = 50);
 

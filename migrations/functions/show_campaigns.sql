@@ -145,7 +145,8 @@ end $$;
 create or replace function pushq.show_standstill(queue text, root bigint)
 returns table (paused_reason text, tenant text, tenant_is_suspended boolean, lacks_credential boolean,
                campaign_key text, campaign_is_paused boolean, campaign_paused_reason text, alive boolean,
-               serving boolean, cut_off text[], set_aside bigint, due_at timestamptz, awaits_decision boolean)
+               serving boolean, cut_off text, in_outage text, refusal text, unusable text, fault text,
+               credential text, set_aside bigint, due_at timestamptz, awaits_decision boolean)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
@@ -153,7 +154,9 @@ declare
 begin
   return query
   select q.paused_reason, n.tenant, n.suspended_at is not null, q.credential_id is null, c.key,
-         c.paused_at is not null, c.paused_reason, w.alive, w.serving, w.cut_off, x.set_aside,
+         c.paused_at is not null, c.paused_reason, w.alive, w.serving, t.cut_off, t.in_outage, t.refusal, t.unusable,
+         t.fault, (select p.name from pushq.credential p where p.tenant_id = q.tenant_id and p.id = q.credential_id),
+         x.set_aside,
          case when s.due > now() then s.due end,
          exists (select from pushq.restored_queue r where r.queue_id = q.id)
   from pushq.queue q
@@ -163,10 +166,10 @@ begin
     select count(*) > 0 as alive,
            coalesce(bool_or(
              n.name like replace(replace(replace(replace(w.queues, '\', '\\'), '%', '\%'), '_', '\_'), '*', '%')
-           ), false) as serving,
-           coalesce(array_agg(w.name order by w.name) filter (where q.id = any (w.unreachable)), '{}') as cut_off
+           ), false) as serving
     from pushq.worker w
     where w.seen_at > now() - interval '20 seconds' and not w.draining) w
+  cross join lateral pushq.worker_trouble(q.id) t
   cross join lateral (
     select min(due) as due
     from (

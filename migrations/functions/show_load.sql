@@ -21,7 +21,7 @@ returns table (tenant_name text, app text, environment text, queues bigint, rate
                paused_reason text, is_suspended boolean, has_credential boolean, jobs bigint, recipients bigint,
                is_partial boolean, oldest timestamptz, unbegun bigint, workers bigint, in_flight bigint,
                sent_per_second float8, seconds float8, accepted bigint, unanswered bigint, refused int[],
-               latency int[], unreachable bigint, in_outage bigint)
+               latency int[], unreachable bigint, in_outage bigint, unusable bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp set plan_cache_mode = force_custom_plan
 as $$
 #variable_conflict use_column
@@ -137,7 +137,7 @@ begin
          coalesce(b.is_partial or s.unbegun > 0, s.since is not null), s.since, s.unbegun,
          coalesce(s.workers, 0), coalesce(s.in_flight, 0), coalesce(s.sent_per_second, 0), coalesce(s.seconds, 0),
          coalesce(s.accepted, 0), coalesce(s.unanswered, 0), coalesce(o.refused, '{}'), coalesce(a.latency, '{}'),
-         f.unreachable, f.in_outage
+         f.unreachable, f.in_outage, f.unusable
   from shown s
   left join backlog b on b.queue_id = s.queue_id
   left join pushq.rate_limit r on r.tenant_id = s.tenant_id and r.queue_id = s.queue_id and r.campaign_id = 0
@@ -161,7 +161,8 @@ begin
       group by u.place) c) a
   cross join lateral (
     select count(*) filter (where s.queue_id = any (w.unreachable)) as unreachable,
-           count(*) filter (where s.queue_id = any (w.in_outage)) as in_outage
+           count(*) filter (where s.queue_id = any (w.in_outage)) as in_outage,
+           count(*) filter (where s.queue_id = any (w.unusable)) as unusable
     from pushq.worker w
     where w.seen_at > now() - interval '20 seconds') f
   order by s.is_busy desc, least(s.by_age, s.by_sent), s.name;

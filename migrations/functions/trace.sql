@@ -360,6 +360,7 @@ create or replace function pushq.trace_waiting(q int, j pushq.job, device bigint
 language plpgsql stable as $$
 declare
   k       record;
+  t       record;
   problem text;
 begin
   select s.problem into problem
@@ -375,6 +376,7 @@ begin
   join pushq.queue_name n on n.queue_id = u.id
   left join pushq.campaign c on c.queue_id = u.id and c.id = j.campaign_id
   where u.id = q;
+  t := pushq.worker_trouble(q);
   return case
     when k.suspended_at is not null then 'it waits: the tenant is suspended'
     when k.paused_reason is not null then format('it waits: the queue is paused: %s', k.paused_reason)
@@ -387,6 +389,10 @@ begin
     when j.run_at > now() then
       case when j.attempt > 1 or j.rescues > 0 then 'it waits until then for its next attempt'
            else 'it waits until then, when it is due' end
+    when t.unusable is not null then
+      format('it waits: worker %s cannot use the queue''s credential: %s', t.unusable, t.fault)
+    when t.cut_off is not null then format('it waits: worker %s cannot reach APNs', t.cut_off)
+    when t.in_outage is not null then format('it waits: APNs answers %s', t.refusal)
     else 'it has been due since then, and waits for its turn' end
     || '; not sent any more after ' || pushq.shown_time(j.send_by);
 end $$;

@@ -127,7 +127,7 @@ package struct TopDrawing {
             style: { load -> TextStyle in
                 if load.queue == selected { return .reversed }
                 switch load.state {
-                case "outage", "unreachable", "no credential": return .bad
+                case "outage", "unreachable", "no credential", "credential unusable": return .bad
                 case "paused", "suspended": return .doubtful
                 case "idle": return .dim
                 default: return .plain

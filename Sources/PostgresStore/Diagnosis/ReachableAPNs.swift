@@ -2,40 +2,79 @@ import QueueCore
 
 extension HealthCheck {
     static let apns = HealthCheck(
-        "apns", "workers that cannot reach APNs, by credential"
+        "apns", "workers that cannot reach APNs, or to which it refuses most pushes for now, by credential"
     ) { connection in
-        try await connection.execute(.unreachableAPNs).map { row in
-            let (cut, alive, queues) = (row.count("cut_off"), row.count("alive"), row.count("queues"))
-            return HealthFinding(
-                cut == alive ? .error : .warning, "credential \(row.text("credential"))",
-                "\(cut) of \(alive.counted("worker")) cannot reach APNs with it, for "
-                    + "\(queues.counted("queue")): \(Words.names(row.textArray("examples"), of: cut))",
+        let unreachable = try await connection.execute(.unreachableAPNs).map { row in
+            HealthFinding(
+                troubleIn: row, "cannot reach APNs with it",
                 .advice(
                     "look for gateway_unreachable in their logs; check the network and developer.apple.com/system-status"
                 ))
         }
+        let refusing = try await connection.execute(.refusingAPNs).map { row in
+            HealthFinding(
+                troubleIn: row, "had most pushes refused with it",
+                .advice(
+                    "look up the answer in docs/apns.md; see developer.apple.com/system-status. Pushes wait, and are tried again"
+                ))
+        }
+        return unreachable + refusing
+    }
+
+    static let unusableCredentials = HealthCheck(
+        "unusable_credentials",
+        "workers that cannot use a credential, for instance without the master key that sealed it"
+    ) { connection in
+        try await connection.execute(.unusableCredentials).map { row in
+            HealthFinding(
+                troubleIn: row, "cannot use it",
+                .advice(
+                    "give these workers what they lack, and start them again; their logs have credential_unreadable"))
+        }
+    }
+}
+
+extension HealthFinding {
+    /// - Parameter what: what the workers do, as the end of a sentence that begins with their number.
+    fileprivate init(troubleIn row: Row, _ what: String, _ remedy: Remedy) {
+        let (troubled, alive, queues) = (row.count("troubled"), row.count("alive"), row.count("queues"))
+        self.init(
+            troubled == alive ? .error : .warning, "credential \(row.text("credential"))",
+            "\(troubled) of \(alive.counted("worker")) \(what), for \(queues.counted("queue")): "
+                + Words.names(row.textArray("examples"), of: troubled)
+                + (row.optionalText("reason").map { " (\($0))" } ?? ""), remedy)
     }
 }
 
 extension Statement {
     fileprivate static let unreachableAPNs = Statement(
-        "unreachable_apns",
+        "unreachable_apns", trouble("cross join lateral (select unnest(a.unreachable) as queue_id, null as reason) u"))
+    fileprivate static let refusingAPNs = Statement(
+        "refusing_apns", trouble("cross join lateral unnest(a.in_outage, a.refusals) u(queue_id, reason)"))
+    fileprivate static let unusableCredentials = Statement(
+        "unusable_credentials", trouble("cross join lateral unnest(a.unusable, a.faults) u(queue_id, reason)"))
+
+    /// What running workers say of queues, by credential.
+    private static func trouble(_ ofQueues: String) -> String {
         #"""
         with alive as materialized (
-          select name, unreachable from pushq.worker where seen_at > now() - interval '20 seconds'),
-        cut_off as (
-          select a.name as worker, n.tenant || '/' || coalesce(c.name, '-') as credential, q.id as queue
+          select name, unreachable, in_outage, refusals, unusable, faults
+          from pushq.worker
+          where seen_at > now() - interval '20 seconds'),
+        troubled as (
+          select a.name as worker, n.tenant || '/' || coalesce(c.name, '-') as credential, q.id as queue, u.reason
           from alive a
-          cross join unnest(a.unreachable) u
-          join pushq.queue q on q.id = u
+          \#(ofQueues)
+          join pushq.queue q on q.id = u.queue_id
           join pushq.queue_name n on n.queue_id = q.id
           left join pushq.credential c on c.tenant_id = q.tenant_id and c.id = q.credential_id)
-        select credential, count(distinct worker) as cut_off, count(distinct queue) as queues,
-               (select count(*) from alive) as alive,
+        select credential, count(distinct worker) as troubled, count(distinct queue) as queues,
+               min(reason) as reason, (select count(*) from alive) as alive,
                (array_agg(distinct worker order by worker))[1:3] as examples
-        from cut_off
+        from troubled
         group by credential
-        order by cut_off desc, credential
+        order by troubled desc, credential
         limit 20
-        """#)
+        """#
+    }
 }

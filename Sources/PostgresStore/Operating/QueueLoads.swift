@@ -9,7 +9,7 @@ extension Statement {
                has_credential, jobs, recipients, is_partial,
                coalesce(extract(epoch from now() - oldest), 0)::float8 as oldest_seconds,
                oldest is not null as is_waiting, unbegun, workers, in_flight, sent_per_second, seconds, accepted,
-               unanswered, refused, latency, unreachable, in_outage
+               unanswered, refused, latency, unreachable, in_outage, unusable
         from pushq.show_load($tenant, $matching, $most)
         """#)
 }
@@ -44,9 +44,11 @@ package struct QueueLoad: Sendable {
     /// The most frequent first.
     package var refused: [ReasonCount] = []
     package var answerTimes = AnswerTimes()
-    /// Workers that cannot reach APNs for it, and those for which APNs refuses most of its pushes.
+    /// Workers that cannot reach APNs for it, those for which APNs refuses most of its pushes, and those that cannot
+    /// use its credential.
     package var unreachable = 0
     package var inOutage = 0
+    package var unusable = 0
 
     package init(queue: QueueName) {
         self.queue = queue
@@ -64,6 +66,7 @@ package struct QueueLoad: Sendable {
         if inFlight > 0 || sentPerSecond > 0 { return "sending" }
         guard oldest != nil else { return "idle" }
         guard hasCredential else { return "no credential" }
+        if unusable > 0 { return "credential unusable" }
         return waitingJobs == 0 && unbegunCampaigns > 0 ? "campaign waits" : "waiting"
     }
 }
@@ -123,5 +126,6 @@ extension QueueLoad {
         answerTimes = AnswerTimes(counts: row.int4Array("latency").map(Int.init))
         unreachable = row.count("unreachable")
         inOutage = row.count("in_outage")
+        unusable = row.count("unusable")
     }
 }

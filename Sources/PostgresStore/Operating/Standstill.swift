@@ -8,7 +8,8 @@ extension Statement {
         "standstill",
         #"""
         select paused_reason, tenant, tenant_is_suspended, lacks_credential, campaign_key as key, campaign_is_paused,
-               campaign_paused_reason, alive, serving, cut_off, set_aside, due_at, awaits_decision
+               campaign_paused_reason, alive, serving, cut_off, in_outage, refusal, unusable, fault, credential,
+               set_aside, due_at, awaits_decision
         from pushq.show_standstill($queue, $root)
         """#)
 }
@@ -24,7 +25,10 @@ package enum Standstill: Equatable, Sendable, CustomStringConvertible {
     case jobsSetAside(Int, queue: QueueName)
     case noWorker
     case noWorkerServes(queue: QueueName)
+    case credentialUnusable(worker: String, credential: String, reason: String)
     case apnsUnreachable(worker: String)
+    /// APNs answers, and refuses most pushes for now.
+    case apnsRefuses(String)
     case notDue(Date)
 
     package var description: String {
@@ -43,7 +47,10 @@ package enum Standstill: Equatable, Sendable, CustomStringConvertible {
             "\(count) of its jobs are set aside, because PostgreSQL refuses to store their end. See: pushq-admin job list \(queue) --set-aside"
         case .noWorker: "no worker is running. Start one with: pushq work"
         case .noWorkerServes(let queue): "no running worker serves \(queue). See: pushq-admin worker list"
+        case .credentialUnusable(let worker, let credential, let reason):
+            "worker \(worker) cannot use credential \(credential): \(reason)"
         case .apnsUnreachable(let worker): "worker \(worker) cannot reach APNs; its log says why"
+        case .apnsRefuses(let answer): "APNs answers \(answer); pushes wait, and are tried again"
         case .notDue(let date): "nothing is due before \(date.formatted(.iso8601))"
         }
     }
@@ -66,8 +73,25 @@ extension PostgresConnection {
         if !row.bool("alive") { return .noWorker }
         if !row.bool("serving") { return .noWorkerServes(queue: queue) }
         if let date = row.optionalTime("due_at") { return .notDue(date) }
-        if let worker = row.textArray("cut_off").first { return .apnsUnreachable(worker: worker) }
+        if let trouble = Standstill(troubleIn: row) { return trouble }
         let setAside = row.count("set_aside")
         return setAside > 0 ? .jobsSetAside(setAside, queue: queue) : nil
+    }
+}
+
+extension Standstill {
+    /// What the workers that serve the queue tell of it.
+    fileprivate init?(troubleIn row: Row) {
+        if let worker = row.optionalText("unusable") {
+            self = .credentialUnusable(
+                worker: worker, credential: "\(row.text("tenant"))/\(row.optionalText("credential") ?? "-")",
+                reason: row.optionalText("fault") ?? "its log says why")
+        } else if let worker = row.optionalText("cut_off") {
+            self = .apnsUnreachable(worker: worker)
+        } else if let worker = row.optionalText("in_outage") {
+            self = .apnsRefuses(row.optionalText("refusal") ?? "with refusals: the log of worker \(worker) says which")
+        } else {
+            return nil
+        }
     }
 }

@@ -31,13 +31,14 @@ extension Statement {
                 accepted = excluded.accepted, unanswered = excluded.unanswered, refused = excluded.refused,
                 latency = excluded.latency)
         insert into pushq.worker (id, name, version, draining, queues, in_flight, jobs, recipients, connections,
-                                  streams, unreachable, in_outage)
+                                  streams, unreachable, in_outage, refusals, unusable, faults)
         values ($id, $name, $version, $draining, $queues, $in_flight, $jobs, $recipients, $connections, $streams,
-                $unreachable, $in_outage)
+                $unreachable, $in_outage, $refusals, $unusable, $faults)
         on conflict (id) do update
           set seen_at = now(), draining = excluded.draining, in_flight = excluded.in_flight, jobs = excluded.jobs,
               recipients = excluded.recipients, connections = excluded.connections, streams = excluded.streams,
-              unreachable = excluded.unreachable, in_outage = excluded.in_outage
+              unreachable = excluded.unreachable, in_outage = excluded.in_outage, refusals = excluded.refusals,
+              unusable = excluded.unusable, faults = excluded.faults
         returning (
           select m.name
           from pushq.migration m
@@ -73,14 +74,27 @@ package struct WorkerSign: Sendable {
     package var streams = 0
     /// Queues for which it cannot reach APNs.
     package var unreachable: [Int32] = []
-    /// Queues for which APNs refuses most pushes for transient reasons.
-    package var inOutage: [Int32] = []
+    /// Queues for which APNs refuses most pushes for transient reasons, with what it answers.
+    package var inOutage: [Trouble] = []
+    /// Queues whose credential it cannot use, with the reason.
+    package var unusable: [Trouble] = []
     /// What it sent since it last showed itself, and how long that is ago. A queue that is not here was sent nothing.
     package var throughput: [Throughput] = []
     package var interval = Duration.seconds(5)
 
     package init(name: String) {
         self.name = name
+    }
+
+    /// A queue that nothing can be sent for, and why.
+    package struct Trouble: Equatable, Sendable {
+        package let queueID: Int32
+        package let reason: String
+
+        package init(queueID: Int32, reason: String) {
+            self.queueID = queueID
+            self.reason = reason
+        }
     }
 }
 
@@ -96,7 +110,10 @@ extension PostgresConnection {
             "recipients": .int4(Int32(clamping: worker.heldRecipients)),
             "connections": .int4(Int32(clamping: worker.connections)),
             "streams": .int4(Int32(clamping: worker.streams)), "unreachable": .int4Array(worker.unreachable),
-            "in_outage": .int4Array(worker.inOutage), "newest_known": .int4(SchemaMismatch.newestKnown),
+            "in_outage": .int4Array(worker.inOutage.map(\.queueID)),
+            "refusals": .textArray(worker.inOutage.map(\.reason)),
+            "unusable": .int4Array(worker.unusable.map(\.queueID)),
+            "faults": .textArray(worker.unusable.map(\.reason)), "newest_known": .int4(SchemaMismatch.newestKnown),
             // What no time has passed for would be an endless rate.
             "seconds": .float8(max(0.001, worker.interval / .seconds(1))),
         ]

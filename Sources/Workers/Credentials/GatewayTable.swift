@@ -40,7 +40,7 @@ struct GatewayTable<Entry> {
     enum Finding {
         case open(Entry)
         /// Open the credential: ``note(secret:of:)`` and ``find(_:now:)`` again, then ``insert(_:for:)`` or
-        /// ``noteUnusable(_:now:)``.
+        /// ``noteUnusable(_:because:now:)``.
         case unopened
         /// The credential could not be used, and is not tried again yet.
         case unusable
@@ -79,8 +79,8 @@ struct GatewayTable<Entry> {
     private var open: [Key: Entry] = [:]
     /// The digest of each credential's secret, because opening a credential is expensive.
     private var secrets: [CredentialVersion: [UInt8]] = [:]
-    /// Credentials that could not be used, and when they are tried again.
-    private var unusable: [Attempt: ContinuousClock.Instant] = [:]
+    /// Credentials that could not be used, why, and when they are tried again.
+    private var unusable: [Attempt: (reason: String, nextTry: ContinuousClock.Instant)] = [:]
     private var isClosed = false
 
     /// The gateways that are open.
@@ -89,8 +89,13 @@ struct GatewayTable<Entry> {
     /// What there is for a use.
     func find(_ use: GatewayUse, now: ContinuousClock.Instant) -> Finding {
         if let key = key(of: use), let entry = open[key] { return .open(entry) }
-        let nextTry = unusable[Attempt(credential: use.credential, interface: use.interface)]
-        return nextTry.map { now < $0 } ?? false ? .unusable : .unopened
+        let failure = unusable[Attempt(credential: use.credential, interface: use.interface)]
+        return failure.map { now < $0.nextTry } ?? false ? .unusable : .unopened
+    }
+
+    /// Why the credential of a use cannot be used; nil unless it was tried and could not.
+    func fault(of use: GatewayUse) -> String? {
+        unusable.isEmpty ? nil : unusable[Attempt(credential: use.credential, interface: use.interface)]?.reason
     }
 
     /// Notes whose secret a credential is.
@@ -106,9 +111,11 @@ struct GatewayTable<Entry> {
     }
 
     /// Notes that no gateway could be opened for a use. Returns whether that is news.
-    mutating func noteUnusable(_ use: GatewayUse, now: ContinuousClock.Instant) -> Bool {
+    mutating func noteUnusable(
+        _ use: GatewayUse, because reason: String, now: ContinuousClock.Instant
+    ) -> Bool {
         unusable.updateValue(
-            now + Self.pause, forKey: Attempt(credential: use.credential, interface: use.interface)) == nil
+            (reason, now + Self.pause), forKey: Attempt(credential: use.credential, interface: use.interface)) == nil
     }
 
     /// Drops the gateways that serve none of `uses`, and what is known of other credentials. Returns them.

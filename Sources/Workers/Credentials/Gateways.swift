@@ -100,12 +100,15 @@ final class Gateways {
         } catch let error as PostgresError where error.isPassing {
             return nil
         } catch {
-            if table.noteUnusable(use, now: .now) {
+            if table.noteUnusable(use, because: "\(error)", now: .now) {
                 report(.credentialUnreadable(queue: queue.name.description, reason: "\(error)"))
             }
             return nil
         }
     }
+
+    /// Why the credential of a queue cannot be used by this worker; nil unless it was tried and could not.
+    func fault(of queue: QueueSettings) -> String? { GatewayUse(queue).flatMap(table.fault) }
 
     /// What the answers over a gateway say about APNs; nil for a gateway that was replaced.
     func circuit(of gateway: any PushGateway) -> Circuit? {

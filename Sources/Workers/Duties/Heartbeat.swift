@@ -70,7 +70,7 @@ final class Heartbeat {
         sign.heldRecipients = jobs.all.reduce(0) { $0 + $1.claim.deviceIDs.count }
         let connections = gateways.connectionFigures
         (sign.connections, sign.streams) = (connections.connections, connections.inFlight + connections.freeSlots)
-        (sign.unreachable, sign.inOutage) = (queues.unreachable, queues.inOutage)
+        (sign.unreachable, sign.inOutage, sign.unusable) = (queues.unreachable, queues.inOutage, queues.unusable)
         let now = loop.now
         (sign.interval, toldAt) = (toldAt.duration(to: now), now)
         sign.throughput = queues.takeThroughput(limit: Self.maximumQueues)

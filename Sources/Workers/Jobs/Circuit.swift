@@ -19,6 +19,8 @@ final class Circuit {
 
     /// Whether nothing is held back. Kept beside the breaker, because to ask that means to copy it.
     private(set) var isClosed: Bool
+    /// What APNs answered last to pushes that it refused for now; nil while nothing is held back.
+    private(set) var refusal: String?
     private var breaker: Breaker
     private var generator = SystemRandomNumberGenerator()
 
@@ -56,6 +58,7 @@ final class Circuit {
         }
         breaker.noteServed(sentAt: sentAt(), now: now())
         isClosed = breaker.isClosed
+        if isClosed { refusal = nil }
         return isClosed ? .closed : .none
     }
 
@@ -112,6 +115,8 @@ final class Circuit {
         note()
         isClosed = breaker.isClosed
         guard breaker.failures > failures else { return .none }
-        return wasClosed ? .opened(reason: reason()) : .stayedOpen
+        let reason = reason()
+        refusal = isClosed ? nil : reason
+        return wasClosed ? .opened(reason: reason) : .stayedOpen
     }
 }

@@ -111,11 +111,13 @@ final class QueueState {
     /// Whether it may send at all.
     var mayWork: Bool { !isBlocked && !settings.isPaused && gateway != nil }
 
-    /// Whether APNs answers, as far as its gateway knows. While it does not, nothing is leased.
-    func canReachAPNs(now: ContinuousClock.Instant) -> Bool {
-        if case .unreachable = gateway?.state { return false }
-        return circuit?.isOpen(now: now) != true
+    /// Whether its gateway cannot connect to APNs.
+    var isDisconnected: Bool {
+        if case .unreachable = gateway?.state { true } else { false }
     }
+
+    /// Whether APNs answers, as far as its gateway knows. While it does not, nothing is leased.
+    func canReachAPNs(now: ContinuousClock.Instant) -> Bool { !isDisconnected && circuit?.isOpen(now: now) != true }
 
     /// How many recipients it is worth to hold, as far as its gateway takes pushes at present.
     func stock(now: ContinuousClock.Instant) -> Int {

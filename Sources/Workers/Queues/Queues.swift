@@ -189,12 +189,23 @@ final class Queues {
         }
     }
 
-    /// The queues for which APNs is out of reach.
-    var unreachable: [Int32] { served.all.filter { !$0.canReachAPNs(now: .now) }.map(\.id) }
+    /// The queues for which APNs cannot be connected to.
+    var unreachable: [Int32] { served.all.filter(\.isDisconnected).map(\.id) }
 
-    /// The queues for which APNs refuses most pushes for transient reasons.
-    var inOutage: [Int32] {
-        served.all.filter { $0.circuit?.isClosed == false || $0.broadcastCircuit?.isClosed == false }.map(\.id)
+    /// The queues for which APNs refuses most pushes for transient reasons, with what it answers.
+    var inOutage: [WorkerSign.Trouble] {
+        served.all.compactMap { queue in
+            (queue.circuit?.refusal ?? queue.broadcastCircuit?.refusal).map {
+                WorkerSign.Trouble(queueID: queue.id, reason: $0.printable(upTo: 100))
+            }
+        }
+    }
+
+    /// The queues whose credential this worker cannot use, with the reason.
+    var unusable: [WorkerSign.Trouble] {
+        served.all.compactMap { queue in
+            gateways.fault(of: queue.settings).map { WorkerSign.Trouble(queueID: queue.id, reason: $0) }
+        }
     }
 
     /// What was sent for each queue since this was last called, and what is in flight: of the queues with any of it,

@@ -35,6 +35,16 @@ import Testing
             "credential; \(worker)'acme/com.acme.s*', (select array_agg(id) from pushq.queue))",
             "worker w1 cannot reach APNs"
         ),
+        (
+            "credential; \(worker)'*', '{}'); update pushq.worker set (in_outage, refusals) = "
+                + "(select array_agg(id), array['500 InternalServerError'] from pushq.queue)",
+            "APNs answers 500 InternalServerError; pushes wait"
+        ),
+        (
+            "credential; \(worker)'*', '{}'); update pushq.worker set (unusable, faults) = "
+                + "(select array_agg(id), array['it was sealed under master key abc'] from pushq.queue)",
+            "worker w1 cannot use credential acme/main: it was sealed under master key abc"
+        ),
     ])
     func `says what is waited for, why it does not move, and how to look again`(state: String, reason: String)
         async throws

@@ -196,6 +196,22 @@ struct Fault: Sendable, CustomTestStringConvertible {
             .advice(
                 "look for gateway_unreachable in their logs; check the network and developer.apple.com/system-status")
         ),
+        Fault(
+            "APNs that answers, and refuses most pushes", .apns,
+            "update pushq.worker set (in_outage, refusals) = (select array_agg(id), array['500 InternalServerError'] from pushq.queue)",
+            .error, "credential acme/main",
+            "1 of 1 worker had most pushes refused with it, for 1 queue: web-1:42 (500 InternalServerError)",
+            .advice(
+                "look up the answer in docs/apns.md; see developer.apple.com/system-status. Pushes wait, and are tried again"
+            )),
+        Fault(
+            "a credential that one of two workers has no master key for", .unusableCredentials,
+            """
+            insert into pushq.worker (id, name, version, unusable, faults)
+              select 2, 'web-2:42', '1.0.0', array[id], '{it was sealed under master key abc}' from pushq.queue
+            """, .warning, "credential acme/main",
+            "1 of 2 workers cannot use it, for 1 queue: web-2:42 (it was sealed under master key abc)",
+            .advice("give these workers what they lack, and start them again; their logs have credential_unreadable")),
     ]
 
     private static let tenants = [

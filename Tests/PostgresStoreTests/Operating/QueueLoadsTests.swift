@@ -77,7 +77,7 @@ import Transport
             try await queue.worker.showWorker(1, sign)
             sign.interval = .seconds(2)
             sign.unreachable = []
-            sign.inOutage = [queue.id]
+            sign.inOutage = [.init(queueID: queue.id, reason: "500 InternalServerError")]
             try await queue.worker.showWorker(2, sign)
             let load = try await load(queue)
             #expect((load.workers, load.inFlight, load.accepted, load.unanswered) == (2, 14, 160, 2))

@@ -21,7 +21,8 @@ import Transport
             #expect(try await shown() == .holding)
             #expect(try await queue.connection.workers().first?.heldRecipients == 3)
             (sign.inFlight, sign.connections, sign.streams) = (2, 1, 900)
-            (sign.unreachable, sign.inOutage) = ([queue.id], [queue.id, 7])
+            sign.unreachable = [queue.id]
+            sign.inOutage = [queue.id, 7].map { .init(queueID: $0, reason: "500 InternalServerError") }
             #expect(try await shown() == .sending)
             let worker = try #require(try await queue.connection.workers().first)
             #expect((worker.inFlight, worker.connections, worker.streams) == (2, 1, 900))

@@ -57,9 +57,10 @@ import Transport
             insert into pushq.campaign_tally (queue_id, campaign_id, message_id, delivered)
             select queue_id, id, message_id, 123456 from pushq.campaign where queue_id = pushq.queue_id('QUEUE')
             on conflict (queue_id, campaign_id, part) do update set delivered = excluded.delivered;
-            insert into pushq.worker (id, name, version, queues, unreachable, in_outage)
+            insert into pushq.worker (id, name, version, queues, unreachable, in_outage, refusals, unusable, faults)
             values (nextval('pushq.id'), 'TENANT-host', '1', 'TENANT/*', array[pushq.queue_id('QUEUE')],
-                    array[pushq.queue_id('QUEUE')]);
+                    array[pushq.queue_id('QUEUE')], '{TENANT-refusal}', array[pushq.queue_id('QUEUE')],
+                    '{TENANT-fault}');
             insert into pushq.throughput (worker_id, queue_id, shown_at, seconds, sent, refused, latency)
             select id, pushq.queue_id('QUEUE'), now() + interval '1 hour', 1, 123457, '{6,123458}', array_fill(123459, array[16])
             from pushq.worker where name = 'TENANT-host';
@@ -128,7 +129,8 @@ import Transport
         from pg_class c
         left join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
           and (a.attname ~ 'queue|tenant' or (c.relname, a.attname) in (('tenant', 'id'), ('queue', 'id'),
-                                                                        ('worker', 'unreachable'), ('worker', 'in_outage')))
+                                                                        ('worker', 'unreachable'), ('worker', 'in_outage'),
+                                                                        ('worker', 'unusable')))
         where c.relnamespace = 'pushq'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
         order by 1, 2
         """#)

@@ -116,7 +116,7 @@ private struct GatewayTableWorld {
         let kind = [use.credential.id, use.credential.version, use.interface == .binary ? 1 : 0]
         guard !broken.contains(use.credential) else {
             triedAt[use] = now
-            let isNews = table.noteUnusable(use, now: now)
+            let isNews = table.noteUnusable(use, because: "no key", now: now)
             if isNews == isSaid.contains(kind) { fail("that a credential is unusable is said twice, or never") }
             isSaid.insert(kind)
             return

@@ -100,7 +100,7 @@ extension GatewayTable {
     @Test func `is none for a minute where a credential cannot be used, which is said once until it can`() {
         var table = GatewayTable<String>()
         let use = GatewayUse(settings())!
-        #expect(table.noteUnusable(use, now: now) == true)
+        #expect(table.noteUnusable(use, because: "no key", now: now) == true)
         guard case .unusable = table.find(use, now: now + .seconds(59)) else {
             Issue.record("it is tried again at once")
             return
@@ -109,12 +109,15 @@ extension GatewayTable {
             Issue.record("it is not tried again")
             return
         }
-        #expect(table.noteUnusable(use, now: now + .seconds(60)) == false)
+        #expect(table.noteUnusable(use, because: "no key", now: now + .seconds(60)) == false)
         #expect(table.open("a", secret: 7, for: use) == true)
         _ = table.keepOnly([use])
-        #expect(table.noteUnusable(use, now: now + .seconds(70)) == true, "it could be used meanwhile")
         #expect(
-            table.noteUnusable(GatewayUse(settings(interface: .binary))!, now: now) == true, "that is another matter")
+            table.noteUnusable(use, because: "no key", now: now + .seconds(70)) == true, "it could be used meanwhile")
+        #expect(
+            table.noteUnusable(
+                GatewayUse(settings(interface: .binary))!, because: "a signing key", now: now) == true,
+            "that is another matter")
     }
 }
 

@@ -138,6 +138,31 @@ import Testing
         }
     }
 
+    @Test func `a queue whose credential cannot be opened is shown with the worker, and why`() async throws {
+        try await EngineFixture.run { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 10)
+            try await fixture.connection.runScript(
+                "update pushq.credential set sealed = set_byte(sealed, octet_length(sealed) - 1, "
+                    + "get_byte(sealed, octet_length(sealed) - 1) # 1)")
+            try await fixture.withEngine { _ in
+                try await fixture.startCampaign(queue)
+                let fault = "it was changed after it was sealed, or belongs to another row"
+                try await eventually("it is shown", within: .seconds(60)) {
+                    try await fixture.number(
+                        "select count(*) from pushq.worker, pushq.queue "
+                            + "where (unusable, faults) = (array[queue.id], array['\(fault)'])") == 1
+                }
+                let campaign = try #require(try await fixture.connection.campaign("k", ofQueue: queue))
+                let standstill = try await fixture.connection.standstill(ofRoot: campaign.id, inQueue: queue)
+                guard case .credentialUnusable(_, let credential, fault) = standstill else {
+                    Issue.record("\(String(describing: standstill))")
+                    return
+                }
+                #expect(credential == "acme/com.acme")
+            }
+        }
+    }
+
     @Test func `an app that is removed is sent to no more, and the others go on`() async throws {
         try await EngineFixture.run { configuration in
             configuration.rules.latency = .milliseconds(50) ... .milliseconds(50)

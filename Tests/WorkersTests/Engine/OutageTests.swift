@@ -27,6 +27,11 @@ import Transport
                     await fixture.simulator.snapshot().arrived >= 503
                 }
                 #expect(await fixture.simulator.snapshot().arrived < 520)
+                // APNs answers: the network is not at fault.
+                let told = "(in_outage, refusals, unreachable) = (array[queue.id], '{503 ServiceUnavailable}', '{}')"
+                try await eventually("it to be shown with the worker", within: .seconds(60)) {
+                    try await fixture.number("select count(*) from pushq.worker, pushq.queue where \(told)") == 1
+                }
                 #expect(try await fixture.progress()["failed"] == 0)
                 await fixture.simulator.use(Rules())
                 try await fixture.waitForCampaigns(within: .seconds(60))

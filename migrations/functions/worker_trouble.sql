@@ -1,0 +1,16 @@
+-- What keeps running workers from sending for a queue, as they show it every five seconds: the first worker, by its
+-- name, that cannot connect to APNs for it; the first one to which APNs refuses most of its pushes, and what it
+-- answers; and the first one that cannot use its credential, and why.
+create or replace function pushq.worker_trouble(
+  q int, out cut_off text, out in_outage text, out refusal text, out unusable text, out fault text
+)
+language sql stable as $$
+  select min(w.name) filter (where q = any (w.unreachable)),
+         min(w.name) filter (where q = any (w.in_outage)),
+         (array_agg(w.refusals[array_position(w.in_outage, q)] order by w.name)
+            filter (where q = any (w.in_outage)))[1],
+         min(w.name) filter (where q = any (w.unusable)),
+         (array_agg(w.faults[array_position(w.unusable, q)] order by w.name) filter (where q = any (w.unusable)))[1]
+  from pushq.worker w
+  where w.seen_at > now() - interval '20 seconds' and not w.draining
+$$;
