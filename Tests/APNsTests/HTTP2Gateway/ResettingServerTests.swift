@@ -47,7 +47,9 @@ import Transport
                 // It begins when all four are there.
                 let isSick = request.connection.number % 4 == 0 && request.connectionCount >= 4
                 if isSick { return request.connection.reset(request.streamID, .internalError) }
-                request.connection.stream.loop.schedule(after: .milliseconds(20)) { request.answer() }
+                request.connection.stream.loop.schedule(after: .milliseconds(20)) {
+                    if !request.connection.isClosed { request.answer() }
+                }
             }
         ).run { _, scene in
             scene.sender.maximumLosses = 5

@@ -75,10 +75,11 @@ import Transport
     }
 
     @Test func `makes room for a new one when a try is refused, and there is no other`() async throws {
-        let (tally, connections) = try await Stage(respond: Self.answer).run { _, scene in
+        let (tally, connections) = try await Stage(respond: Self.answer).run { actor, scene in
             scene.sender.send(count: 1)
             await scene.sender.untilAnswered(1)
             scene.gateway.tryAnotherConnection()
+            while !scene.gateway.pool.open.isEmpty { await actor.loop.pause(.milliseconds(1)) }
             scene.sender.send(count: 1, from: 1)
             await scene.sender.untilAnswered(2)
             return (scene.sender.tally, scene.server.connections.count)

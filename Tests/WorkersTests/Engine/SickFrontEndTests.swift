@@ -21,30 +21,29 @@ import Transport
             let server = try MockAPNs(on: actor.loop, maximumStreams: maximumStreams, respond: respond)
             defer { server.close() }
             let endpoint = try server.endpoint
-            try await fixture.withEngine { $0.endpoint = endpoint } _: { _ in
+            try await fixture.withEngine {
+                $0.endpoint = endpoint
+            } _: { _ in
                 try await fixture.startCampaign(queue, options: options)
                 try await body(actor, fixture, server)
             }
         }
     }
 
-    private static func refuse(_ request: MockAPNs.Request) {
-        request.answer(500, body: #"{"reason":"InternalServerError"}"#)
-    }
-
-    private static func accept(_ request: MockAPNs.Request) {
-        request.connection.stream.loop.schedule(after: .milliseconds(20)) { request.answer() }
+    /// Refuses everything on the first connection as soon as there are so many, and serves the others.
+    private static func answer(from connectionCount: Int) -> @Sendable (MockAPNs.Request) -> Void {
+        { request in
+            if request.connection.number == 0, request.connectionCount >= connectionCount {
+                return request.answer(500, body: #"{"reason":"InternalServerError"}"#)
+            }
+            request.connection.stream.loop.schedule(after: .milliseconds(20)) {
+                if !request.connection.isClosed { request.answer() }
+            }
+        }
     }
 
     @Test func `leaves the one of four that refuses everything, and sends the campaign over the others`() async throws {
-        try await run(
-            devices: 3000, maximumStreams: 10,
-            respond: { request in
-                // It begins when all four are there.
-                let isSick = request.connection.number == 0 && request.connectionCount >= 4
-                if isSick { Self.refuse(request) } else { Self.accept(request) }
-            }
-        ) { _, fixture, server in
+        try await run(devices: 3000, maximumStreams: 10, respond: Self.answer(from: 4)) { _, fixture, server in
             try await fixture.waitForCampaigns(within: .seconds(90))
             #expect(try await fixture.progress()["delivered"] == 3000)
             #expect(server.connections.count > 4, "the first was replaced")
@@ -54,8 +53,7 @@ import Transport
 
     @Test func `tries another connection when its only one refuses everything`() async throws {
         try await run(
-            devices: 300, connections: 1, maximumStreams: 100,
-            respond: { $0.connection.number == 0 ? Self.refuse($0) : Self.accept($0) }
+            devices: 300, connections: 1, maximumStreams: 100, respond: Self.answer(from: 1)
         ) { _, fixture, server in
             try await fixture.waitForCampaigns(within: .seconds(60))
             #expect(try await fixture.progress()["delivered"] == 300)
