@@ -12,3 +12,54 @@ begin
   brought.day := to_day;
   insert into pushq.message values (brought.*) on conflict do nothing;
 end $$;
+
+-- The same of several messages, for a worker, who waits for nobody: returns those of which another transaction has
+-- inserted the copy and is not over. It may stay open for long.
+create or replace function pushq.bring_messages(
+  queues int[], messages bigint[], days date[], to_day date default pushq.today(),
+  out queue_id int, out message_id bigint
+) returns setof record
+language plpgsql set lock_timeout = '10ms' as $$
+#variable_conflict use_column
+declare
+  absent record;
+begin
+  for absent in
+    select g.queue_id, g.message_id, min(g.day) as day
+    from unnest(queues, messages, days) as g(queue_id, message_id, day)
+    where g.day < to_day and not exists (
+      select from pushq.message m where m.day = to_day and m.queue_id = g.queue_id and m.id = g.message_id)
+    group by g.queue_id, g.message_id
+    -- The same order for all workers.
+    order by g.queue_id, g.message_id
+  loop
+    begin
+      perform pushq.bring_message(absent.queue_id, absent.message_id, absent.day, to_day);
+    exception when lock_not_available then
+      -- One transaction may hold hundreds.
+      perform set_config('lock_timeout', '1ms', true);
+      queue_id := absent.queue_id;
+      message_id := absent.message_id;
+      return next;
+    end;
+  end loop;
+end $$;
+
+-- Copies the messages of a campaign and of its shares to a day. False if somebody else is at it, as above.
+create or replace function pushq.bring_campaign(f pushq.fan_out, to_day date default pushq.today()) returns boolean
+language plpgsql as $$
+declare
+  messages bigint[] := array[f.message_id];
+begin
+  if f.message_day >= to_day then
+    return true;
+  end if;
+  if f.shares is not null then
+    messages := messages || array(
+      select s.message_id from pushq.campaign_share s where s.queue_id = f.queue_id and s.campaign_id = f.campaign_id);
+  end if;
+  perform from pushq.bring_messages(
+    array_fill(f.queue_id, array[cardinality(messages)]), messages,
+    array_fill(f.message_day, array[cardinality(messages)]), to_day);
+  return not found;
+end $$;

@@ -19,6 +19,7 @@ declare
   taken int;                                              -- recipients in these jobs
   held  bigint[] := '{}';                                 -- of a campaign with a holdout: those of it
   due   int;                                              -- of these, those who would be sent to
+  apart bigint[] := '{}';                                 -- campaigns that are passed over
 begin
   perform from pushq.fan_out_turn t where t.queue_id = queue for update skip locked;
   if not found then
@@ -28,20 +29,24 @@ begin
     end if;
   end if;
   perform pushq.fit_plans();
-  select * into f
-  from pushq.fan_out o
-  where o.queue_id = queue and o.lane = of_lane and (campaign is null or o.campaign_id = campaign)
-    and not o.done and not o.paused and o.start_at <= now()
-  order by o.start_at, o.campaign_id
-  limit 1
-  for no key update skip locked;
-  if not found then
-    return null;
-  end if;
-  perform pushq.bring_message(f.queue_id, f.message_id, f.message_day);
-  if f.shares is not null then
-    perform pushq.bring_shares(f.queue_id, f.campaign_id, f.message_day);
-  end if;
+  loop
+    select * into f
+    from pushq.fan_out o
+    where o.queue_id = queue and o.lane = of_lane and (campaign is null or o.campaign_id = campaign)
+      and not o.done and not o.paused and o.start_at <= now() and o.campaign_id <> all (apart)
+    order by o.start_at, o.campaign_id
+    limit 1
+    for no key update skip locked;
+    if not found then
+      return null;
+    end if;
+    -- After midnight. One whose message a producer is bringing, too, keeps none of the others either.
+    exit when pushq.bring_campaign(f);
+    apart := apart || f.campaign_id;
+    if cardinality(apart) = 3 then
+      return null;
+    end if;
+  end loop;
   if f.sorted then
     return pushq.deal_wave(f, per_job, job_limit);
   end if;

@@ -28,10 +28,18 @@ end $$;
 create or replace function pushq.find_recipients(queues int[], jobs bigint[], epochs int[], worker bigint) returns void
 language plpgsql as $$
 declare
-  held pushq.lease;
-  m    pushq.message;
-  ids  bigint[];
+  held  pushq.lease;
+  m     pushq.message;
+  ids   bigint[];
+  apart bigint[];                                         -- messages that others are bringing
 begin
+  select array_agg(b.message_id) into apart
+  from (
+    select array_agg(l.queue_id) as queues, array_agg(l.message_id) as messages, array_agg(l.body_day) as days
+    from unnest(queues, jobs, epochs) as g(queue_id, job_id, epoch)
+    join pushq.lease l
+      on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.worker_id = worker) a,
+    pushq.bring_messages(a.queues, a.messages, a.days) b;
   for held in
     select l.*
     from unnest(queues, jobs, epochs) as g(queue_id, job_id, epoch)
@@ -41,6 +49,14 @@ begin
     for update of l skip locked
   loop
     delete from pushq.lease l where l.queue_id = held.queue_id and l.job_id = held.job_id;
+    if held.message_id = any (apart) then
+      insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day,
+                             recipient_count, attempt, rescues, epoch, at_most_once, watermark)
+      values (held.queue_id, held.job_id, held.lane, now() + interval '1 second', held.send_by, held.message_id,
+              held.campaign_id, held.root_id, held.body_day, held.recipient_count, held.attempt, held.rescues,
+              held.epoch, held.at_most_once, 0);
+      continue;
+    end if;
     delete from pushq.body b where b.day = held.body_day and b.queue_id = held.queue_id and b.job_id = held.job_id;
     select * into m
     from pushq.message k
@@ -55,7 +71,6 @@ begin
       where empty_send.why <> excluded.why;
       continue;
     end if;
-    perform pushq.bring_message(held.queue_id, held.message_id, held.body_day);
     perform pushq.make_jobs(
       held.queue_id, held.root_id, held.message_id, ids, held.lane, held.run_at, held.send_by, held.at_most_once,
       first_job => held.job_id, epoch => held.epoch);

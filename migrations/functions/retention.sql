@@ -83,7 +83,7 @@ $$;
 -- Moves what still waits out of the days that are past retention, so that they can be dropped: a job that is
 -- scheduled for next year would keep its day that long, and every claim looks at all days. It goes to `today`.
 -- Looks at `step` jobs behind the job (after_queue, after_job), and returns the last of them, null when there was
--- none. Locked jobs are left to the next round.
+-- none. Locked jobs are left to the next round, and so are those whose message another transaction is bringing.
 create or replace function pushq.move_waiting(
   today date, keep int, step int, inout after_queue int, inout after_job bigint, out moved bigint
 )
@@ -103,8 +103,14 @@ begin
     join pushq.job j on j.queue_id = p.queue_id and j.id = p.id
     where p.body_day < today - keep
     for update of j skip locked),
+  apart as materialized (
+    select b.queue_id, b.message_id
+    from (
+      select array_agg(queue_id) as queues, array_agg(message_id) as messages, array_agg(body_day) as days
+      from old) a,
+      pushq.bring_messages(a.queues, a.messages, a.days, today) b),
   brought as materialized (
-    select o.* from old o, pushq.bring_message(o.queue_id, o.message_id, o.body_day, today)),
+    select * from old where (queue_id, message_id) not in (select queue_id, message_id from apart)),
   body as (
     delete from pushq.body b
     using brought o
@@ -129,15 +135,13 @@ create or replace function pushq.move_scheduled(today date, keep int) returns vo
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   with old as materialized (
-    select queue_id, campaign_id, message_id, message_day
-    from pushq.fan_out
+    select f as campaign
+    from pushq.fan_out f
     where not done and message_day < today - keep
       and queue_id <> all (pushq.queues_under_way())
     for no key update skip locked),
   brought as materialized (
-    select o.queue_id, o.campaign_id
-    from old o, pushq.bring_message(o.queue_id, o.message_id, o.message_day, today),
-         pushq.bring_shares(o.queue_id, o.campaign_id, o.message_day, today))
+    select (campaign).queue_id, (campaign).campaign_id from old where pushq.bring_campaign(campaign, today))
   update pushq.fan_out f
   set message_day = today
   from brought b

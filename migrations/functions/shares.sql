@@ -148,19 +148,6 @@ begin
   where f.queue_id = q and f.campaign_id = root;
 end $$;
 
--- Copies the messages of a campaign's shares to a day, as `pushq.bring_message` does with one.
-create or replace function pushq.bring_shares(
-  q int, campaign bigint, from_day date, to_day date default pushq.today()
-) returns void
-language plpgsql as $$
-begin
-  if from_day < to_day then
-    perform pushq.bring_message(s.queue_id, s.message_id, from_day, to_day)
-    from pushq.campaign_share s
-    where s.queue_id = q and s.campaign_id = campaign;
-  end if;
-end $$;
-
 -- Makes jobs for devices of a campaign with shares, ascending: each of its shares has jobs of its own, with the share's
 -- message. `rest` are those that are not enough for a whole job, ascending, unless `all_of_them`; `held` is how many
 -- are in the holdout, and `taken` how many in jobs. `uncertain`: as for `pushq.make_jobs`.

@@ -15,7 +15,8 @@ do $$
 declare
   for_workers text[] := array[
     -- With the rights of the worker.
-    'act_on_feedback', 'answers_since', 'bad_tokens_problem', 'bring_message', 'bring_shares', 'cap_window',
+    'act_on_feedback', 'answers_since', 'bad_tokens_problem', 'bring_campaign', 'bring_message',
+    'bring_messages', 'cap_window',
     'day_began', 'deal_wave', 'device_kind',
     'devices_of_user', 'fan_out_shares', 'fan_out_step',
     'filter_condition_sql', 'filter_order', 'filtered_devices', 'find_recipients', 'fit_plans',

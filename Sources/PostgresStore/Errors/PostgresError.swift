@@ -53,6 +53,11 @@ package enum PostgresError: Error, Equatable {
         if case .refused = self { true } else { false }
     }
 
+    /// Whether another transaction was in the way.
+    package var isContended: Bool {
+        if case .contended = self { true } else { false }
+    }
+
     /// Whether the login lacks a right.
     package var isNotAllowed: Bool {
         if case .notAllowed = self { true } else { false }

@@ -5,9 +5,10 @@ extension Statement {
     /// that a lost lease contributes no result, no count, no retry and no deactivation.
     ///
     /// Nothing here waits for a row that others may have locked, since their transactions may last, and what a worker
-    /// asks next waits behind this statement. A lease that somebody has locked is passed over, and so is a device or
-    /// channel that somebody is writing; counts go to a part of the campaign's that nobody has locked. What this does
-    /// not foresee may cost 50 ms.
+    /// asks next waits behind this statement. Passed over are a lease that somebody has locked, a lease of a job that
+    /// is sent again and whose message somebody else is bringing to today, and a device or channel that somebody is
+    /// writing; counts go to a part of the campaign's that nobody has locked. What this does not foresee may cost 50
+    /// ms.
     ///
     /// The parameters are arrays of four lengths. Those without a prefix have an element for each job: its lease,
     /// outcomes and their counts, and the raw texts of unknown reasons. What belongs to a job names it by its place
@@ -30,11 +31,26 @@ extension Statement {
                  delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried, bad, notes, place)
           -- For this transaction only.
           where set_config('lock_timeout', '50ms', true) is not null),
+        sent_again as materialized (select distinct place from unnest($again_places::bigint[]) p(place)),
+        -- What is sent again after midnight has its message beside its body. These are the messages that somebody
+        -- else is bringing there.
+        apart as materialized (
+          select b.queue_id, b.message_id
+          from (
+            select array_agg(l.queue_id) as queues, array_agg(l.message_id) as messages, array_agg(l.body_day) as days
+            from given g
+            join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch
+              and l.worker_id = $worker_id
+            where l.body_day < pushq.today() and g.place in (select place from sent_again)
+            having count(*) > 0) a
+          cross join lateral pushq.bring_messages(a.queues, a.messages, a.days) b),
         free as materialized (
           select g.*
           from given g
           join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch
             and l.worker_id = $worker_id and l.recipient_count = g.recipients
+          where not exists (select from apart a where a.queue_id = l.queue_id and a.message_id = l.message_id)
+            or g.place not in (select place from sent_again)
           for update of l skip locked),
         fenced as materialized (
           delete from pushq.lease l
@@ -56,11 +72,11 @@ extension Statement {
         -- job's fence failed finds no row to join, and is left to the worker that holds the job now.
         stopped as materialized (
           select f.place
-          from (select distinct place from unnest($again_places::bigint[]) p(place)) p
+          from sent_again p
           join fenced f on f.place = p.place
           where exists (select from pushq.cancelled x where x.queue_id = f.queue_id and x.id = f.job_id)),
         member as materialized (
-          select f.queue_id, f.lane, f.send_by, f.message_id, f.body_day, f.campaign_id, f.root_id, f.at_most_once,
+          select f.queue_id, f.lane, f.send_by, f.message_id, f.campaign_id, f.root_id, f.at_most_once,
                  f.attempt + r.attempts as attempt, f.rescues + r.losses as rescues, f.run_at, r.delay, r.part,
                  r.is_quiet, r.device_id, f.place in (select place from stopped) as is_stopped
           from unnest($again_places::bigint[], $again_devices::bigint[], $again_delays::bigint[],
@@ -69,9 +85,9 @@ extension Statement {
             as r(place, device_id, delay, attempts, losses, part, is_quiet)
           join fenced f on f.place = r.place),
         again as materialized (
-          select nextval('pushq.id') as id, queue_id, lane, send_by, message_id, min(body_day) as body_day, campaign_id,
-                 root_id, at_most_once, attempt, rescues, delay, min(run_at) as run_at, is_stopped,
-                 is_quiet, array_agg(device_id order by device_id) as ids
+          select nextval('pushq.id') as id, queue_id, lane, send_by, message_id, campaign_id, root_id, at_most_once,
+                 attempt, rescues, delay, min(run_at) as run_at, is_stopped, is_quiet,
+                 array_agg(device_id order by device_id) as ids
           from (
             select m.*, (row_number() over (
                      partition by queue_id, lane, send_by, message_id, root_id, attempt, rescues, delay, part,
@@ -95,9 +111,7 @@ extension Statement {
                  case when delay = 0 then run_at else now() + delay * interval '1 microsecond' end,
                  send_by, message_id, campaign_id, root_id, pushq.today(), cardinality(ids), attempt, rescues,
                  at_most_once, is_quiet
-          from again
-          -- Its message is beside its body, after midnight too.
-          cross join lateral pushq.bring_message(queue_id, message_id, body_day)),
+          from again),
 
         -- Dead devices: all but those that an app has registered after the reported time.
         report as materialized (

@@ -40,6 +40,8 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
     case jobQuarantined(queue: String, job: Int64, reason: String)
     case leasesFound(Int)
     case jobSetAside(queue: String, job: Int64, reason: String)
+    /// Another transaction keeps its end from being written.
+    case endHindered(queue: String, job: Int64)
     case campaignStopped(queue: String, key: String, reason: String)
     case scheduleRun(queue: String, schedule: String, campaign: String)
     case scheduleMissed(queue: String, schedule: String, time: String)
@@ -119,6 +121,9 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
         case .jobSetAside(let queue, let job, let reason):
             "job \(job) of \(queue) is set aside, because PostgreSQL refuses to store its end: \(reason); when that is fixed, run: "
                 + "pushq-admin job resume \(queue) \(job)"
+        case .endHindered(let queue, let job):
+            "job \(job) of \(queue) cannot be ended, because a transaction that stays open has locked what its result needs; "
+                + "find its session with: pushq-admin doctor"
         case .campaignStopped(let queue, let key, let reason):
             "campaign \(key) of \(queue) has paused itself: \(reason); when that is fixed, run: "
                 + "pushq-admin campaign resume \(queue) \(key)"

@@ -46,16 +46,24 @@ final class EngineStore {
     /// Returns nil for a refusal that repeating will not change, which is reported, and past the end of a drain. That
     /// the worker is not let in is waited out: its password may be changed here before it is there, and what it has to
     /// write is known to nobody else.
-    /// - Parameter refused: told what PostgreSQL refuses, if it does.
+    /// - Parameters:
+    ///   - waitsForOthers: false where another transaction that is in the way counts as a refusal, since whatever comes
+    ///     behind this write would wait for that one, too.
+    ///   - refused: told what PostgreSQL refuses, if it does.
     @discardableResult
     func persist<Result>(
-        _ body: (PostgresConnection) async throws -> Result, refused: (PostgresError) -> Void = { _ in }
+        waitsForOthers: Bool = true, _ body: (PostgresConnection) async throws -> Result,
+        refused: (PostgresError) -> Void = { _ in }
     ) async -> Result? {
         var attempt = 0
         while true {
             do {
                 return try await body(connection())
             } catch let error as PostgresError where (error.isPassing || error.isLockedOut) && !hasGivenUp {
+                guard waitsForOthers || !error.isContended else {
+                    refused(error)
+                    return nil
+                }
                 attempt += 1
                 note(error)
                 await Signal(loop: loop).wait(atMost: Backoff.store.delay(afterAttempt: attempt, using: &generator))

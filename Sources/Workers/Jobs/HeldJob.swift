@@ -71,6 +71,9 @@ final class HeldJob {
     var isQueued = false
     /// The settler has it: it is being ended or given back.
     var isSettling = false
+    /// Since when another transaction has kept it from being written, and whether that was reported.
+    var lockedSince: ContinuousClock.Instant?
+    var isLockReported = false
     /// Ordinals below it may be sent: the watermark that is committed in the database.
     var watermark: Int
     /// When the last claim, flush or renewal that succeeded was sent. Counts from the sending: the database's deadline

@@ -7,7 +7,9 @@ import QueueCore
 /// connection and waits for one such statement at most. What PostgreSQL refuses for good, it refuses because of one
 /// job, which must not take the others with it: the halves are tried on their own, down to the job alone. That one is
 /// given back with what is known of it, and set aside if that happens again and again. Where this cannot be written
-/// either, or the job is not to blame, it is abandoned.
+/// either, or the job is not to blame, it is abandoned. If a statement cannot be written because another transaction is
+/// in its way, the halves are tried in the same manner: that transaction may stay open, and is about one job perhaps. A
+/// job that is alone is tried again later, apart from those that nothing hinders.
 ///
 /// A value without a clock: its owner passes the time.
 struct Endings {
@@ -15,8 +17,10 @@ struct Endings {
     static let maximumJobs = 128
     /// This number of jobs is written without waiting for the interval to end.
     static let enoughJobs = 20
-    /// A job whose lease another transaction has locked is tried again after this time.
+    /// A job that another transaction keeps from being written is tried again after this time.
     static let lockedPause = Duration.milliseconds(500)
+    /// After this time somebody has to know.
+    static let longestLocked = Duration.seconds(10)
 
     /// The jobs of one statement.
     struct Batch {
@@ -61,6 +65,8 @@ struct Endings {
         /// PostgreSQL refuses it, however often it is repeated.
         /// - Parameter problem: why, if one of the jobs may be to blame.
         case refused(problem: String?)
+        /// Another transaction is in its way, which may last.
+        case contended
         /// The drain is over, and nobody knows whether it was written.
         case givenUp
     }
@@ -73,6 +79,8 @@ struct Endings {
         var lost = 0
         /// No longer held, and not written: their leases are still in this worker's name.
         var abandoned: [HeldJob] = []
+        /// Those that another transaction has kept from being written for so long that it is to be reported, once.
+        var hindered: [HeldJob] = []
     }
 
     private let interval: Duration
@@ -82,7 +90,7 @@ struct Endings {
     /// What was made of jobs that were through, to be written one after another.
     private var batches: [Batch] = []
     private var isUnderWay = false
-    /// Jobs whose lease another transaction has locked, and when they are tried again.
+    /// Jobs that other transactions keep from being written, and when they are tried again.
     private var locked: [HeldJob] = []
     private var triesLockedAt: ContinuousClock.Instant
     /// When those that are through are written although they are few.
@@ -111,12 +119,12 @@ struct Endings {
         now: ContinuousClock.Instant, hasGivenUp: Bool, using generator: inout some RandomNumberGenerator
     ) -> Step {
         if isUnderWay { return .wait(interval) }
-        if !locked.isEmpty, now >= triesLockedAt {
-            through += locked
-            locked = []
-        }
         if batches.isEmpty, !through.isEmpty, isStopping || hasEnough || now >= nextTurn {
-            makeBatches(using: &generator)
+            through = makeBatches(of: through, using: &generator)
+        }
+        if !locked.isEmpty, now >= triesLockedAt {
+            locked = makeBatches(of: locked, using: &generator)
+            triesLockedAt = now + Self.lockedPause
         }
         if now >= nextTurn { nextTurn = now + interval }
         if !batches.isEmpty {
@@ -138,13 +146,17 @@ struct Endings {
             var result = note(written, of: batch, now: now)
             if isRepeated { result.lost = 0 }
             return result
-        case .refused where batch.jobs.count > 1:
+        case .refused where batch.jobs.count > 1, .contended where batch.jobs.count > 1:
             batches.insert(contentsOf: batch.halves, at: 0)
             return Result()
         case .refused(let problem?) where !batch.isSettingAside:
             let lease = batch.jobs[0].yielded(after: .zero)
             batches.insert(Batch(jobs: batch.jobs, statement: .setAside(lease, because: problem)), at: 0)
             return Result()
+        case .contended:
+            var result = Result()
+            noteLocked(batch.jobs[0], in: &result, now: now)
+            return result
         case .refused, .givenUp: return Result(abandoned: batch.jobs)
         }
     }
@@ -155,8 +167,7 @@ struct Endings {
         var result = Result()
         for job in batch.jobs {
             if written.locked.contains(job.claim.key) {
-                if locked.isEmpty { triesLockedAt = now + Self.lockedPause }
-                locked.append(job)
+                noteLocked(job, in: &result, now: now)
             } else {
                 result.over.append(job)
                 // A job that was to be given back and belongs to another worker needs nothing more.
@@ -166,14 +177,27 @@ struct Endings {
         return result
     }
 
+    private mutating func noteLocked(_ job: HeldJob, in result: inout Result, now: ContinuousClock.Instant) {
+        if locked.isEmpty { triesLockedAt = now + Self.lockedPause }
+        locked.append(job)
+        let since = job.lockedSince ?? now
+        job.lockedSince = since
+        guard now >= since + Self.longestLocked, !job.isLockReported else { return }
+        job.isLockReported = true
+        result.hindered.append(job)
+    }
+
     // MARK: Batches
 
-    /// Makes a batch of the jobs that are ended, and one of those that are given back.
-    private mutating func makeBatches(using generator: inout some RandomNumberGenerator) {
+    /// Makes a batch of those of `waiting` that are ended, and one of those that are given back. Returns the rest: what
+    /// is too much for one statement.
+    private mutating func makeBatches(
+        of waiting: [HeldJob], using generator: inout some RandomNumberGenerator
+    ) -> [HeldJob] {
         var (ended, settled): ([HeldJob], [SettledJob]) = ([], [])
         var (back, yielded): ([HeldJob], [YieldedLease]) = ([], [])
         var delays = RetryDelays()
-        for job in through.prefix(Self.maximumJobs) {
+        for job in waiting.prefix(Self.maximumJobs) {
             if let lease = self.yielded(job) {
                 back.append(job)
                 yielded.append(lease)
@@ -183,9 +207,9 @@ struct Endings {
             ended.append(job)
             settled.append(job.settled { delays.delay(of: $0, using: &generator) })
         }
-        through.removeFirst(ended.count + back.count)
         if !ended.isEmpty { batches.append(Batch(jobs: ended, statement: .endJobs(settled))) }
         if !back.isEmpty { batches.append(Batch(jobs: back, statement: .yield(yielded))) }
+        return Array(waiting.dropFirst(Self.maximumJobs))
     }
 
     /// A job as it is given back; nil for one that is ended. If answers have come that only the end of a job can write,

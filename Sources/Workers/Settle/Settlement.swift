@@ -30,6 +30,8 @@ struct Settlement {
         var wantsRound = false
         /// Campaigns with jobs that have ended, and that pause themselves when too many answers are bad.
         var judged: Set<CampaignKey> = []
+        /// Jobs that another transaction keeps from being ended, which is to be reported.
+        var hindered: [HeldJob] = []
     }
 
     private let jobs: HeldJobs
@@ -97,7 +99,8 @@ struct Settlement {
         let judged = result.over.compactMap { job in
             job.claim.judgedCampaign.map { CampaignKey(queueID: job.claim.key.queueID, campaignID: $0) }
         }
-        return Consequences(lost: result.lost, hasAbandoned: !result.abandoned.isEmpty, judged: Set(judged))
+        return Consequences(
+            lost: result.lost, hasAbandoned: !result.abandoned.isEmpty, judged: Set(judged), hindered: result.hindered)
     }
 
     // MARK: Renewals

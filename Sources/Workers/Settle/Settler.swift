@@ -85,6 +85,9 @@ final class Settler {
 
     private func follow(_ consequences: Settlement.Consequences) {
         if consequences.lost > 0 { report(.leasesLost(consequences.lost)) }
+        for job in consequences.hindered {
+            report(.endHindered(queue: "\(jobs.queue(of: job).settings.name)", job: job.claim.key.jobID))
+        }
         if consequences.hasAbandoned { audit.wake() }
         for campaign in consequences.judged { delegate?.campaignHasAnswers(campaign) }
         for job in consequences.renewed { delegate?.mayGoOn(with: job) }
@@ -111,7 +114,7 @@ final class Settler {
     private func write(_ batch: Endings.Batch) async -> Endings.Answer {
         var tries = 0
         var refusal: PostgresError?
-        let written = await store.persist { connection in
+        let written = await store.persist(waitsForOthers: false) { connection in
             tries += 1
             if tries > 1 { figures.counts.endRetries += 1 }
             switch batch.statement {
@@ -131,6 +134,7 @@ final class Settler {
         }
         if let written { return .written(written, isRepeated: tries > 1) }
         if store.hasGivenUp { return .givenUp }
+        if refusal?.isContended == true { return .contended }
         return .refused(problem: refusal.flatMap { $0.mayBlameRows ? $0.description : nil })
     }
 

@@ -18,7 +18,7 @@ extension EngineEvent {
         case .noQueueMatches, .sessionLacks, .credentialExpires, .pushesUncertain, .tokenMintedAnew,
             .deliveredTooSoon, .drainTooShort, .leftInFlight, .jobsRescued, .leasesLost, .feedbackUnreachable,
             .webhookFailing,
-            .scheduleMissed:
+            .scheduleMissed, .endHindered:
             .warning
         case .started, .storeBack, .webhookBack, .queueIsPaused, .queueResumed, .gatewayReachable, .outageOver,
             .leasesFound,
@@ -99,6 +99,7 @@ extension EngineEvent {
         case .leasesFound(let count): ("leases_found", [("count", .integer(count))])
         case .jobSetAside(let queue, let job, let reason):
             ("job_set_aside", on(queue, reason) + [("job", .integer(Int(job)))])
+        case .endHindered(let queue, let job): ("end_hindered", on(queue) + [("job", .integer(Int(job)))])
         case .campaignStopped(let queue, let key, let reason):
             ("campaign_stopped", on(queue, reason) + [("campaign", .string(key))])
         case .scheduleRun(let queue, let schedule, let campaign):
@@ -144,7 +145,7 @@ extension EngineEvent {
         case .storeBack, .queueIsPaused, .queueResumed, .queueWithoutCredential, .gatewayReachable, .outageOver,
             .deliveredTooSoon, .jobsRescued, .leasesLost, .leasesFound, .drainTooShort, .feedbackRead, .oldPrimary,
             .databaseRestored,
-            .scheduleRun, .scheduleMissed, .webhookBack:
+            .scheduleRun, .scheduleMissed, .webhookBack, .endHindered:
             ""
         case .clockInDoubt(let keyID, _), .tokenMintedAnew(let keyID): keyID
         case .started, .noQueueMatches, .sessionLacks, .credentialExpires, .leftInFlight, .campaignStopped,

@@ -15,6 +15,7 @@ import Testing
         "migrations/functions/make_sends.sql": [
             "campaign_id", "attempt", "rescues", "epoch", "outcomes", "is_quiet", "watermark",
         ],
+        "migrations/functions/recipients.sql": ["outcomes", "is_quiet"],
         "migrations/functions/restore.sql": [],
         "Sources/PostgresStore/Settling/Ending.swift": ["epoch", "watermark", "outcomes"],
         "Sources/PostgresStore/Settling/Yield.swift": ["is_quiet"],

@@ -77,6 +77,34 @@ import Testing
         }
     }
 
+    @Test func `goes back for a second while somebody else is bringing its message to today`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register("a1", queue)
+            let root = try await send(queue)
+            try await pass(queue)
+            try await queue.run(
+                """
+                do $$
+                begin
+                  while pushq.make_partition(pushq.today() - 1, 0) is not null loop end loop;
+                end $$;
+                update pushq.message set day = day - 1;
+                update pushq.body set day = day - 1;
+                update pushq.job set body_day = body_day - 1;
+                """)
+            let session = try await database.connect()
+            try await session.runScript(
+                "begin; select pushq.bring_message(queue_id, id, day) from pushq.message where root_id = \(root)")
+            #expect(try await claimed(queue).isEmpty)
+            #expect(try await queue.number("select count(*) from pushq.job where run_at > now()") == 1)
+            #expect(try await queue.number("select count(*) from pushq.lease") == 0)
+            try await session.runScript("rollback")
+            try await queue.run("update pushq.job set run_at = now()")
+            #expect(try await claimed(queue).map(\.activeIDs.count) == [1])
+        }
+    }
+
     @Test func `to several users reaches nobody only if none of them has a device then, and says so`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)

@@ -93,7 +93,8 @@ import Transport
         """
 
     private static let functions: Set = [
-        "act_on_feedback", "answers_since", "bad_tokens_problem", "bring_message", "bring_shares", "cap_window",
+        "act_on_feedback", "answers_since", "bad_tokens_problem", "bring_campaign", "bring_message",
+        "bring_messages", "cap_window",
         "clear_day", "clear_queue", "clear_send_keys",
         "count_usage", "days_of_history", "days_to_clear", "day_began", "deal_wave", "device_kind", "devices_of_user",
         "drop_partition",

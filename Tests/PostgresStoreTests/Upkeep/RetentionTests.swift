@@ -113,6 +113,82 @@ import Transport
         }
     }
 
+    /// As `pushq.retry_failed` does, called after midnight in a transaction that stays open.
+    private static let bringing = """
+        begin;
+        select pushq.bring_message(queue_id, id, day)
+        from pushq.message
+        where day < pushq.today() and root_id = $campaign
+        """
+
+    @Test func `a message that somebody is bringing to today keeps only its own jobs and campaign from going on`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 600)
+            let campaigns = [try await queue.startCampaign(), try await queue.startCampaign(key: "other")]
+            for campaign in campaigns {
+                let made = try await queue.worker.fanOutStep(
+                    queueID: queue.id, campaignID: campaign, jobLimit: 1, scanLimit: 500)
+                #expect(made == 1)
+            }
+            try await Self.age(queue, byDays: 2)
+            let jobs = try await queue.claim()
+            let session = try await database.connect()
+            try await session.runScript(Self.bringing.replacing("$campaign", with: "\(campaigns[0])"))
+            let again = jobs.map { job in
+                queue.settled(
+                    job, other: [0: .retried(.otherPassing)],
+                    again: [.init(deviceID: job.deviceIDs[0], delay: .zero, attempts: 1, losses: 0)])
+            }
+            let written = try await queue.worker.endJobs(again, workerID: 1)
+            #expect(written.keys == [jobs[1].key])
+            #expect(written.locked == [jobs[0].key])
+            // What is not sent again needs no message of today.
+            #expect(try await queue.worker.endJobs([queue.settled(jobs[0])], workerID: 1).keys == [jobs[0].key])
+
+            let done = "select campaign_id from pushq.fan_out where done order by campaign_id"
+            func fanOut() async throws {
+                while try await queue.worker.fanOutStep(queueID: queue.id, jobLimit: 40, scanLimit: 500) != nil {}
+            }
+            try await fanOut()
+            #expect(try await queue.texts(done) == ["\(campaigns[1])"])
+            try await session.runScript("commit")
+            try await fanOut()
+            #expect(try await queue.texts(done) == campaigns.map { "\($0)" })
+        }
+    }
+
+    @Test func `a message that somebody is bringing to today keeps no other in a day that is to go`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 600)
+            let campaigns = [try await queue.startCampaign(), try await queue.startCampaign(key: "other")]
+            for campaign in campaigns {
+                _ = try await queue.worker.fanOutStep(
+                    queueID: queue.id, campaignID: campaign, jobLimit: 1, scanLimit: 500)
+            }
+            try await Self.age(queue, byDays: 9)
+            let session = try await database.connect()
+            try await session.runScript(Self.bringing.replacing("$campaign", with: "\(campaigns[0])"))
+            // A day cannot be dropped while a transaction has read it, and that is tried again.
+            try await queue.run(
+                """
+                select pushq.move_waiting(pushq.today(), 7, 1000, 0, 0);
+                select pushq.move_scheduled(pushq.today(), 7);
+                """)
+            let old = """
+                select message_id from pushq.job where body_day < pushq.today()
+                union all select message_id from pushq.fan_out where message_day < pushq.today()
+                """
+            let kept = "select id from pushq.message where root_id = \(campaigns[0]) and day < pushq.today()"
+            #expect(try await queue.texts(old) == queue.texts("\(kept) union all \(kept)"))
+            try await session.runScript("commit")
+            try await Self.upkeep(queue)
+            #expect(try await queue.texts(old).isEmpty)
+            #expect(try await queue.number(Self.oldestDay) <= 7)
+        }
+    }
+
     @Test func `the key of a send is kept for thirty days after it was due, or as long as its tenant says`()
         async throws
     {

@@ -12,7 +12,7 @@ import Testing
             "failed renewal", "renewal without an answer", "round that went well", "stop", "lock", "renewal",
             "tokens too old",
         ]
-        explore(seeds: 60, reaching: events, moreThan: 10) { seed in
+        explore(seeds: 80, reaching: events, moreThan: 10) { seed in
             let world = SettlementWorld(seed: seed)
             world.run(events: 400)
             world.drain()

@@ -166,6 +166,39 @@ private func written(_ jobs: [HeldJob], isRepeated: Bool = false) -> Endings.Ans
         #expect(dialogue.ending()?.ids == batch.ids)
     }
 
+    @Test func `writes all others at once if another transaction is in the way of one job, which comes after a pause`()
+    {
+        let dialogue = Dialogue()
+        let jobs = dialogue.holdDelivered(100)
+        let contended = jobs[37].claim.key.jobID
+        var statements = 0
+        while let batch = dialogue.ending() {
+            statements += 1
+            _ = dialogue.answer(batch.ids.contains(contended) ? .contended : written(batch.jobs), to: batch)
+        }
+        #expect(statements <= 15)
+        #expect(dialogue.jobs.all.map(\.claim.key.jobID) == [contended], "it is held, and nobody else is")
+
+        let others = dialogue.holdDelivered(Endings.enoughJobs)
+        dialogue.pass(Endings.lockedPause)
+        let batch = dialogue.ending()
+        #expect(batch?.jobs.count == others.count, "it is tried apart from them")
+        if let batch { _ = dialogue.answer(written(batch.jobs), to: batch) }
+        #expect(dialogue.ending()?.ids == [contended])
+    }
+
+    @Test func `says once of a job that another transaction keeps it from being written, and only if that lasts`() {
+        let dialogue = Dialogue()
+        _ = dialogue.holdDelivered(1)
+        var said: [Duration] = []
+        for step in 0..<60 {
+            dialogue.pass(Endings.lockedPause)
+            guard let batch = dialogue.ending() else { continue }
+            if !dialogue.answer(.contended, to: batch).hindered.isEmpty { said.append(Endings.lockedPause * step) }
+        }
+        #expect(said == [Endings.longestLocked])
+    }
+
     @Test func `tells that leases were lost, but not of a statement that may have been carried out before`() throws {
         let dialogue = Dialogue()
         for isRepeated in [false, true] {
