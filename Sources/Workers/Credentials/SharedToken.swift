@@ -11,7 +11,8 @@ import Transport
 ///
 /// Apple counts the tokens of a key, whatever database an installation keeps it in. So workers that serve several
 /// databases name one of them as the keeper of tokens, and copy each token into their own: if the keeper is out of
-/// reach, the copy goes on.
+/// reach, the copy goes on. A keeper that has no token that may be used, since it is new or was away for long, gets the
+/// one of this database before another one is minted.
 ///
 /// Belongs to the engine's event loop.
 final class SharedToken {
@@ -82,12 +83,17 @@ final class SharedToken {
                     keyID: signer.keyID, reason: refusal ?? .damaged, minutes: Int((wait / .seconds(60)).rounded(.up)))
             case .use:
                 guard let stored, let token = readable else { preconditionFailure("a token that is used is readable") }
-                nextPoll = .now + max(.seconds(ProviderToken.refreshSeconds) - stored.age, pollInterval)
+                use(token, age: stored.age)
                 if isRefused { doubt(token, age: stored.age) }
-                last = token
                 await copy(stored.sealed, from: database, issuedAt: token.issuedAt, age: stored.age)
                 return token
             case .mint(let age):
+                if database === keeper,
+                    let token = try await bringOwn(
+                        to: database, now: now, insteadOf: stored, ifOlderThan: age, isRefused: isRefused)
+                {
+                    return token
+                }
                 guard let token = try await mint(in: database, now: now, ifOlderThan: age) else { continue }
                 if refusal != nil { report(.tokenMintedAnew(keyID: signer.keyID)) }
                 return token
@@ -106,8 +112,32 @@ final class SharedToken {
             of: signer.digest, sealed: sealed, issuedAt: now, ifOlderThan: age)
         guard isFirst else { return nil }
         await copy(sealed, from: database, issuedAt: now, age: .zero)
-        nextPoll = .now + .seconds(ProviderToken.refreshSeconds)
+        use(token, age: .zero)
+        return token
+    }
+
+    private func use(_ token: ProviderToken, age: Duration) {
+        nextPoll = .now + max(.seconds(ProviderToken.refreshSeconds) - age, pollInterval)
         last = token
+    }
+
+    /// Puts the token of this database into the keeper, if it is one that may be used and is younger than the keeper's.
+    /// Returns nil otherwise, and if another worker was first.
+    private func bringOwn(
+        to keeper: EngineStore, now: Int64, insteadOf present: StoredProviderToken?, ifOlderThan age: Duration,
+        isRefused: Bool
+    ) async throws -> ProviderToken? {
+        guard let own = try await store.connection().providerToken(of: signer.digest).token,
+            // The two databases' clocks may differ: the keeper's own token is no younger for that.
+            present.map({ own.age < $0.age && own.sealed != $0.sealed }) ?? true,
+            let token = try? open(own, now: now),
+            TokenRules.decide(age: own.age, isKept: own.isKept, isRefused: isRefused, isReadable: { true }) == .use
+        else { return nil }
+        let isFirst = try await keeper.connection(within: patience(with: keeper)).replaceProviderToken(
+            of: signer.digest, sealed: own.sealed, issuedAt: token.issuedAt, ifOlderThan: age)
+        guard isFirst else { return nil }
+        copied = own.sealed
+        use(token, age: own.age)
         return token
     }
 

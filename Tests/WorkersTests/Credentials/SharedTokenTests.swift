@@ -165,4 +165,62 @@ import Transport
             #expect(try await worker.current().text != first.text)
         }
     }
+
+    // MARK: Kept in another database
+
+    /// What a worker has of it that serves a database, while another one keeps the tokens.
+    private func tokens(
+        of signer: TokenSigner, in own: EngineStore, keeper: EngineStore
+    ) -> SharedToken {
+        SharedToken(store: own, keeper: keeper, masterKeys: Self.masterKeys, signer: signer) { _ in }
+    }
+
+    /// Runs `body` with a worker's ways to its own database and to the keeper, and a connection to each.
+    private func withKeeper(
+        _ body:
+            @escaping @Sendable (
+                isolated LoopActor, (own: EngineStore, keeper: EngineStore),
+                (own: PostgresConnection, keeper: PostgresConnection)
+            ) async throws -> Void
+    ) async throws {
+        try await withDatabase { _, one in
+            let (name, address) = (one.name, one.address)
+            try await withDatabase { actor, own in
+                let keeper = TestDatabase(name: name, address: address, loop: actor.loop)
+                defer { keeper.closeConnections() }
+                let stores = [own, keeper].map { database in
+                    EngineStore(
+                        StoreConnection(to: database.address, as: "test", on: actor.loop), loop: actor.loop
+                    ) { _ in }
+                }
+                try await body(actor, (stores[0], stores[1]), (try await own.connect(), try await keeper.connect()))
+            }
+        }
+    }
+
+    @Test(arguments: [nil, "50 minutes"])
+    func `is the one of a worker's own database where the keeper has none, or one that is too old`(
+        keeperAge: String?
+    ) async throws {
+        try await withKeeper { [self] _, stores, connections in
+            if let keeperAge {
+                _ = try await SharedToken(store: stores.keeper, masterKeys: Self.masterKeys, signer: signer) { _ in }
+                    .current()
+                try await age(connections.keeper, by: keeperAge)
+            }
+            let own = try await SharedToken(store: stores.own, masterKeys: Self.masterKeys, signer: signer) { _ in }
+                .current()
+            try await age(connections.own, by: "10 minutes")
+            let token = tokens(of: signer, in: stores.own, keeper: stores.keeper)
+            #expect(try await token.current().text == own.text)
+            let kept = try #require(try await connections.keeper.providerToken(of: signer.digest).token)
+            #expect(kept.age >= .seconds(600) && kept.age < .seconds(700))
+            #expect(token.nextPoll > .now + .seconds(2000) && token.nextPoll < .now + .seconds(2100))
+
+            // What is too old itself is not brought.
+            try await age(connections.own, by: "36 minutes")
+            try await age(connections.keeper, by: "36 minutes")
+            #expect(try await token.current().text != own.text)
+        }
+    }
 }
