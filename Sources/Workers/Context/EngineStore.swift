@@ -13,6 +13,8 @@ final class EngineStore {
     private var generator = SystemRandomNumberGenerator()
     /// Past this, what could not be written is left to the lease's end.
     private var lastTry: ContinuousClock.Instant?
+    /// Whether the last wait for a connection was in vain.
+    private(set) var isAway = false
 
     init(_ store: StoreConnection, loop: EventLoop, report: @escaping (EngineEvent) -> Void) {
         self.store = store
@@ -25,7 +27,14 @@ final class EngineStore {
 
     /// The connection, as soon as there is one; throws when PostgreSQL is out of reach.
     func connection(within limit: Duration = patience) async throws(PostgresError) -> PostgresConnection {
-        try await store.current(within: limit)
+        do throws(PostgresError) {
+            let connection = try await store.current(within: limit)
+            isAway = false
+            return connection
+        } catch {
+            isAway = true
+            throw error
+        }
     }
 
     /// Runs `body` once. Returns nil when PostgreSQL is out of reach, which its connection reports, or refuses, which

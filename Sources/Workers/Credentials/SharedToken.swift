@@ -17,6 +17,8 @@ import Transport
 /// Belongs to the engine's event loop.
 final class SharedToken {
     private static let patienceWithKeeper = Duration.seconds(1)
+    /// The same while it is away: enough to begin an attempt to connect, which goes on. Intake waits for each token.
+    private static let patienceWithLostKeeper = Duration.milliseconds(20)
 
     /// The time between two checks of a token that is due and may not be replaced yet.
     private let pollInterval: Duration
@@ -154,16 +156,18 @@ final class SharedToken {
     func keep() async throws {
         let time = Duration.seconds(ProviderToken.minimumSeconds)
         if let keeper {
-            await keeper.attempt(within: Self.patienceWithKeeper) {
+            await keeper.attempt(within: patience(with: keeper)) {
                 try await $0.keepProviderToken(of: signer.digest, for: time)
             }
         }
         try await store.connection().keepProviderToken(of: signer.digest, for: time)
     }
 
-    /// How long to wait for a connection. That to the keeper is tried in vain each time while it is away.
+    /// How long to wait for a connection. That to the keeper is tried in vain each time while it is away: all tokens of
+    /// an engine share what is known of that.
     private func patience(with database: EngineStore) -> Duration {
-        database === keeper ? Self.patienceWithKeeper : EngineStore.patience
+        guard database === keeper else { return EngineStore.patience }
+        return database.isAway ? Self.patienceWithLostKeeper : Self.patienceWithKeeper
     }
 
     private var owner: SecretOwner { .providerToken(signer: signer.digest) }

@@ -223,4 +223,24 @@ import Transport
             #expect(try await token.current().text != own.text)
         }
     }
+
+    @Test func `is had from a worker's own database at once while the keeper is away, by twenty keys as by one`()
+        async throws
+    {
+        let away = try DatabaseAddress(
+            url: "postgresql://postgres@127.0.0.1:\(try Loopback.freePort())/postgres", environment: [:])
+        try await withDatabase { [self] actor, database in
+            let stores = [database.address, away].map { address in
+                EngineStore(StoreConnection(to: address, as: "test", on: actor.loop), loop: actor.loop) { _ in }
+            }
+            _ = try await stores[0].connection()
+            var signers = [signer]
+            for _ in 1..<20 {
+                signers.append(try TokenSigner(key: .makeP256(), teamID: signer.teamID, keyID: signer.keyID))
+            }
+            let begun = ContinuousClock.now
+            for signer in signers { _ = try await tokens(of: signer, in: stores[0], keeper: stores[1]).current() }
+            #expect(begun.duration(to: .now) < .seconds(5), "each waited for the keeper")
+        }
+    }
 }
