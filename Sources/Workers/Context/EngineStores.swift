@@ -86,10 +86,9 @@ final class EngineStores {
     /// Whether there is a connection for claims, and none was lost that is not back.
     var isConnected: Bool { lostConnections == 0 && connections[0].isOpen }
 
-    /// From `deadline` on, claims are not repeated, and what could not be written is left to the end of its lease.
+    /// From `deadline` on, nothing is repeated, and what could not be written is left to the end of its lease.
     func giveUp(after deadline: ContinuousClock.Instant) {
-        claims.giveUp(after: deadline)
-        leases.giveUp(after: deadline)
+        for store in [claims, leases, fanOut, upkeep] { store.giveUp(after: deadline) }
     }
 
     /// Closes the connections.

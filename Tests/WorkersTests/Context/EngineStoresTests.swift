@@ -63,4 +63,23 @@ import Transport
             #expect(stores.isConnected && events.contains("PostgreSQL is back"))
         }
     }
+
+    @Test func `are given up at the end of a drain, whatever was to be written over them`() async throws {
+        try await withDatabase { actor, database in
+            let stores = EngineStores(to: database.address, on: actor.loop) { _ in }
+            let all = [stores.claims, stores.leases, stores.fanOut, stores.upkeep]
+            for store in all { _ = try await store.connection() }
+            // As if PostgreSQL went away, and stayed away.
+            stores.close()
+            var isOver = 0
+            for store in all {
+                actor.loop.startTask {
+                    await store.persist { _ in }
+                    isOver += 1
+                }
+            }
+            stores.giveUp(after: .now)
+            try await eventually("all to be given up", within: .seconds(20)) { isOver == all.count }
+        }
+    }
 }
