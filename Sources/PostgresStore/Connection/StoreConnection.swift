@@ -4,9 +4,9 @@ package import Transport
 /// A connection that is opened again when it is lost. A caller gets the open one, or waits until there is one again.
 ///
 /// It connects when it is asked to, again and again with backoff as long as somebody waits, one attempt at a time
-/// however many wait. It takes only a server that takes writes, and begins with the host that it had last, or with the
-/// next one if that fell silent. That PostgreSQL is gone and that it is back are said once each. Statements are not
-/// repeated here: only the caller knows whether that does harm.
+/// however many wait; and, if it is told to, whenever it was lost. It takes only a server that takes writes, and begins
+/// with the host that it had last, or with the next one if that fell silent. That PostgreSQL is gone and that it is
+/// back are said once each. Statements are not repeated here: only the caller knows whether that does harm.
 ///
 /// Belongs to an event loop, like the connections it opens.
 package final class StoreConnection {
@@ -19,6 +19,9 @@ package final class StoreConnection {
     package var onStillLost: ((PostgresError) -> Void)?
     /// Called once when there is a connection again.
     package var onBack: (() -> Void)?
+
+    /// Whether it connects again when it was lost, although nobody waits for it.
+    package var reconnects = false
 
     private let address: DatabaseAddress
     private let applicationName: String
@@ -143,7 +146,7 @@ package final class StoreConnection {
     }
 
     private func attemptWhileWanted() async {
-        while !callers.isEmpty, !isClosed {
+        while !callers.isEmpty || isLost && reconnects, !isClosed {
             // Opened for others while this one was on its way.
             if let connection, connection.isOpen { return answerCallers(.success(())) }
             let pause = ContinuousClock.now.duration(to: nextAttempt)
@@ -197,5 +200,6 @@ package final class StoreConnection {
         guard !isClosed, !isLost else { return }
         isLost = true
         onLost?(error)
+        if reconnects { attemptInTurn() }
     }
 }

@@ -57,6 +57,8 @@ final class EngineStores {
         self.connections = connections
         // An outage is reported once. Without the other two connections a worker still sends.
         for connection in connections[..<2] {
+            // Nothing needs the one for leases while no job is held, and readiness waits for both.
+            connection.reconnects = true
             connection.onLost = { [unowned self] in noteLost($0) }
             connection.onStillLost = { report(.storeStillLost($0.description)) }
             connection.onBack = { [unowned self] in noteBack() }

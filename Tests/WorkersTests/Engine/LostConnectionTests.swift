@@ -59,3 +59,24 @@ import Transport
         #expect(seen.accepted == delivered)
     }
 }
+
+@Suite(.timeLimit(.minutes(10))) struct `A restart of PostgreSQL` {
+    @Test func `is over for a worker that holds no job, too`() async throws {
+        try await EngineFixture.run { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 1)
+            try await fixture.withEngine { engine in
+                try await fixture.startCampaign(queue)
+                try await fixture.waitForCampaigns()
+                try await fixture.waitForJobs()
+                _ = try await fixture.number(
+                    """
+                    select count(pg_terminate_backend(pid)) from pg_stat_activity
+                    where datname = current_database() and application_name like 'pushq work%'
+                    """)
+                try await eventually("it to be noticed") { fixture.events.contains("PostgreSQL is out of reach") }
+                try await eventually("its end", within: .seconds(5)) { fixture.events.contains("PostgreSQL is back") }
+                #expect(await engine.snapshot().obstacles == [])
+            }
+        }
+    }
+}
