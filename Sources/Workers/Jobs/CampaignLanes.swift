@@ -39,6 +39,7 @@ struct CampaignLanes {
             guard lane.limit.rate != own.rate else { return }
             lane.jobSize = CampaignLane.expectedJobSize(at: own.rate ?? 250)
             lane.limit.change(to: own.rate, now: now)
+            noteChange(of: lane)
             return wake(lane)
         }
         cleanUp(now: now)

@@ -56,8 +56,9 @@ extension QueueState {
     var unsentWithoutOwnRate: Int { sharedUnsent + campaigns.unsentWithoutRate }
 
     /// Whether there are recipients for which no permits were taken, as far as that may have changed since this was
-    /// last asked.
+    /// last asked. Without a connection none are taken, and what has changed is kept until there is one.
     func takeLackOfPermits() -> Bool {
+        guard isConnected else { return false }
         let ofCampaigns = campaigns.takeLackOfPermits()
         return ofCampaigns || maximumRate != nil && permits.permitsLeft < unsentWithoutOwnRate
     }

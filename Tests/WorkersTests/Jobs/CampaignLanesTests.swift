@@ -1,3 +1,4 @@
+import APNs
 import QueueCore
 import Testing
 
@@ -12,6 +13,7 @@ import Testing
     /// A queue with so many of them, and a job of each.
     private func makeQueue(campaigns: Int, recipients: Int = 1) -> QueueState {
         let queue = JobFixture.queue()
+        queue.gateway = FakeGateway()
         for number in 1...campaigns {
             learn(number, rate: 1, queue)
             queue.add(job(number, recipients: recipients))
@@ -90,6 +92,20 @@ import Testing
         queue.usePermits(1, in: lane(2), at: start)
         #expect(!queue.takeLackOfPermits(), "it has a permit for the one that is left")
         queue.add(job(2))
+        #expect(queue.takeLackOfPermits())
+    }
+
+    @Test func `say that they lack permits once there is a connection, and when a rate is given to them`() {
+        let queue = makeQueue(campaigns: 1)
+        let gateway = FakeGateway()
+        queue.gateway = gateway
+        gateway.state = .idle
+        #expect(!queue.takeLackOfPermits(), "nobody takes permits that would lapse")
+        gateway.state = .open
+        #expect(queue.takeLackOfPermits())
+        learn(1, rate: nil, queue)
+        #expect(!queue.takeLackOfPermits())
+        learn(1, rate: 2, queue)
         #expect(queue.takeLackOfPermits())
     }
 
