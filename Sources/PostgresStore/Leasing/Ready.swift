@@ -109,6 +109,13 @@ package struct LanePlace: Sendable, Hashable {
         self.queueID = queueID
         self.lane = lane
     }
+
+    /// Which of `others` comes first to who begins behind this place and goes on at the start; nil if there are none.
+    package func first(of others: [LanePlace]) -> LanePlace? {
+        others.min { one, other in
+            (one > self) == (other > self) ? one < other : one > self
+        }
+    }
 }
 
 /// The queues between two others, by their numbers.
@@ -149,32 +156,35 @@ extension PostgresConnection {
                 "limit": .int4(limit ?? 0),
             ])
         var (pairsLeft, campaignsLeft) = (pairs, pairs)
+        var ends: [LanePlace] = []
         var work = ReadyWork()
         work.coversCampaigns = limit != nil
         for row in rows {
             guard let lane = Lane(rawValue: row.int4("lane")) else { continue }
+            let found = LanePlace(row.int4("queue_id"), lane)
             if row.optionalInt8("campaign_id") == nil {
                 pairsLeft -= 1
-                if pairsLeft == 0 { work.end = LanePlace(row.int4("queue_id"), lane) }
+                if pairsLeft == 0 { ends.append(found) }
             } else {
                 campaignsLeft -= 1
-                if campaignsLeft == 0, work.end == nil { work.end = LanePlace(row.int4("queue_id"), lane) }
+                if campaignsLeft == 0 { ends.append(found) }
             }
-            let place = LanePlace(row.int4("queue_id"), lane)
-            if let own = ReadyWork.OwnLane(row, place) { work.ownLanes.append(own) }
+            if let own = ReadyWork.OwnLane(row, found) { work.ownLanes.append(own) }
             // Jobs of a paused campaign are due at infinity: they wake nobody.
             guard let dueIn = row.optionalInt8("due_in") else { continue }
             if let campaignID = row.optionalInt8("campaign_id") {
                 work.fanOuts.append(
                     .init(
-                        place: place, campaignID: campaignID, readyJobs: Int(row.int4("ready")),
+                        place: found, campaignID: campaignID, readyJobs: Int(row.int4("ready")),
                         dueIn: .microseconds(dueIn)))
             } else {
-                let head = LaneHead(place, runAt: row.timestamptz("run_at"), jobID: row.int8("job_id"))
+                let head = LaneHead(found, runAt: row.timestamptz("run_at"), jobID: row.int8("job_id"))
                 work.jobs.append(
-                    .init(queueID: place.queueID, lane: lane, dueIn: .microseconds(dueIn), head: head))
+                    .init(queueID: found.queueID, lane: lane, dueIn: .microseconds(dueIn), head: head))
             }
         }
+        // What lies between the two ends was looked at for jobs only, or for campaigns only.
+        work.end = place.first(of: ends)
         return work
     }
 

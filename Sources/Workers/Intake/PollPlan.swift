@@ -189,7 +189,8 @@ struct PollPlan {
         isPartial = end != nil
         // Nor may it sleep while something waits for room.
         pollsAll = !hasJobs && claim.leftOut.isEmpty && (pollsAll || isPartial)
-        place = claim.lastServed ?? end ?? .start
+        // Lanes may have been found behind the end, where nobody has looked for campaigns.
+        place = place.first(of: [claim.lastServed, end].compactMap(\.self)) ?? .start
         findRanges(at: now)
     }
 

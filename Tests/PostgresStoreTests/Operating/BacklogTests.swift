@@ -181,4 +181,29 @@ import Transport
             #expect(try await queue.worker.ready(pairs: .max, countingTo: 1).end == nil)
         }
     }
+
+    @Test func `a look ends where it has come to both the jobs and the campaigns`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await queue.run(
+                """
+                insert into pushq.fan_out (queue_id, campaign_id, message_id, start_at, send_by, at_most_once, lane,
+                                           last_device_id)
+                select i, i, 0, now(), now() + interval '1 day', false, 2, 0 from generate_series(11, 18) i;
+                insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, root_id, body_day, recipient_count)
+                select i, i, 2, now(), now() + interval '1 day', 0, 0, pushq.today(), 1
+                from unnest(array[1, 19, 20, 21, 22]) i;
+                """)
+            var (campaigns, jobs): (Set<Int64>, Set<Int32>) = ([], [])
+            var place = LanePlace.start
+            for _ in 1...6 {
+                let work = try await queue.worker.ready(after: place, pairs: 3, countingTo: 1)
+                campaigns.formUnion(work.fanOuts.map(\.campaignID))
+                jobs.formUnion(work.jobs.map(\.queueID))
+                place = try #require(work.end)
+            }
+            #expect(campaigns == Set(11...18))
+            #expect(jobs == [1, 19, 20, 21, 22])
+        }
+    }
 }

@@ -52,6 +52,17 @@ import Testing
             plan.next(at: start + .seconds(1)) == .lanes(after: LanePlace(20, .bulk), atMost: 500, campaigns: true))
     }
 
+    @Test func `begin no further behind than where the last one looked for campaigns, too`() {
+        var plan = PollPlan()
+        poll(&plan, finding: work(1...400, end: 10), atMost: 20)
+        #expect(
+            plan.next(at: start + .seconds(1)) == .lanes(after: LanePlace(10, .bulk), atMost: 500, campaigns: true))
+        // The end is behind the start, and comes after what was served.
+        poll(&plan, finding: work(1...400, end: 5), atMost: 30, at: start + .seconds(1))
+        #expect(
+            plan.next(at: start + .seconds(2)) == .lanes(after: LanePlace(40, .bulk), atMost: 500, campaigns: true))
+    }
+
     @Test func `are all of them, as long as a part was polled and nothing of it could be claimed`() {
         var plan = PollPlan()
         poll(&plan, finding: work(1...500, end: 500), isDue: false)
