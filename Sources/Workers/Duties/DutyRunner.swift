@@ -55,15 +55,18 @@ final class DutyRunner {
     /// Runs duties that are due, until ``stop()``.
     func run() async {
         while !isStopping {
-            await runDue()
+            // Each once: none waits for the others, and one that is due again at once keeps none of them from its turn.
+            var left = duties
+            while !isStopping, !left.isEmpty, let done = await runDue(of: left) { left.removeAll { $0.name == done } }
             await signal.wait(atMost: Self.interval)
         }
     }
 
-    private func runDue() async {
+    /// Runs one of `duties` that is due. Returns its name; nil if none is.
+    private func runDue(of duties: [any Duty]) async -> String? {
         let takenAt = ContinuousClock.now
         let taken = await store.attempt { try await $0.takeDuty(duties.map(\.name), workerID: workerID, lease: lease) }
-        guard let name = taken ?? nil, let duty = duties.first(where: { $0.name == name }) else { return }
+        guard let name = taken ?? nil, let duty = duties.first(where: { $0.name == name }) else { return nil }
         var pause = duty.pause
         do throws(PostgresError) {
             let held = DutyLease(
@@ -76,5 +79,6 @@ final class DutyRunner {
             report(.dutyFailed(name: name, reason: error.description))
         }
         await store.attempt { try await $0.finishDuty(name, workerID: workerID, pause: pause) }
+        return name
     }
 }

@@ -82,4 +82,30 @@ import Transport
                     in: database) == 1)
         }
     }
+
+    /// Takes no time.
+    private final class ShortDuty: Duty {
+        let name: String
+        let pause = Duration.seconds(3600)
+        private(set) var runs = 0
+
+        init(_ name: String) { self.name = name }
+
+        func run(_ lease: DutyLease) async throws(PostgresError) { runs += 1 }
+    }
+
+    @Test func `that is due waits for no other one that was`() async throws {
+        try await withDatabase { actor, database in
+            let duties = ["suspects", "quotas", "reports"].map(ShortDuty.init)
+            let runner = DutyRunner(EngineContext.testing(over: database.address, on: actor.loop), duties: duties)
+            let running = Task { [runner] in
+                _ = actor
+                await runner.run()
+            }
+            try await eventually("the first one", within: .seconds(30)) { duties.contains { $0.runs == 1 } }
+            try await eventually("all", within: .seconds(4)) { duties.allSatisfy { $0.runs == 1 } }
+            runner.stop()
+            await running.value
+        }
+    }
 }
