@@ -13,7 +13,9 @@ final class NotificationListener {
     private let intake: Intake
     private let queues: Queues
     private let settler: Settler
-    private let signal: Signal
+    private let stopping: Signal
+    /// Raised when the present connection is lost, and by ``stop()``.
+    private var isOver: Signal
     private var isStopping = false
     private var generator = SystemRandomNumberGenerator()
 
@@ -24,12 +26,14 @@ final class NotificationListener {
         self.intake = intake
         self.queues = queues
         self.settler = settler
-        signal = Signal(loop: context.loop)
+        stopping = Signal(loop: context.loop)
+        isOver = Signal(loop: context.loop)
     }
 
     func stop() {
         isStopping = true
-        signal.raise()
+        stopping.raise()
+        isOver.raise()
     }
 
     /// Listens until ``stop()``, connecting again with backoff whenever the connection is lost.
@@ -39,11 +43,11 @@ final class NotificationListener {
             do throws(PostgresError) {
                 let connection = try await listen()
                 failures = 0
-                await signal.wait(atMost: .seconds(86_400))
+                if !isStopping { await isOver.wait(atMost: .seconds(86_400)) }
                 connection.close()
             } catch {
                 failures += 1
-                await signal.wait(atMost: Backoff.store.delay(afterAttempt: failures, using: &generator))
+                await stopping.wait(atMost: Backoff.store.delay(afterAttempt: failures, using: &generator))
             }
         }
     }
@@ -54,7 +58,10 @@ final class NotificationListener {
         connection.onNotification = { [self] channel, payload in
             if let notice = Notice(channel: channel, payload: payload) { hear(notice) }
         }
-        connection.onClose = { [self] _ in signal.raise() }
+        // One of its own: what a connection raises that ends before it listens would end the next one.
+        let isOver = Signal(loop: loop)
+        self.isOver = isOver
+        connection.onClose = { _ in isOver.raise() }
         try await connection.listen(to: Notice.channel)
         try await connection.listen(to: Notice.channel(of: workerID))
         // Notifications before this moment were missed.
