@@ -146,8 +146,11 @@ final class Intake {
         in work: ReadyWork, of worker: ClaimPlan.Worker, _ poll: PollPlan.Poll
     ) -> [ClaimPlan.Candidate] {
         let now = ContinuousClock.now
-        if case .within = poll {
-            for queue in Set(work.jobs.map(\.queueID)) { queues[queue]?.forgetStock() }
+        if case .within(let ranges, _, _) = poll {
+            let found = Set(work.jobs.map(\.queueID))
+            for queue in dispatcher.active {
+                queue.forgetStock(before: found, within: ranges, coversAll: work.end == nil)
+            }
         } else {
             for queue in dispatcher.active { queue.forgetStock() }
         }

@@ -274,6 +274,16 @@ final class QueueState {
         campaigns.forgetStock()
     }
 
+    /// The same before a poll of the lanes that all share of some queues alone.
+    /// - Parameters:
+    ///   - found: the queues in which it found jobs.
+    ///   - coversAll: whether it came to the end of `ranges`.
+    func forgetStock(before found: Set<Int32>, within ranges: [QueueRange], coversAll: Bool) {
+        if found.contains(id) { return forgetStock() }
+        // What it did not find is no reason to poll again at once.
+        if hasMoreWaiting, coversAll, ranges.contains(where: { $0.contains(id) }) { hasMoreWaiting = false }
+    }
+
     /// A poll found jobs in a lane. With fewer recipients held than `lowWater`, they are worth claiming.
     func noteWaiting(in lane: Lane, lowWater: Int) {
         if let campaign = campaigns[lane] {
