@@ -7,7 +7,9 @@ begin
   if not isfinite(start) or not isfinite(send_by) then
     raise exception using errcode = 'PQ400', message = format('%s or send_by is infinite', start_name),
       hint = 'give a finite time';
-  elsif greatest(start, coalesce(send_by, start + interval '24 hours')) >= '10000-01-01 00:00:00+00' then
+  -- Compared without adding to it: the last time that PostgreSQL knows has no next day.
+  elsif start >= '10000-01-01 00:00:00+00' or send_by >= '10000-01-01 00:00:00+00'
+    or send_by is null and start >= '9999-12-31 00:00:00+00' then
     raise exception using errcode = 'PQ400', message = format('%s or send_by is after the year 9999', start_name),
       hint = 'without send_by, it is 24 hours later';
   elsif send_by <= now() then
