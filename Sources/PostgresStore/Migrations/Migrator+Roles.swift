@@ -60,6 +60,9 @@ extension Statement {
           select 3, format('grant %s to %I with admin option', string_agg(name, ', ' order by name), current_user)
           from roles
           where name <> 'pushq_owner' and (role is null or not pg_has_role(role, 'member with admin option'))
+            -- Until version 16, who may create roles may also grant those of others.
+            and not (current_setting('server_version_num')::int < 160000
+                     and exists (select from pg_roles where rolname = current_user and rolcreaterole))
           having count(*) > 0)
         select format('%I may not create all roles of pushq, or not grant them to others. Let an administrator of the '
                       'server run: %s', current_user, string_agg(statement, '; ' order by step, statement)) as advice

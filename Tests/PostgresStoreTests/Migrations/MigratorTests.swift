@@ -142,7 +142,13 @@ struct `Migrating` {
             }
             #expect(refused == .mayNotGrant(GrantRefusal(role: "pushq_reader", login: login)))
 
-            try await admin.runScript(statements)
+            // Until version 16, the right to create roles is enough.
+            try await admin.runScript("alter role \(login) createrole")
+            let version = try await admin.execute(
+                Statement("version", "select current_setting('server_version_num')::int8 as version")
+            ).one().int8("version")
+            #expect(await HealthCheck.roles.findings(in: owner).isEmpty == (version < 160_000))
+            try await admin.runScript("alter role \(login) nocreaterole; \(statements)")
             let later = try await Migrator(owner).run()
             #expect(later == Migrator.Report())
             #expect(try await owners() == "pushq_owner")

@@ -146,7 +146,7 @@ import Transport
             let some = try await queue.connection.queueLoads(of: "acme", matching: "ACME.A19", limit: 200)
             #expect(some.found == 111, "19, 190 to 199 and 1900 to 1999")
             #expect(some.queues.allSatisfy { $0.queue.app.hasPrefix("com.acme.a19") })
-            #expect(try await queue.connection.queueLoads(of: "nobody").found == 0)
+            await #expect(throws: PostgresError.self) { try await queue.connection.queueLoads(of: "nobody") }
 
             try await queue.run("select pg_stat_force_next_flush()")
             let read =
