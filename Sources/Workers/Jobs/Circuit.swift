@@ -90,7 +90,7 @@ final class Circuit {
         }
     }
 
-    /// Notes that APNs reset the stream of a push: it was there, and did not serve. A connection that is lost says less:
+    /// Notes that APNs reset the stream of a push: it was there, and did not serve. A lost connection says less:
     /// the gateway has to reach APNs again first, and waits between its attempts.
     func noteReset(of recipient: Int64, sentAt: ContinuousClock.Instant, now: ContinuousClock.Instant) -> Change {
         change {
