@@ -99,6 +99,73 @@ import Transport
         }
     }
 
+    /// Somebody sends to yesterday's failed recipients again. That brings the message to today, as does a worker that
+    /// sends to others of them again.
+    @Test func `and was begun after midnight keeps no other tenant's pushes from being recorded`() async throws {
+        try await EngineFixture.run { _, fixture in
+            let acme = try await fixture.makeQueue(devices: 2000)
+            // Its tokens are those of the job that has ended, so that none is refused.
+            let beta = try await fixture.makeQueue(tenant: "beta", app: "com.beta", devices: 200)
+            let deed = try await prepare(acme, for: Deed("select pushq.retry_failed('$q', $job)"), in: fixture)
+            try await fixture.connection.runScript(
+                """
+                do $$
+                begin
+                  while pushq.make_partition(pushq.today() - 1, 0) is not null loop end loop;
+                end $$;
+                update pushq.message set day = day - 1;
+                update pushq.body set day = day - 1;
+                update pushq.result set day = day - 1, body_day = body_day - 1;
+                update pushq.job set body_day = body_day - 1;
+                update pushq.fan_out set message_day = message_day - 1;
+                delete from pushq.rate_limit;
+                """)
+            // One in each job that waits.
+            let tokens = try await fixture.connection.execute(
+                Statement(
+                    "refused",
+                    """
+                    select encode(d.token, 'hex') as hex
+                    from pushq.job j
+                    join pushq.body b on b.day = j.body_day and b.queue_id = j.queue_id and b.job_id = j.id
+                    join pushq.device d on d.queue_id = j.queue_id and d.id = b.first_device_id
+                    where j.queue_id = pushq.queue_id($1) and j.lane = 2
+                    """), [.text("\(acme)")])
+            await fixture.simulator.use(
+                Rules(
+                    outcomes: tokens.map {
+                        OutcomeRule(.refuse(.init(.serviceUnavailable)), tokenPrefix: $0.text("hex"))
+                    }))
+            let session = try await fixture.database.connect()
+            try await session.runScript("begin; \(deed)")
+            try await fixture.withEngine { _ in
+                let held = "select count(*) from pushq.lease where queue_id = pushq.queue_id('\(acme)')"
+                // Two jobs of 200 recipients, and the push that waited.
+                try await eventually("all to be sent", within: .seconds(20)) {
+                    await fixture.simulator.snapshot().arrived == 401
+                }
+                try await fixture.startCampaign(beta, key: "beta")
+                for number in 1...10 {
+                    let root = try await send(to: beta, in: fixture)
+                    try await eventually("the end of push \(number) of another tenant", within: .seconds(5)) {
+                        try await fixture.number("select count(*) from pushq.result where root_id = \(root)") == 1
+                    }
+                }
+                try await eventually("the end of another tenant's campaign", within: .seconds(20)) {
+                    try await fixture.progress(key: "beta")["delivered"] == 200
+                }
+                #expect(try await fixture.number(held) == 2, "that transaction keeps its own message from going on")
+                try await eventually("that to be said", within: .seconds(20)) {
+                    fixture.events.contains("of acme/com.acme/sandbox cannot be ended")
+                }
+                try await session.runScript("rollback")
+                try await eventually("what was held up goes on", within: .seconds(20)) {
+                    try await fixture.number("select count(*) from pushq.job where attempt = 2") > 0
+                }
+            }
+        }
+    }
+
     /// Makes what is to be locked: a running campaign of which one job has ended with failures, a paused one, a suspect
     /// that is due to be judged, a rate, a channel, a key. Returns the deed's SQL.
     private func prepare(_ acme: QueueName, for deed: Deed, in fixture: EngineFixture) async throws -> String {
