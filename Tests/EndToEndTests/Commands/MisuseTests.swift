@@ -249,11 +249,13 @@ import Testing
             try await shop.run("select pushq.register_device('\(Shop.queue)', 'aa')")
             let payload = try shop.folder.write(#"{"aps":{"alert":"x"}}"#, to: "payload.json")
             let start = ["campaign", Shop.queue, "--key", "spring sale", "--payload", payload, "--audience", "all"]
+            let again = "campaign spring sale was started before, with the same message: it is not started again\n"
             for (rate, remark) in [
-                ("400", ""), ("24000/min", ""),
+                ("400", ""), ("24000/min", again),
                 (
                     "100",
-                    "campaign spring sale was started before and keeps its rate of 400/s; change that with: pushq-admin "
+                    again
+                        + "campaign spring sale was started before and keeps its rate of 400/s; change that with: pushq-admin "
                         + "campaign set \(Shop.queue) 'spring sale' --max-rate 100\n"
                 ),
             ] {
