@@ -214,8 +214,8 @@ MUTANTS = [
     # Settling and retries.
     Mutant(
         "a retry without its last member",
-        "is_quiet, array_agg(device_id order by device_id) as ids",
-        "is_quiet, (array_agg(device_id order by device_id))[1:greatest(1, count(*)::int - 1)] as ids",
+        "                 array_agg(device_id order by device_id) as ids",
+        "                 (array_agg(device_id order by device_id))[1:greatest(1, count(*)::int - 1)] as ids",
     ),
     Mutant(
         "a retry at the next device",
