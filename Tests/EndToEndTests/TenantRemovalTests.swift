@@ -19,7 +19,8 @@ extension `Real processes that send campaigns` {
                 let asked = try await Executable.admin.run(words, environment: environment)
                 #expect(asked.code == 1)
                 #expect(
-                    asked.errors.contains("this deletes acme with 1 queue, 1 credential, at least 100,000 devices and "),
+                    asked.errors.contains(
+                        "this deletes acme with 1 queue, 1 credential, at least 100,000 devices and "),
                     "\(asked.errors)")
                 #expect(asked.errors.contains("; nothing was changed: pass --yes"), "\(asked.errors)")
 
