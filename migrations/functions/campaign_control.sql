@@ -51,6 +51,17 @@ begin
   end if;
 end $$;
 
+-- Whether jobs of a campaign wait or are held. Both tables in one statement: a job goes from one to the other.
+create or replace function pushq.has_jobs(f pushq.fan_out) returns boolean
+language plpgsql stable as $$
+begin
+  return exists (
+      select
+      from pushq.job j
+      where j.queue_id = f.queue_id and j.lane in (f.lane, f.lane % 3) and j.campaign_id = f.campaign_id)
+    or exists (select from pushq.lease l where l.queue_id = f.queue_id and l.campaign_id = f.campaign_id);
+end $$;
+
 -- When the time ends in which something of a campaign that is not finished can be sent. Of one at a local time each
 -- wave and each job has an end of its own, and those that it is not sorted into yet are known by the zones that there
 -- may be.
@@ -116,9 +127,7 @@ begin
   -- A campaign at a local time may have jobs before its next wave.
   if not f.sorted then
     perform pushq.check_times(f.start_at, 'start_at', send_by);
-  elsif not exists (
-      select from pushq.job j where j.queue_id = q and j.lane in (f.lane, f.lane % 3) and j.campaign_id = c)
-    and not exists (select from pushq.lease l where l.queue_id = q and l.campaign_id = c) then
+  elsif not pushq.has_jobs(f) then
     perform pushq.check_times(f.start_at, 'the next wave at', send_by);
   end if;
   if exists (select from pushq.campaign_progress p where p.queue_id = q and p.campaign_id = c and not p.finished) then
@@ -216,11 +225,7 @@ begin
   end if;
   -- Waits for a step of fan-out that is under way.
   select o.* into f from pushq.fan_out o where o.queue_id = q and o.campaign_id = c for no key update;
-  -- Both tables in one statement: a job goes from one to the other.
-  if f.done
-    and not exists (
-      select from pushq.job j where j.queue_id = q and j.lane in (f.lane, f.lane % 3) and j.campaign_id = c)
-    and not exists (select from pushq.lease l where l.queue_id = q and l.campaign_id = c) then
+  if f.done and not pushq.has_jobs(f) then
     return false;
   end if;
   update pushq.campaign k set cancelled_at = now(), paused_at = null, paused_reason = null
