@@ -155,13 +155,13 @@ begin
   values (door.q, bytes, register.user_key, register.kind, clock_timestamp())
   on conflict on constraint device_token_once do update
     set active = true, inactive_since = null, inactive_reason = null, registered_at = excluded.registered_at,
-        -- As above, if a send or an import has made the row meanwhile.
-        user_key = case when keep_user and (d.registered_at is not null or older.id is null) then d.user_key
-                        else excluded.user_key end,
-        user_since = case when keep_user and (d.registered_at is not null or older.id is null)
-                            or d.user_key is not distinct from excluded.user_key then d.user_since
-                          else excluded.registered_at end,
-        kind = excluded.kind
+        kind = excluded.kind,
+        (user_key, user_since) = (
+          select u.key, case when u.key is distinct from d.user_key then excluded.registered_at else d.user_since end
+          -- As above, if a send or an import has made the row meanwhile.
+          from (
+            select case when keep_user and (d.registered_at is not null or older.id is null) then d.user_key
+                        else excluded.user_key end) u(key))
   -- A row that was there has been locked for the update.
   returning id, xmax = 0 into device, is_new;
 
