@@ -32,9 +32,7 @@ extension Statement {
         select string_agg(name, ', ' order by name), true, quote_ident(current_user)
         from roles
         where name <> 'pushq_owner' and not pg_has_role(role, 'member with admin option')
-          -- Until version 16, who may create roles may also grant those of others.
-          and not (current_setting('server_version_num')::int < 160000
-                   and exists (select from pg_roles where rolname = current_user and rolcreaterole))
+          and \#(grantsNeedAdminOption)
         having count(*) > 0
         """#)
 }

@@ -40,6 +40,13 @@ extension Statement {
         where n.nspname = 'pushq' and n.nspowner <> current_user::regrole and pg_has_role(n.nspowner, 'member')
         """#)
 
+    /// SQL: whether the login can grant only roles of which it has the admin option. Until version 16, who may create
+    /// roles may also grant those of others.
+    static let grantsNeedAdminOption = """
+        not (current_setting('server_version_num')::int < 160000
+             and exists (select from pg_roles where rolname = current_user and rolcreaterole))
+        """
+
     /// All that an administrator has to run, in one row, so that nobody has to be asked twice. Whoever grants a role to
     /// others needs its admin option, which the creator of a role has.
     fileprivate static let roleAdvice = Statement(
@@ -60,9 +67,7 @@ extension Statement {
           select 3, format('grant %s to %I with admin option', string_agg(name, ', ' order by name), current_user)
           from roles
           where name <> 'pushq_owner' and (role is null or not pg_has_role(role, 'member with admin option'))
-            -- Until version 16, who may create roles may also grant those of others.
-            and not (current_setting('server_version_num')::int < 160000
-                     and exists (select from pg_roles where rolname = current_user and rolcreaterole))
+            and \#(grantsNeedAdminOption)
           having count(*) > 0)
         select format('%I may not create all roles of pushq, or not grant them to others. Let an administrator of the '
                       'server run: %s', current_user, string_agg(statement, '; ' order by step, statement)) as advice
