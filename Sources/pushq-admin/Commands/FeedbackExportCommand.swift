@@ -42,7 +42,7 @@ struct FeedbackReading: ParameterGroup {
         let interruption = Interruption()
         try await database.enduringSession { store, lasting in
             var cursor: Int64
-            var isAway = false
+            var outage = DatabaseOutage(on: console)
             if let after {
                 cursor = after
             } else if follows || since != nil {
@@ -70,11 +70,10 @@ struct FeedbackReading: ParameterGroup {
                 do {
                     page = try await lasting.current(within: Self.patience).exportFeedback(
                         ofQueue: queue, as: format, after: cursor, limit: Self.pageSize)
-                    if isAway { console.remark("the database is back") }
-                    isAway = false
+                    outage.noteAnswer()
                 } catch let error as PostgresError where follows && error.isPassing {
-                    if !isAway { console.remark("the database is away, and is tried again: \(error)") }
-                    (isAway, page) = (true, nil)
+                    outage.note(error)
+                    page = nil
                 }
             }
             // What was to be exported is not all there.

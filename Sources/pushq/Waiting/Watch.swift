@@ -52,21 +52,20 @@ struct Watch: Sendable {
         let started = ContinuousClock.now
         var (pause, moved, ended) = (Duration.milliseconds(10), started, -1)
         var reason: Standstill?
-        var isAway = false
+        var outage = DatabaseOutage(on: console)
         while true {
             let progress: Progress<Value>
-            var found: Standstill??
             let now = ContinuousClock.now
+            let isStill: Bool
+            var found: Standstill?
             do {
                 let open = try await store.current(within: Self.patience)
                 progress = try await look(open)
-                if progress.ended == ended, !progress.isFinished, now - moved >= Self.patience {
-                    found = .some(try await open.standstill(ofRoot: root, inQueue: queue))
-                }
+                isStill = progress.ended == ended && !progress.isFinished && now - moved >= Self.patience
+                if isStill { found = try await open.standstill(ofRoot: root, inQueue: queue) }
             } catch let error as PostgresError where error.isPassing {
                 bar?.finish()
-                if !isAway { console.remark("the database is away, and is tried again: \(error)") }
-                isAway = true
+                outage.note(error)
                 let isOver = limit.map { now - started >= $0 } ?? false
                 if isOver || interruption.isThere {
                     console.remark(
@@ -78,11 +77,10 @@ struct Watch: Sendable {
                 try await Task.sleep(for: slowest)
                 continue
             }
-            if isAway { console.remark("the database is back") }
-            isAway = false
+            outage.noteAnswer()
             if progress.isFinished { return (progress.value, .finished) }
             if progress.ended != ended { (ended, moved) = (progress.ended, now) }
-            if let found {
+            if isStill {
                 moved = now
                 if let found, found != reason {
                     bar?.finish()
