@@ -122,12 +122,18 @@ final class HeldJob {
         watermark =
             claim.isAtMostOnce ? min(outcomes.count, claim.previousWatermark + window) : outcomes.count
         waiting = outcomes.count { $0 == 0 }
+        // A device that is not active while its campaign is paused may be when the campaign goes on.
+        if !claim.isPaused { ruleOut(maximumPayloadBytes) }
+        recallReports()
+    }
+
+    /// Gives an outcome, or a later time, to recipients that nothing is sent to now.
+    private func ruleOut(_ maximumPayloadBytes: Int) {
         suppressUnreachable()
         if let personal = claim.personal { suppressUnfit(for: personal, maximumPayloadBytes) }
         if !claim.quietHolds.isEmpty { holdInQuietHours() }
         if let answer = claim.capAnswer, !answer.held.isEmpty { holdBack(by: answer) }
         if !claim.lockedBadges.isEmpty { awaitBadges() }
-        recallReports()
     }
 
     /// Recovers what answers to earlier holders said about devices or the channel. Only the end of a job writes that,

@@ -63,6 +63,17 @@ enum ClaimObstacle: CaseIterable {
         #expect(split.retries.map(\.deviceID) == [10, 20])
     }
 
+    @Test func `is that it waits while its campaign is paused, also if no device of it is active now`() {
+        let devices: Set<Int64> = [10, 20]
+        let paused = JobFixture.job(recipients: 2, inactive: devices, isPaused: true)
+        #expect(ClaimedJobRules.decide(over: paused, .init()) == .close(.yielded(after: Settlement.pausedDelay)))
+        #expect(paused.outcomes == [0, 0])
+
+        let open = JobFixture.job(recipients: 2, inactive: devices)
+        #expect(ClaimedJobRules.decide(over: open, .init()) == .end)
+        #expect(open.outcomes.map(Outcome.init) == [.suppressed, .suppressed])
+    }
+
     @Test func `is not to be split if it was cancelled or has expired`() {
         for (isStopped, time) in [(true, Duration.seconds(60)), (false, .zero)] {
             let job = JobFixture.job(
