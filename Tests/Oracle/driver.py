@@ -428,6 +428,9 @@ class Driver:
             if operation.filter is not None:
                 where = filters.text(operation.filter)
                 return self.run_sender(event, "campaign", "campaign", operation.queue, *options, "--filter", where)
+            if operation.users is not None:
+                lines = "user_key\n" + "".join(quoted(user) + "\n" for user in operation.users)
+                return self.run_sender(event, "campaign", "campaign", operation.queue, *options, "--users", "-", stdin=lines)
             if operation.tokens is None:
                 return self.run_sender(event, "campaign", "campaign", operation.queue, *options, "--audience", "all")
             lines = "".join(token + "\n" for token in operation.tokens)
@@ -445,6 +448,10 @@ class Driver:
             "at_most_once": message.at_most_once,
             "urgent": operation.urgent,
         }
+        if operation.users is not None:
+            values["list"] = self.list_of_users(operation, event)
+            if values["list"] is None:
+                return None
         if operation.tokens is not None:
             values["tokens"] = list(operation.tokens)
         if operation.filter is not None:
@@ -456,6 +463,16 @@ class Driver:
         values |= self.local(operation, event)
         event.root = self.sql(event, *call("pushq.start_campaign", values, event, "start_at"))
         return None
+
+    def list_of_users(self, operation, event):
+        """A list that is loaded in two parts, the first of which is repeated, as by a producer that was cut off."""
+        number = self.sql(event, "select pushq.new_list(%s, %s)", (operation.queue, operation.message.push_type))
+        half = len(operation.users) // 2
+        parts = [operation.users[:half]] * 2 + [operation.users[half:]]
+        for part in parts if event.error is None else ():
+            statement = "select added from pushq.add_users_to_list(%s, %s, %s::text[])"
+            self.sql(event, statement, (operation.queue, number, list(part)))
+        return number if event.error is None else None
 
     def local(self, operation, event):
         """What says when a campaign with a local time is sent, by the names of arguments."""

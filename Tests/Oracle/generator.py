@@ -115,6 +115,7 @@ class Generator:
         self.open_dice = random.Random(f"open transactions {seed} {size}")
         self.update_dice = random.Random(f"updates {seed} {size}")
         self.time_dice = random.Random(f"times {seed} {size}")
+        self.list_dice = random.Random(f"lists of users {seed} {size}")
         self.is_long = size == "long"
         self.messages = 0
         self.keys = 0
@@ -153,6 +154,7 @@ class Generator:
             self.start_activities(queues)
             self.pile_up_updates(queues)
             self.outwait(queues)
+            self.reach_users(queues)
             self.run_out_of_time(queues)
             self.schedule(queues)
         self.come_to_an_end()
@@ -554,7 +556,9 @@ class Generator:
             return self.with_other_shares(earlier)
         message = self.message(next(q for q in self.all if q.name == earlier.queue))
         if isinstance(earlier, Campaign):
-            return Campaign(earlier.queue, earlier.key, message, earlier.tokens, filter=earlier.filter)
+            return Campaign(
+                earlier.queue, earlier.key, message, earlier.tokens, filter=earlier.filter, users=earlier.users
+            )
         return Send(earlier.queue, message, earlier.tokens, earlier.user, earlier.key)
 
     def with_local_time(self, campaign):
@@ -755,6 +759,38 @@ class Generator:
                 some = tuple(dice.sample(tokens, dice.randint(1, len(tokens))))
                 self.operations.append(Send(queue.name, message, some, replaces_waiting=dice.random() < 0.8))
             self.operations.append(ResumeQueue(queue.name))
+
+    def reach_users(self, queues):
+        """Now and then a campaign is for a list of users, some of whom have no device. It waits for its time or its queue
+        while phones go to others, some of whom are on the list, too, and now and then come back."""
+        dice = self.list_dice
+        queue = dice.choice(queues)
+        users = self.users.get(queue.name)
+        if dice.random() > 0.12 or not users or queue.name in self.crowded:
+            return
+        with self.throwing(dice):
+            listed = dice.sample(users, dice.randint(1, len(users))) + ["nobody"] * dice.choice([0, 1])
+            dice.shuffle(listed)
+            operation = self.with_quiet_hours(self.with_shares(self.campaign_of_users(queue, tuple(listed))))
+            self.sent_keys.append(operation)
+            waits = operation.start_in is None and queue.name not in self.paused_queues and queue.tenant not in self.suspended
+            is_paused = waits and dice.random() < 0.7
+            self.operations += [PauseQueue(queue.name)] * is_paused + [operation]
+            others = ["new owner", *users]
+            for token in dice.sample(self.tokens[queue.name], min(len(self.tokens[queue.name]), dice.choice([0, 3, 12]))):
+                for _ in range(dice.choice([1, 1, 2])):
+                    self.operations.append(Register(queue.name, token, dice.choice([None, *others]), self.said()))
+            self.operations += [ResumeQueue(queue.name)] * is_paused
+
+    def campaign_of_users(self, queue, users):
+        key = self.key()
+        self.note_campaign(queue, key)
+        dice = self.dice
+        message, is_urgent, by_command = self.personal(self.message(queue)), dice.random() < 0.2, dice.random() < 0.2
+        start_in = dice.choice([None, None, 1.0]) if not by_command else None
+        return Campaign(
+            queue.name, key, message, urgent=is_urgent, start_in=start_in, by_command=by_command, users=users
+        )
 
     def run_out_of_time(self, queues):
         """Now and then a worker holds more than the rate of its queue lets it send in time."""

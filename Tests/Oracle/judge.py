@@ -532,6 +532,11 @@ class Judge:
                 self.find("sum", f"{where} counts cancelled {row['cancelled']}, of whom {counted['cancelled']} were in jobs")
             beyond = row["cancelled"] - counted["cancelled"]
             counted, recipients = counted + collections.Counter(cancelled=beyond), recipients + beyond
+        elif sending.cancelled and sending.listed is not None:
+            beyond = max(row["cancelled"] - counted["cancelled"], 0)
+            counted, recipients = counted + collections.Counter(cancelled=beyond), recipients + beyond
+            if not sending.listed[0] <= recipients <= sending.listed[1]:
+                self.find("sum", f"{where} counts {recipients} devices of its users, who had {sending.listed}")
         elif sending.cancelled and sending.event.operation.tokens is not None:
             counted = counted + collections.Counter(cancelled=len(sending.may) - recipients)
             recipients = len(sending.may)

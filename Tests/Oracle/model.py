@@ -149,23 +149,25 @@ class Device:
         points |= {report.answered_at for report in self.reports}
         return sorted(point for point in points if since <= point <= until)
 
-    def fits(self, time, user, settled=(), filter=None):
-        """Whether it may be one to send to, and one not to: active, the user's if the message is for one, and as the
-        filter wants it."""
+    def fits(self, time, users, settled=(), filter=None):
+        """Whether it may be one to send to, and one not to: active, of one of the users if the message is for some, and
+        as the filter wants it."""
         states = {state is True for state in self.states(time, settled)}
         if filter is not None:
             answers = {holds(filter, profile) for profile in self.current(self.profiles, time, Profile())}
             states = {state and answer for state in states for answer in answers}
-        users = self.users_at(time) if user is not None else {user}
-        if user not in users:
+        if users is None:
+            return states
+        owners = self.users_at(time)
+        if not owners & users:
             return {False}
-        return states if users == {user} else states | {False}
+        return states if owners <= users else states | {False}
 
-    def may_fit(self, answer, since, until, user=None, settled=(), filter=None):
-        return any(answer in self.fits(moment, user, settled, filter) for moment in self.moments(since, until))
+    def may_fit(self, answer, since, until, users=None, settled=(), filter=None):
+        return any(answer in self.fits(moment, users, settled, filter) for moment in self.moments(since, until))
 
-    def must_fit(self, since, until, user=None, settled=(), filter=None):
-        return all(self.fits(moment, user, settled, filter) == {True} for moment in self.moments(since, until))
+    def must_fit(self, since, until, users=None, settled=(), filter=None):
+        return all(self.fits(moment, users, settled, filter) == {True} for moment in self.moments(since, until))
 
     def users_at(self, time):
         """Whose it may be: one user, or two while it changes hands."""
@@ -205,15 +207,18 @@ class Sending:
     retried: int = 0  # times that its failed recipients were sent to again, for which they have another day
     others: set = None  # tokens of another kind, when it was called
     held_out: tuple = None  # of a campaign with shares: how many devices its holdout has at least, and at most
+    listed: tuple = None  # of a list of users: how many devices they have at least, and at most
 
     @property
     def root(self):
         return self.event.root
 
     @property
-    def user(self):
-        """The user it is for: if the device belongs to another user by then, nothing is sent. None: any user."""
-        return getattr(self.event.operation, "user", None)
+    def users(self):
+        """The users it is for: if the device belongs to another user by then, nothing is sent. None: any user."""
+        user = getattr(self.event.operation, "user", None)
+        users = getattr(self.event.operation, "users", None)
+        return frozenset(users) if users is not None else None if user is None else frozenset([user])
 
     @property
     def topic(self):
@@ -264,7 +269,7 @@ class Model:
         for sending in self.refusals:
             # A user without an active device is nobody to send to, and a channel that is gone is refused.
             event = sending.event
-            is_for_nobody = sending.user is not None and not sending.must
+            is_for_nobody = isinstance(event.operation, s.Send) and sending.users is not None and not sending.must
             is_gone = (
                 sending.is_broadcast
                 and self.is_gone(sending, event.operation.channel, event.ended)
@@ -691,19 +696,19 @@ class Model:
             sending.must = sending.may = set(operation.tokens)
         else:
             devices = {token: device for (queue, token), device in self.devices.items() if queue == operation.queue}
-            user = getattr(operation, "user", None)
+            users, is_list = sending.users, getattr(operation, "users", None) is not None
             filter = self.filter(event, devices)
             if isinstance(operation, s.Send) and event.run_at is not None:
                 # The user's devices are looked up when a worker comes to it, after its time.
                 since, until = sending.begins - 0.1, self.first_ends.get(event.root, math.inf)
-            elif isinstance(operation, s.Send):
+            elif isinstance(operation, s.Send) or is_list:
                 since = until = event.ended
             else:
                 # Its recipients are looked up from its start on, until all are found. What is done meanwhile counts or
                 # not.
                 since = max(sending.begins, event.began)
                 until = max(self.fanned_out.get((operation.queue, operation.key), since) + SNAPSHOT, since)
-            if event.run_at is not None:
+            if event.run_at is not None and not is_list:
                 # What is for later is for the devices that exist then.
                 since, known_by = sending.begins - 0.1, until
             else:
@@ -715,12 +720,13 @@ class Model:
             surely = sending.others & others
             sending.must = {
                 t for t, d in devices.items()
-                if t not in perhaps and d.must_fit(since, until, user, self.settled, filter)
+                if t not in perhaps and d.must_fit(since, until, users, self.settled, filter)
             }
             sending.may = {
                 t for t, d in devices.items()
-                if t not in surely and d.may_fit(True, since, until, user, self.settled, filter)
+                if t not in surely and d.may_fit(True, since, until, users, self.settled, filter)
             }
+            sending.listed = (len(sending.must), len(sending.may)) if is_list else None
         if getattr(operation, "holdout", None) is not None:
             held_out = {t for t in sending.may if self.share(sending, t) == HOLDOUT}
             sending.held_out = len(held_out & sending.must), len(held_out)
@@ -828,7 +834,7 @@ class Model:
             if since > until:
                 continue
             if sending.is_broadcast or self.device(sending, target).may_fit(
-                True, since, until, sending.user, self.settled
+                True, since, until, sending.users, self.settled
             ):
                 return True
         return False
@@ -843,7 +849,12 @@ class Model:
             return self.is_gone(sending, target, ended_at)
         device = self.device(sending, target)
         spans = self.held(sending, ended_at)
-        return any(device.may_fit(False, since, until, sending.user, self.settled) for since, until in spans)
+        if any(device.may_fit(False, since, until, sending.users, self.settled) for since, until in spans):
+            return True
+        # Once a campaign to a list of users is over, nobody knows any more who was on the list: then whoever has got a
+        # device since is not one to send to.
+        is_again = sending.retried > 0 and sending.listed is not None
+        return is_again and any(since > sending.event.began for since, _, _ in device.users)
 
     # MARK: What a request has to look like
 

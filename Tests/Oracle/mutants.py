@@ -63,6 +63,21 @@ MUTANTS = [
         "between b.first_device_id and b.last_device_id",
     ),
     Mutant(
+        "a campaign to users sent to whoever has their phones by now",
+        "and (f.users_at is null or u.user_since is null or",
+        "and (true or u.user_since is null or",
+    ),
+    Mutant(
+        "a user's phone withheld from another user on the list",
+        "where l.queue_id = t.queue_id and l.list_id = f.list_id and l.user_key = u.user_key",
+        "where l.queue_id = t.queue_id and l.list_id = f.list_id and l.user_key = u.user_key || ' '",
+    ),
+    Mutant(
+        "users of a list left out who have several devices",
+        "    select f.user_key, d.id\n    from fresh f",
+        "    select distinct on (f.user_key) f.user_key, d.id\n    from fresh f",
+    ),
+    Mutant(
         "older updates of a Live Activity sent",
         "where n.queue_id = t.queue_id and n.recipient_id = d.id and n.due_at <= clock_timestamp()",
         "where n.queue_id = t.queue_id and n.recipient_id = -d.id and n.due_at <= clock_timestamp()",

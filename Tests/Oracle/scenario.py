@@ -221,7 +221,7 @@ class SendMany:
 
 @dataclasses.dataclass(frozen=True)
 class Campaign:
-    """`pushq.start_campaign` or `pushq campaign`, to a list of tokens or, without one, to all, or to those
+    """`pushq.start_campaign` or `pushq campaign`, to a list of tokens or of users or, without one, to all, or to those
     that a filter holds for."""
 
     queue: str
@@ -239,6 +239,7 @@ class Campaign:
     if_passed: str = None  # what is done where that time was more than an hour ago
     default_zone: str = None  # of devices of which nobody has said it
     quiet: object = None  # instead of the queue's: times in a zone, of which only the first three are its own, or none
+    users: tuple = None
 
     @property
     def has_shares(self):

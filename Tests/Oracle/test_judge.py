@@ -96,6 +96,14 @@ class Play:
         self.now += 2
         self.answer(self.list, F, 200)
         self.answer(self.list, G, 400, "NobodyKnows")
+        # A list of users, one of whom has no device. One phone goes to somebody who is not on the list.
+        self.do(s.Register(SHOP.name, G, "lodger"))
+        listed = s.Campaign(SHOP.name, "listed", message(60), users=("lodger", "nobody", "buyer"), start_in=1.0)
+        self.listed = self.do(listed, run_at=self.now + 1)
+        self.do(s.Register(SHOP.name, G, "landlord"))
+        self.now += 1
+        self.answer(self.listed, F, 200)
+        self.end(self.listed, G, "suppressed")
         # One whose attempts are used up, and one that went over a connection that was lost.
         self.strict = self.do(s.Send(SHOP.name, message(3, at_most_once=True), (D, E)))
         self.answer(self.strict, D, 429, "TooManyRequests")
@@ -378,7 +386,7 @@ class Play:
     def devices(self):
         rows = {(SHOP.name, token): DeviceRow(True, None, "user" if token == B else None) for token in (*TOKENS[:7], H)}
         rows.update({(TEST.name, token): DeviceRow(True, None, None) for token in (A, B, C, D, E, H)})
-        rows[SHOP.name, F] = DeviceRow(True, None, "buyer")
+        rows |= {(SHOP.name, F): DeviceRow(True, None, "buyer"), (SHOP.name, G): DeviceRow(True, None, "landlord")}
         rows |= {(SHOP.name, LAST): DeviceRow(True, None, "buyer"), (SHOP.name, OTHER): DeviceRow(True, None, "user")}
         rows[SHOP.name, C] = DeviceRow(False, None, None)
         rows[SHOP.name, B] = DeviceRow(False, "Unregistered", "user")
@@ -868,6 +876,12 @@ ALTERATIONS = {
     "a push while its queue was paused": (arrives("expired", A, at=1), "paused"),
     "a push to an inactive device": (arrives("alert", C, at=0.5), "not to be sent"),
     "a push to a user whose device is another's by now": (arrives("hands", F, at=2), "stranger"),
+    "a push to a listed user whose device is another's by now": (arrives("listed", G, at=2), "not to be sent"),
+    "a push to a user who is not on the list": (arrives("listed", E, at=2), "stranger"),
+    "a device of a listed user that is nowhere": (
+        lambda p, b: (drop("listed", F)(p, b), remove_entry("listed", F)(p, b)),
+        "left out",
+    ),
     "an older update behind a newer one": (arrives("old", A, at=40), "not to be sent"),
     "an older update before a newer one that was there": (arrives("older", A, at=0.25), "not to be sent"),
     "delivered instead of suppressed": (set_entry("alert", C, kind="delivered"), "outcome"),
