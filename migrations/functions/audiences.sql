@@ -46,12 +46,27 @@ begin
   return true;
 end $$;
 
--- Removes a saved audience. Campaigns that were started with it go on. True if it was there.
+-- Removes a saved audience. Campaigns that were started with it go on; a schedule that asks for it would start no more,
+-- so one that a schedule needs is kept. True if it was there.
 create or replace function pushq.remove_audience(queue text, name text) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  q int := (pushq.enter(queue, sends => false)).q;
+  q       int := (pushq.enter(queue, sends => false)).q;
+  needing text;
 begin
+  select s.name into needing
+  from pushq.schedule s
+  where s.queue_id = q and position(remove_audience.name in s.options ->> 'filter') > 0
+    and jsonb_path_exists(
+      pushq.parse_filter(s.options ->> 'filter'), '$.** ? (@.field == "audience" && @.name == $audience)',
+      jsonb_build_object('audience', remove_audience.name))
+  order by s.name
+  limit 1;
+  if found then
+    raise exception using errcode = 'PQ409',
+      message = format('schedule “%s” is for audience “%s”', needing, name),
+      hint = 'remove the schedule first, or replace its filter';
+  end if;
   delete from pushq.audience a where a.queue_id = q and a.name = remove_audience.name;
   return found;
 end $$;

@@ -52,6 +52,9 @@ declare
   message bigint;
   due_at  timestamptz := clock_timestamp();
 begin
+  -- As without these arguments: a repeated call has the same content.
+  replace_waiting := coalesce(replace_waiting, true);
+  urgent := coalesce(urgent, false);
   if key is not null then
     earlier := pushq.earlier_send(q, key, root,
       sha256(convert_to(row(pushq.content(body), channel, priority, replace_waiting, urgent)::text, 'UTF8')), now());

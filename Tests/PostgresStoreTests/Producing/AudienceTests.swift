@@ -83,6 +83,22 @@ import Transport
         }
     }
 
+    @Test func `is kept for as long as a schedule asks for it, by whatever name another one has`() async throws {
+        try await withQueue { _, queue in
+            for name in ["vips", "vip"] { _ = try await save("tag 'a'", as: name, queue) }
+            let add = "select pushq.add_schedule('\(QueueFixture.name)', 's', '@daily', '{\"aps\":{\"alert\":\"x\"}}'"
+            try await queue.run("\(add), options => '{\"filter\": \"tag ''vip'' and not audience vips\"}')")
+            await #expect {
+                try await queue.connection.removeAudience("vips", ofQueue: QueueFixture.name)
+            } throws: {
+                "\($0)".contains("schedule “s” is for audience “vips”; remove the schedule first")
+            }
+            #expect(try await queue.connection.removeAudience("vip", ofQueue: QueueFixture.name))
+            try await queue.run("\(add), options => '{\"filter\": \"tag ''vips''\"}', replaces => true)")
+            #expect(try await queue.connection.removeAudience("vips", ofQueue: QueueFixture.name))
+        }
+    }
+
     @Test func `is refused with a filter that is wrong, a name that cannot be one, or another audience in it`()
         async throws
     {

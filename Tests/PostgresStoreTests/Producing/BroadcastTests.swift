@@ -63,6 +63,11 @@ private func refusal(_ call: () async throws -> Void) async -> String {
             await #expect(throws: PostgresError.self) {
                 try await broadcast(to: channel, in: queue, replacesWaiting: false, key: "k")
             }
+            let asNull = """
+                select pushq.broadcast('\(QueueFixture.name)', '\(channel.text)', '\(Self.update)', 0,
+                    replace_waiting => null, urgent => null, key => 'k')
+                """
+            #expect(try await queue.number(asNull) == Int(first))
             #expect(try await queue.number("select count(*) from pushq.job") == 1)
             // A repetition may count its time anew.
             let kept = try ChannelID("a2VwdA==")

@@ -181,7 +181,7 @@ import Transport
             let options = ", options => '{\"filter\": \"audience vips\"}', after_outage => 'once'"
             try await add(Self.hourly, options, to: queue)
             try await add(Self.hourly, name: "other", to: queue)
-            _ = try await queue.connection.removeAudience("vips", ofQueue: QueueFixture.name)
+            try await queue.run("delete from pushq.audience")
             for name in ["s", "other"] { try await neglect(for: "1 hour", queue, name: name) }
             let runs = try await runDue(queue)
             #expect(runs.count == 2)
@@ -385,7 +385,7 @@ import Transport
             _ = try await queue.connection.saveAudience(
                 "vips", filter: "tag 'a'", ofQueue: QueueFixture.name, isReplacing: false)
             try await add(Self.hourly, ", options => '{\"filter\": \"audience vips\"}'", to: queue)
-            _ = try await queue.connection.removeAudience("vips", ofQueue: QueueFixture.name)
+            try await queue.run("delete from pushq.audience")
             try await neglect(for: "1 hour", queue)
             let due = try #require(try await value("next_at", queue))
             // It is held up by a problem, which the new content does not have.
@@ -456,6 +456,10 @@ import Transport
         ),
         ("'s', '@daily', PAYLOAD, options => '{\"filter\": \"tga 1\"}'", "the filter is wrong at position 1"),
         ("'s', '@daily', PAYLOAD, options => '{\"priority\": 7}'", "priority"),
+        (
+            "'s', '@daily', PAYLOAD, options => '{\"local_time\": \"2026-12-24T18:00\"}'",
+            "the local time of a schedule has no date, and “2026-12-24T18:00” has one"
+        ),
         ("'s', '@daily', '{\"aps\":1}'", "aps"),
         ("'s', '@daily', PAYLOAD, options => '{\"send_by\": \"-1 hour\"}'", "send_by"),
     ]
