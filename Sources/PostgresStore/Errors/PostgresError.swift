@@ -58,6 +58,11 @@ package enum PostgresError: Error, Equatable {
         if case .contended = self { true } else { false }
     }
 
+    /// Whether a statement that was sent had no answer in time.
+    package var isUnanswered: Bool {
+        if case .timedOut(_, _, .unknown) = self { true } else { false }
+    }
+
     /// Whether the login lacks a right.
     package var isNotAllowed: Bool {
         if case .notAllowed = self { true } else { false }

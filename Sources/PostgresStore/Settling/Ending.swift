@@ -156,10 +156,12 @@ extension Statement {
         evidence as (
           insert into pushq.feedback (queue_id, device_id, reason, reported_at, verdict, root_id, job_id)
           select r.queue_id, r.device_id, r.reason, r.reported_at,
-                 case when r.suspect then 'suspect' when d.id is null then 'kept' else 'deactivated' end,
+                 -- No join: for one the planner, which does not know how many are dead, would compare each with each.
+                 case when r.suspect then 'suspect'
+                      when (r.queue_id, r.device_id) in (select queue_id, id from dead) then 'deactivated'
+                      else 'kept' end,
                  r.root_id, r.job_id
           from report r
-          left join dead d on d.queue_id = r.queue_id and d.id = r.device_id
           where r.suspect or (r.queue_id, r.device_id) not in (select queue_id, device_id from left_for_later)),
 
         -- Channels: only broadcasts report on them, at most one for each job.
@@ -230,7 +232,7 @@ extension Statement {
 /// A job of which every recipient has an outcome.
 package struct SettledJob: Sendable {
     /// The maximum number of recipients of a job: the constraint `job_recipients_range`.
-    static let maximumRecipients = 500
+    package static let maximumRecipients = 500
 
     package let key: LeaseKey
     /// One byte a recipient, none of them waiting.

@@ -56,12 +56,11 @@ final class EngineStore {
     /// the worker is not let in is waited out: its password may be changed here before it is there, and what it has to
     /// write is known to nobody else.
     /// - Parameters:
-    ///   - waitsForOthers: false where another transaction that is in the way counts as a refusal, since whatever comes
-    ///     behind this write would wait for that one, too.
+    ///   - isRefusal: whether an error that passes counts as a refusal all the same.
     ///   - refused: told what PostgreSQL refuses, if it does.
     @discardableResult
     func persist<Result>(
-        waitsForOthers: Bool = true, _ body: (PostgresConnection) async throws -> Result,
+        _ body: (PostgresConnection) async throws -> Result, isRefusal: (PostgresError) -> Bool = { _ in false },
         refused: (PostgresError) -> Void = { _ in }
     ) async -> Result? {
         var attempt = 0
@@ -69,7 +68,7 @@ final class EngineStore {
             do {
                 return try await body(connection())
             } catch let error as PostgresError where (error.isPassing || error.isLockedOut) && !hasGivenUp {
-                guard waitsForOthers || !error.isContended else {
+                guard !isRefusal(error) else {
                     refused(error)
                     return nil
                 }

@@ -9,7 +9,8 @@ import QueueCore
 /// given back with what is known of it, and set aside if that happens again and again. Where this cannot be written
 /// either, or the job is not to blame, it is abandoned. If a statement cannot be written because another transaction is
 /// in its way, the halves are tried in the same manner: that transaction may stay open, and is about one job perhaps. A
-/// job that is alone is tried again later, apart from those that nothing hinders.
+/// job that is alone is tried again later, apart from those that nothing hinders. A statement that was not answered in
+/// time may be about too much for one, so its halves are tried, too.
 ///
 /// A value without a clock: its owner passes the time.
 struct Endings {
@@ -33,6 +34,8 @@ struct Endings {
 
         fileprivate(set) var jobs: [HeldJob]
         fileprivate(set) var statement: Statement
+        /// It was part of a statement that was not answered, and may have been carried out then.
+        fileprivate(set) var isRepeated = false
 
         fileprivate var isSettingAside: Bool { if case .setAside = statement { true } else { false } }
 
@@ -43,8 +46,10 @@ struct Endings {
 
         private func part(_ range: some RangeExpression<Int>) -> Batch {
             switch statement {
-            case .endJobs(let ended): Batch(jobs: Array(jobs[range]), statement: .endJobs(Array(ended[range])))
-            case .yield(let back): Batch(jobs: Array(jobs[range]), statement: .yield(Array(back[range])))
+            case .endJobs(let ended):
+                Batch(jobs: Array(jobs[range]), statement: .endJobs(Array(ended[range])), isRepeated: isRepeated)
+            case .yield(let back):
+                Batch(jobs: Array(jobs[range]), statement: .yield(Array(back[range])), isRepeated: isRepeated)
             case .setAside: preconditionFailure("one job is set aside at a time")
             }
         }
@@ -67,6 +72,8 @@ struct Endings {
         case refused(problem: String?)
         /// Another transaction is in its way, which may last.
         case contended
+        /// PostgreSQL has not answered in time a statement about more than one job.
+        case unanswered
         /// The drain is over, and nobody knows whether it was written.
         case givenUp
     }
@@ -144,10 +151,16 @@ struct Endings {
         switch answer {
         case .written(let written, let isRepeated):
             var result = note(written, of: batch, now: now)
-            if isRepeated { result.lost = 0 }
+            if isRepeated || batch.isRepeated { result.lost = 0 }
             return result
         case .refused where batch.jobs.count > 1, .contended where batch.jobs.count > 1:
             batches.insert(contentsOf: batch.halves, at: 0)
+            return Result()
+        case .unanswered:
+            precondition(batch.jobs.count > 1, "a statement about one job is repeated")
+            var repeated = batch
+            repeated.isRepeated = true
+            batches.insert(contentsOf: repeated.halves, at: 0)
             return Result()
         case .refused(let problem?) where !batch.isSettingAside:
             let lease = batch.jobs[0].yielded(after: .zero)

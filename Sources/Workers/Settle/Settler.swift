@@ -114,7 +114,9 @@ final class Settler {
     private func write(_ batch: Endings.Batch) async -> Endings.Answer {
         var tries = 0
         var refusal: PostgresError?
-        let written = await store.persist(waitsForOthers: false) { connection in
+        // Whatever comes behind this write would wait for another transaction, too; and what was not answered in time may
+        // be too much for one statement.
+        let written = await store.persist { connection in
             tries += 1
             if tries > 1 { figures.counts.endRetries += 1 }
             switch batch.statement {
@@ -129,12 +131,15 @@ final class Settler {
                 let key = lease.progress.key
                 return WrittenLeases(keys: answer == .locked ? [] : [key], locked: answer == .locked ? [key] : [])
             }
+        } isRefusal: {
+            $0.isContended || $0.isUnanswered && batch.jobs.count > 1
         } refused: {
             refusal = $0
         }
         if let written { return .written(written, isRepeated: tries > 1) }
         if store.hasGivenUp { return .givenUp }
         if refusal?.isContended == true { return .contended }
+        if refusal?.isUnanswered == true { return .unanswered }
         return .refused(problem: refusal.flatMap { $0.mayBlameRows ? $0.description : nil })
     }
 

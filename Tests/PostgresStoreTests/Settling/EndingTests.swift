@@ -96,6 +96,48 @@ import Testing
         }
     }
 
+    /// All answers to as many recipients as one statement may be about.
+    enum SameAnswer: CaseIterable {
+        case dead, bad, busy
+    }
+
+    /// A statement has ten seconds. Where it compared each report with each, it never came to its end, and all was sent
+    /// again.
+    @Test(arguments: SameAnswer.allCases)
+    func `ends as many jobs as it may be about within its time, whatever the answers were`(_ answer: SameAnswer)
+        async throws
+    {
+        try await withDatabase { _, database in
+            let jobCount = 128
+            let queue = try await QueueFixture(database, devices: jobCount * SettledJob.maximumRecipients)
+            try await queue.fanOut(try await queue.startCampaign())
+            let jobs = try await queue.claim(Int32(jobCount))
+            #expect(jobs.count == jobCount)
+            let reason: Reason = answer == .dead ? .unregistered : .badDeviceToken
+            let settled = jobs.map { job in
+                let outcome: Outcome = answer == .busy ? .retried(.named("TooManyRequests")) : .rejected(reason)
+                let reports = job.deviceIDs.map {
+                    SettledJob.DeviceReport(deviceID: $0, reason: reason, reportedAt: nil, sentAt: .now)
+                }
+                let again = job.deviceIDs.map {
+                    SettledJob.Again(deviceID: $0, delay: .seconds(1), attempts: 1, losses: 0, group: 0)
+                }
+                return queue.settled(
+                    job, other: Dictionary(uniqueKeysWithValues: job.deviceIDs.indices.map { ($0, outcome) }),
+                    again: answer == .busy ? again : [], reports: answer == .busy ? [] : reports)
+            }
+            #expect(try await queue.worker.endJobs(settled, workerID: 1).keys.count == jobCount)
+            let recipients = jobCount * SettledJob.maximumRecipients
+            let inactive = try await queue.number("select count(*) from pushq.device where not active")
+            #expect(inactive == (answer == .dead ? recipients : 0))
+            let verdict = answer == .dead ? "deactivated" : "suspect"
+            let evidence = try await queue.number("select count(*) from pushq.feedback where verdict = '\(verdict)'")
+            #expect(evidence == (answer == .busy ? 0 : recipients))
+            let waiting = try await queue.number("select coalesce(sum(recipient_count), 0) from pushq.job")
+            #expect(waiting == (answer == .busy ? recipients : 0))
+        }
+    }
+
     @Test(arguments: ["commit", "rollback"])
     func `deactivates a device that somebody is registering when that is done, unless it has registered`(_ end: String)
         async throws

@@ -187,6 +187,21 @@ private func written(_ jobs: [HeldJob], isRepeated: Bool = false) -> Endings.Ans
         #expect(dialogue.ending()?.ids == [contended])
     }
 
+    @Test func `writes fewer jobs at a time after a statement had no answer, which may have been carried out`() {
+        let dialogue = Dialogue()
+        _ = dialogue.holdDelivered(100)
+        var sizes: [Int] = []
+        while let batch = dialogue.ending() {
+            sizes.append(batch.jobs.count)
+            let isTooMuch = batch.jobs.count > 25
+            // Then no lease is there any more.
+            let answer = isTooMuch ? .unanswered : Endings.Answer.written(WrittenLeases(keys: []), isRepeated: false)
+            #expect(dialogue.answer(answer, to: batch).lost == 0)
+        }
+        #expect(sizes == [100, 50, 25, 25, 50, 25, 25])
+        #expect(dialogue.jobs.all.isEmpty)
+    }
+
     @Test func `says once of a job that another transaction keeps it from being written, and only if that lasts`() {
         let dialogue = Dialogue()
         _ = dialogue.holdDelivered(1)
