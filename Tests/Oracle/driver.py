@@ -264,6 +264,9 @@ class Driver:
         values += (operation.user is None, operation.kind, operation.activity_type)
         self.sql(event, statement, (operation.queue, operation.token, operation.user, *values))
 
+    def unregister(self, operation, event):
+        self.sql(event, "select pushq.unregister_device(%s, %s)", (operation.queue, operation.token))
+
     def setbadge(self, operation, event):
         statement = "select pushq.set_badge(%s, token => %s, user_key => %s, badge => %s)"
         self.sql(event, statement, (operation.queue, operation.token, operation.user, operation.badge))

@@ -48,6 +48,7 @@ from .scenario import (
     SendMany,
     Transaction,
     UndoDeactivations,
+    Unregister,
     Variant,
     Wait,
 )
@@ -762,7 +763,7 @@ class Generator:
 
     def reach_users(self, queues):
         """Now and then a campaign is for a list of users, some of whom have no device. It waits for its time or its queue
-        while phones go to others, some of whom are on the list, too, and now and then come back."""
+        while users log out, and phones go to others, some of whom are on the list, too, and now and then come back."""
         dice = self.list_dice
         queue = dice.choice(queues)
         users = self.users.get(queue.name)
@@ -778,7 +779,9 @@ class Generator:
             self.operations += [PauseQueue(queue.name)] * is_paused + [operation]
             others = ["new owner", *users]
             for token in dice.sample(self.tokens[queue.name], min(len(self.tokens[queue.name]), dice.choice([0, 3, 12]))):
-                for _ in range(dice.choice([1, 1, 2])):
+                if dice.random() < 0.3:
+                    self.operations.append(Unregister(queue.name, token))
+                for _ in range(dice.choice([0, 1, 1, 2])):
                     self.operations.append(Register(queue.name, token, dice.choice([None, *others]), self.said()))
             self.operations += [ResumeQueue(queue.name)] * is_paused
 

@@ -419,6 +419,9 @@ class Model:
                     self.other_kinds[operation.queue, operation.token] = operation.kind
                     self.were_of_other_kinds[operation.queue, operation.token] = operation.kind
                 self.expect(event, None)
+            case s.Unregister():
+                self.log_out(event, operation)
+                self.expect(event, None)
             case s.Import():
                 for token, user in operation.devices:
                     self.import_one(event, operation, token, user)
@@ -503,6 +506,18 @@ class Model:
         if user is None or had in (None, user) or not device.profiles:
             return None
         return dataclasses.replace(device.profiles[-1][2], tags=(), attributes=())
+
+    def log_out(self, event, operation):
+        """The device is nobody's, and nothing is known of it that was its user's."""
+        device = self.devices[operation.queue, operation.token]
+        if not device.exists_at(event.began):
+            return
+        self.change(event, operation.queue, operation.token, False)
+        device.users.append((event.began, event.ended, None))
+        if device.profiles:
+            left = dataclasses.replace(device.profiles[-1][2], tags=(), attributes=())
+            device.profiles.append((event.began, event.ended, left))
+        self.resets[operation.queue, operation.token].append(Reset(event.began, event.ended, 0, True))
 
     def starts(self, event, operation):
         """How many devices a preview of starts may count, and how many of them may be without a token for these: from the

@@ -125,6 +125,14 @@ class Register:
 
 
 @dataclasses.dataclass(frozen=True)
+class Unregister:
+    """`pushq.unregister_device`: a user logs out."""
+
+    queue: str
+    token: str
+
+
+@dataclasses.dataclass(frozen=True)
 class SetBadge:
     """`pushq.set_badge`, of a token or of a user."""
 

@@ -214,7 +214,9 @@ begin
   order by d.registered_at desc nulls last, d.id desc
   limit 1;
   update pushq.device d
-  set active = false, user_key = null, inactive_since = coalesce(d.inactive_since, clock_timestamp()),
+  set active = false, user_key = null,
+      user_since = case when d.user_key is null then d.user_since else clock_timestamp() end,
+      inactive_since = coalesce(d.inactive_since, clock_timestamp()),
       inactive_reason = null
   where d.queue_id = q and d.id = any (ids);
   update pushq.profile p set installation = null where p.queue_id = q and p.device_id = any (ids);
@@ -233,7 +235,9 @@ begin
   select d.active into was_active from pushq.device d where d.queue_id = q and d.token = bytes for no key update;
   update pushq.device d
   -- Without a reason: it stays inactive if an answer of APNs that has deactivated it is undone.
-  set active = false, user_key = null, inactive_since = coalesce(d.inactive_since, clock_timestamp()),
+  set active = false, user_key = null,
+      user_since = case when d.user_key is null then d.user_since else clock_timestamp() end,
+      inactive_since = coalesce(d.inactive_since, clock_timestamp()),
       inactive_reason = null
   where d.queue_id = q and d.token = bytes and (d.active or d.user_key is not null or d.inactive_reason is not null);
   update pushq.profile p

@@ -81,6 +81,34 @@ import Transport
         }
     }
 
+    @Test func `reaches no phone whose user has logged out or given it to somebody who is not on the list`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let name = QueueFixture.name
+            try await register(queue)
+            try await queue.run("select pushq.register_device('\(name)', 'b2', 'bert', installation => 'phone')")
+            let (id, _) = try await start(["anna", "bert"], in: queue)
+            try await queue.fanOut(id)
+            // One app is used without logging in from now on, one phone is sold, one goes to another user on the list,
+            // and one app is installed anew by somebody else.
+            try await queue.run(
+                """
+                select pushq.unregister_device('\(name)', 'a1'); select pushq.register_device('\(name)', 'a1', null);
+                select pushq.register_device('\(name)', 'a2', 'somebody');
+                select pushq.register_device('\(name)', 'b1', 'anna');
+                select pushq.register_device('\(name)', 'b3', 'somebody', installation => 'phone');
+                select pushq.set_device('\(name)', 'b2', true)
+                """)
+            let job = try #require(try await queue.claim().first)
+            #expect(job.deviceIDs.count == 4)
+            #expect(job.activeIDs.count == 1)
+            let reached = job.deviceIDs.indices.compactMap { job.token(of: $0) }
+            #expect(reached == [[0xb1]])
+        }
+    }
+
     @Test func `of whom none has a device is a campaign to nobody, and a file without users is an error`() async throws
     {
         try await withDatabase { _, database in
