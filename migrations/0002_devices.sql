@@ -20,7 +20,6 @@ create table pushq.device (
   id              bigint      not null default nextval('pushq.id'),
   token           bytea       not null,
   user_key        text,
-  user_since      timestamptz,                            -- when it last went from one user, or none, to another
   kind            text,                                   -- what the token is for; null: nobody said, so it is 'alert'
   active          boolean     not null default true,
   registered_at   timestamptz,                            -- when the app last reported the token; null: it never has

@@ -42,7 +42,7 @@ create table pushq.fan_out (                              -- locked for a step; 
   message_id       bigint      not null,
   message_day      date        not null default pushq.today(),     -- the last one that has the message
   list_id          bigint,                                -- the list whose members it is for; null: none
-  users_at         timestamptz,                           -- of a list of users: since when a device may have another
+  is_for_users     boolean     not null default false,    -- the list is one of users
   start_at         timestamptz not null,
   send_by          timestamptz not null,
   at_most_once     boolean     not null,
@@ -94,7 +94,6 @@ create table pushq.list (
   kind        text,                                       -- of the devices that unknown tokens become
   token_count bigint      not null default 0,             -- different ones; of users, those of their devices
   user_count  bigint,                                     -- different ones; null: it is of tokens
-  users_at    timestamptz,                                -- when the devices of the first ones were looked up
   -- The SHA-256 hashes of what it is of, xored: the same in any order and in any parts.
   digest      bit(256)    not null default repeat('0', 256)::bit(256),
   campaign_id bigint,                                     -- set: nothing is added any more

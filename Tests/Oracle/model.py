@@ -864,12 +864,7 @@ class Model:
             return self.is_gone(sending, target, ended_at)
         device = self.device(sending, target)
         spans = self.held(sending, ended_at)
-        if any(device.may_fit(False, since, until, sending.users, self.settled) for since, until in spans):
-            return True
-        # Once a campaign to a list of users is over, nobody knows any more who was on the list: then whoever has got a
-        # device since is not one to send to.
-        is_again = sending.retried > 0 and sending.listed is not None
-        return is_again and any(since > sending.event.began for since, _, _ in device.users)
+        return any(device.may_fit(False, since, until, sending.users, self.settled) for since, until in spans)
 
     # MARK: What a request has to look like
 

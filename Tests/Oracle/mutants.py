@@ -64,8 +64,8 @@ MUTANTS = [
     ),
     Mutant(
         "a campaign to users sent to whoever has their phones by now",
-        "and (f.users_at is null or u.user_since is null or",
-        "and (true or u.user_since is null or",
+        "and (f.is_for_users is not true\n",
+        "and (true\n",
     ),
     Mutant(
         "a user's phone withheld from another user on the list",

@@ -101,8 +101,7 @@ begin
     on conflict do nothing
     returning device_id)
   update pushq.list l
-  set user_count = coalesce(l.user_count, 0) + n.users, users_at = coalesce(l.users_at, now()),
-      token_count = l.token_count + n.devices, digest = l.digest # n.digest, loaded_at = now()
+  set user_count = coalesce(l.user_count, 0) + n.users, token_count = l.token_count + n.devices, digest = l.digest # n.digest, loaded_at = now()
   from (
     select (select count(*) from fresh) as users, (select count(*) from members) as devices,
            (select count(distinct user_key) from found) as reached,
@@ -179,8 +178,8 @@ begin
 end $$;
 
 -- The lists whose members are not needed any more: their campaign has fanned out or has another list, or they have
--- had no campaign for a day. The users of a list are needed until its campaign has finished: a device may have gone to
--- another one of them.
+-- had no campaign for a day. The users of a list are needed until nothing of its campaign can be sent any more, nor sent
+-- again: each recipient is one whose device belongs to one of them when it is sent to.
 create or replace function pushq.lists_to_forget() returns table (queue_id int, list_id bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
@@ -202,10 +201,16 @@ begin
           where f.queue_id = l.queue_id and f.campaign_id = l.campaign_id and f.list_id = l.id
             and (not f.done
               or l.user_count is not null
-                and not (
-                  select p.finished
-                  from pushq.campaign_progress p
-                  where p.queue_id = f.queue_id and p.campaign_id = f.campaign_id)));
+                and (
+                  exists (
+                    select
+                    from pushq.result r
+                    where r.queue_id = f.queue_id and r.root_id = f.campaign_id and r.failed > 0
+                      and r.retried_at is null)
+                  or not (
+                    select p.finished
+                    from pushq.campaign_progress p
+                    where p.queue_id = f.queue_id and p.campaign_id = f.campaign_id))));
 end $$;
 
 -- Deletes up to `step` members of a list behind the device `after`, and as many of its users; and the list with the

@@ -156,12 +156,9 @@ begin
   on conflict on constraint device_token_once do update
     set active = true, inactive_since = null, inactive_reason = null, registered_at = excluded.registered_at,
         kind = excluded.kind,
-        (user_key, user_since) = (
-          select u.key, case when u.key is distinct from d.user_key then excluded.registered_at else d.user_since end
-          -- As above, if a send or an import has made the row meanwhile.
-          from (
-            select case when keep_user and (d.registered_at is not null or older.id is null) then d.user_key
-                        else excluded.user_key end) u(key))
+        -- As above, if a send or an import has made the row meanwhile.
+        user_key = case when keep_user and (d.registered_at is not null or older.id is null) then d.user_key
+                        else excluded.user_key end
   -- A row that was there has been locked for the update.
   returning id, xmax = 0 into device, is_new;
 
@@ -214,9 +211,7 @@ begin
   order by d.registered_at desc nulls last, d.id desc
   limit 1;
   update pushq.device d
-  set active = false, user_key = null,
-      user_since = case when d.user_key is null then d.user_since else clock_timestamp() end,
-      inactive_since = coalesce(d.inactive_since, clock_timestamp()),
+  set active = false, user_key = null, inactive_since = coalesce(d.inactive_since, clock_timestamp()),
       inactive_reason = null
   where d.queue_id = q and d.id = any (ids);
   update pushq.profile p set installation = null where p.queue_id = q and p.device_id = any (ids);
@@ -235,9 +230,7 @@ begin
   select d.active into was_active from pushq.device d where d.queue_id = q and d.token = bytes for no key update;
   update pushq.device d
   -- Without a reason: it stays inactive if an answer of APNs that has deactivated it is undone.
-  set active = false, user_key = null,
-      user_since = case when d.user_key is null then d.user_since else clock_timestamp() end,
-      inactive_since = coalesce(d.inactive_since, clock_timestamp()),
+  set active = false, user_key = null, inactive_since = coalesce(d.inactive_since, clock_timestamp()),
       inactive_reason = null
   where d.queue_id = q and d.token = bytes and (d.active or d.user_key is not null or d.inactive_reason is not null);
   update pushq.profile p

@@ -101,7 +101,8 @@ begin
       hint = format('the options are: %s', array_to_string(known, ', '));
   elsif options ->> 'local_time' ~ '^\d{4}-' then
     raise exception using errcode = 'PQ400',
-      message = format('the local time of a schedule has no date, and “%s” has one', left(options ->> 'local_time', 40)),
+      message = format('the local time of a schedule has no date, and “%s” has one',
+                       left(options ->> 'local_time', 40)),
       hint = 'give the time alone, such as 09:00; cron says on which days';
   end if;
   for option in select o.name, o.type from pushq.schedule_options() o where options ? o.name loop

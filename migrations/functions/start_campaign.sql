@@ -102,10 +102,11 @@ begin
     return pushq.earlier_campaign(q, key, digest);
   end if;
   insert into pushq.campaign_tally (queue_id, campaign_id, message_id) values (q, root, message);
-  insert into pushq.fan_out (queue_id, campaign_id, message_id, list_id, users_at, start_at, send_by, at_most_once,
+  insert into pushq.fan_out (queue_id, campaign_id, message_id, list_id, is_for_users, start_at, send_by, at_most_once,
                              lane, last_device_id, clock)
   select q, root, message, new_campaign.list_id,
-         (select l.users_at from pushq.list l where l.queue_id = q and l.id = new_campaign.list_id),
+         exists (
+           select from pushq.list l where l.queue_id = q and l.id = new_campaign.list_id and l.user_count is not null),
          new_campaign.start_at,
          -- The last wave is due some two days after the start.
          coalesce(new_campaign.send_by,

@@ -23,25 +23,21 @@ begin
   end if;
 end $$;
 
--- Has these jobs, which are being cancelled, replace nothing any more for the recipients that they were not sent to.
+-- Has these jobs, which are being cancelled, replace nothing any more for the recipients that they were surely not sent
+-- to: those of waiting jobs, behind the watermark. A job that a worker holds may have been sent to anybody by now, and
+-- an older update that came after it would stay on the screen.
 create or replace function pushq.reinstate_replaced(q int, jobs bigint[]) returns void
 language plpgsql as $$
 begin
   delete from pushq.newest_update n
   where n.ctid = any (array(
     select o.ctid
-    from (
-      select j.id, j.message_id, j.body_day, j.outcomes
-      from pushq.job j
-      where j.queue_id = q and j.id = any (jobs)
-      union all
-      select l.job_id, l.message_id, l.body_day, l.outcomes
-      from pushq.lease l
-      where l.queue_id = q and l.job_id = any (jobs)) w
-    join pushq.message m on m.day = w.body_day and m.queue_id = q and m.id = w.message_id and m.replaces
-    join pushq.body b on b.day = w.body_day and b.queue_id = q and b.job_id = w.id
+    from pushq.job j
+    join pushq.message m on m.day = j.body_day and m.queue_id = q and m.id = j.message_id and m.replaces
+    join pushq.body b on b.day = j.body_day and b.queue_id = q and b.job_id = j.id
     cross join lateral unnest(b.device_ids) with ordinality r(id, n)
-    join pushq.newest_update o on o.queue_id = q and o.recipient_id = r.id and o.message_id = w.message_id
-    where w.outcomes is null or get_byte(w.outcomes, (r.n - 1)::int) = 0
+    join pushq.newest_update o on o.queue_id = q and o.recipient_id = r.id and o.message_id = j.message_id
+    where j.queue_id = q and j.id = any (jobs) and r.n > j.watermark
+      and (j.outcomes is null or get_byte(j.outcomes, (r.n - 1)::int) = 0)
     for update of o skip locked));
 end $$;

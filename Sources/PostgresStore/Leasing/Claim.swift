@@ -93,19 +93,19 @@ extension Statement {
           select array_agg(v.id) as ids, array_agg(v.token) as tokens
           from (
             select * from (
-              select d.id, d.token, d.user_key, d.user_since
+              select d.id, d.token, d.user_key
               from pushq.device d
               where b.last_device_id - b.first_device_id < 5 * t.recipient_count and m.push_type <> 'liveactivity'
                 and d.queue_id = t.queue_id and d.id between b.first_device_id and b.last_device_id and d.active
                 and (d.kind is null or d.kind = m.kind or d.registered_at is null)
               union all
-              select d.id, d.token, d.user_key, d.user_since
+              select d.id, d.token, d.user_key
               from pushq.device d
               where b.last_device_id - b.first_device_id >= 5 * t.recipient_count and m.push_type <> 'liveactivity'
                 and d.queue_id = t.queue_id and d.id = any (b.device_ids) and d.active
                 and (d.kind is null or d.kind = m.kind or d.registered_at is null)
               union all
-              select d.id, d.token, d.user_key, d.user_since
+              select d.id, d.token, d.user_key
               from pushq.device d
               where m.push_type = 'liveactivity' and not m.is_broadcast
                 and d.queue_id = t.queue_id and d.id = any (b.device_ids) and d.active
@@ -116,7 +116,7 @@ extension Statement {
                   where n.queue_id = t.queue_id and n.recipient_id = d.id and n.due_at <= clock_timestamp()
                     and (n.due_at, n.message_id) > (m.due_at, m.id))
               union all
-              select c.id, convert_to(c.channel, 'UTF8'), null, null
+              select c.id, convert_to(c.channel, 'UTF8'), null
               from pushq.channel c
               where m.is_broadcast
                 and c.queue_id = t.queue_id and c.id = any (b.device_ids) and c.retired_at is null
@@ -126,7 +126,7 @@ extension Statement {
                   where n.queue_id = t.queue_id and n.recipient_id = c.id and n.due_at <= clock_timestamp()
                     and (n.due_at, n.message_id) > (m.due_at, m.id))) u
             where (m.user_key is null or u.user_key = m.user_key)
-              and (f.users_at is null or u.user_since is null or u.user_since <= f.users_at
+              and (f.is_for_users is not true
                 or exists (
                   select
                   from pushq.list_user l

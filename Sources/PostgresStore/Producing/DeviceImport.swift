@@ -55,9 +55,6 @@ extension Statement {
         #"""
         update pushq.device d
         set user_key = case when d.registered_at is null then coalesce(s.user_key, d.user_key) else d.user_key end,
-            user_since = case when d.registered_at is null
-                                and coalesce(s.user_key <> d.user_key, s.user_key is not null) then clock_timestamp()
-                              else d.user_since end,
             kind = case when d.registered_at is null then coalesce(s.kind, d.kind) else d.kind end,
             active = d.active or s.returns,
             inactive_since = case when not s.returns then d.inactive_since end,

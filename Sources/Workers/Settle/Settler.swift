@@ -114,8 +114,8 @@ final class Settler {
     private func write(_ batch: Endings.Batch) async -> Endings.Answer {
         var tries = 0
         var refusal: PostgresError?
-        // Whatever comes behind this write would wait for another transaction, too; and what was not answered in time may
-        // be too much for one statement.
+        // Whatever comes behind this write would wait for another transaction, too; and what was not answered in time
+        // may be too much for one statement.
         let written = await store.persist { connection in
             tries += 1
             if tries > 1 { figures.counts.endRetries += 1 }

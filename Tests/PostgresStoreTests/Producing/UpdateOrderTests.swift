@@ -74,31 +74,49 @@ import Testing
         }
     }
 
+    /// Two updates for the same two activities, of which the newer one replaces the other, as a worker has claimed them.
+    private func claimedUpdates(_ queue: QueueFixture) async throws -> (older: ClaimedJob, newer: ClaimedJob) {
+        let payload = #"{"aps":{"timestamp":1,"event":"update","content-state":{}}}"#
+        var roots: [Int] = []
+        for _ in 0..<2 {
+            roots.append(
+                try await queue.number(
+                    """
+                    select pushq.send('\(Self.name)', '\(payload)', '{ac01,ac02}', push_type => 'liveactivity',
+                                      replace_waiting => true)
+                    """))
+        }
+        let jobs = try await queue.claim(lane: .normal)
+        return (
+            try #require(jobs.first { Int($0.rootID) == roots[0] }),
+            try #require(jobs.first { Int($0.rootID) == roots[1] })
+        )
+    }
+
+    @Test func `that is cancelled while a worker holds it keeps its place, since it may have been sent by then`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let (older, newer) = try await claimedUpdates(queue)
+            let back = YieldedLease(progress: LeaseProgress(key: older.key, watermark: 0, outcomes: [0, 0]))
+            _ = try await queue.worker.yield([back], workerID: 1)
+            #expect(try await queue.connection.cancelSend(newer.rootID, inQueue: Self.name).held == 2)
+            #expect(try await queue.claim(lane: .normal).map(\.activeIDs) == [[]])
+        }
+    }
+
     @Test func `that is cancelled keeps the place where it has been sent`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
-            let payload = #"{"aps":{"timestamp":1,"event":"update","content-state":{}}}"#
-            func send(_ tokens: String) async throws -> Int64 {
-                Int64(
-                    try await queue.number(
-                        """
-                        select pushq.send('\(Self.name)', '\(payload)', '\(tokens)', push_type => 'liveactivity',
-                                          replace_waiting => true)
-                        """))
-            }
-            let older = try await send("{ac01,ac02}")
-            let newer = try await send("{ac01,ac02}")
-            let jobs = try await queue.claim(lane: .normal)
-            let (held, sent) = (
-                try #require(jobs.first { $0.rootID == older }), try #require(jobs.first { $0.rootID == newer })
-            )
+            let (held, sent) = try await claimedUpdates(queue)
             let back = [held, sent].map { job in
-                let outcomes = [job.rootID == newer ? Outcome.delivered.rawValue : 0, 0]
+                let outcomes = [job.rootID == sent.rootID ? Outcome.delivered.rawValue : 0, 0]
                 return YieldedLease(progress: LeaseProgress(key: job.key, watermark: 0, outcomes: outcomes))
             }
             _ = try await queue.worker.yield(back, workerID: 1)
-            #expect(try await queue.connection.cancelSend(newer, inQueue: Self.name).stopped == 1)
-            let again = try await queue.claim(lane: .normal).first { $0.rootID == older }
+            #expect(try await queue.connection.cancelSend(sent.rootID, inQueue: Self.name).stopped == 1)
+            let again = try await queue.claim(lane: .normal).first { $0.rootID == held.rootID }
             #expect(again?.activeIDs == [held.deviceIDs[1]])
         }
     }

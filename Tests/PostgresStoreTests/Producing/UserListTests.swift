@@ -155,7 +155,20 @@ import Transport
             try await queue.worker.forget()
             #expect(try await queue.number("select count(*) from pushq.list_user") == 12_001, "jobs wait")
             let jobs = try await queue.claim()
-            _ = try await queue.worker.endJobs(jobs.map { queue.settled($0) }, workerID: 1)
+            let failed = [0: Outcome.failed(.named("TooManyRequests"))]
+            _ = try await queue.worker.endJobs(jobs.map { queue.settled($0, other: failed) }, workerID: 1)
+            try await queue.worker.forget()
+            #expect(try await queue.number("select count(*) from pushq.list_user") == 12_001, "one may be sent again")
+            // Anna's failed phone goes to another user on the list, and is sent to again.
+            let first = try #require(jobs.first?.deviceIDs.first)
+            try await queue.run(
+                """
+                update pushq.device set user_key = 'u5' where id = \(first);
+                select pushq.retry_failed_campaign('\(QueueFixture.name)', 'k')
+                """)
+            let again = try await queue.claim()
+            #expect(again.map(\.activeIDs) == [[first]])
+            _ = try await queue.worker.endJobs(again.map { queue.settled($0) }, workerID: 1)
             try await queue.worker.forget()
             for table in ["list", "list_member", "list_user"] {
                 #expect(try await queue.number("select count(*) from pushq.\(table)") == 0, "\(table)")

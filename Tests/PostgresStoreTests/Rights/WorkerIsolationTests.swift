@@ -17,7 +17,7 @@ import Transport
         cancelled: insert select
         channel: select(channel id queue_id retired_at) update(retired_at retired_reason throttled_until)
         credential: select update(warned_days)
-        device: select(active id inactive_reason kind queue_id reactivated_at registered_at token user_key user_since) \
+        device: select(active id inactive_reason kind queue_id reactivated_at registered_at token user_key) \
         update(active inactive_reason inactive_since)
         duty: insert select update
         empty_send: insert select update(why)
@@ -67,7 +67,7 @@ import Transport
         channel: created_at policy retired_reason throttled_until
         device: inactive_since
         lineage: back_to found_at id is_restore name old_id
-        list: abandoned campaign_id digest kind loaded_at token_count user_count users_at
+        list: abandoned campaign_id digest kind loaded_at token_count user_count
         migration: applied_at
         moved_row: id key name owner queue
         mover: pid role started_at tenant
