@@ -46,7 +46,8 @@ extension TransportError: CustomStringConvertible {
             "\(peer) does not speak \(wanted) (it chose \(got ?? "no protocol") by ALPN); check that it is the right server "
                 + "and that no proxy is in between"
         case .lost(let peer, let reason): "the connection to \(peer) was lost: \(reason)"
-        case .cannotListen(let address, let reason): "cannot listen on \(address): \(reason); choose another port"
+        case .cannotListen(let address, let reason):
+            "cannot listen on \(address): \(reason); choose another \(address.hasPrefix("unix:") ? "path" : "port")"
         }
     }
 

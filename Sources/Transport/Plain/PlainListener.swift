@@ -38,7 +38,7 @@ package final class PlainListener {
         isOpen = false
         loop.unwatch(socket.descriptor)
         shutdown(socket.descriptor, CInt(SHUT_RDWR))
-        if case .unix(let path) = address { _ = unsafe unlink(path) }
+        if case .unix(let path) = address, Self.kind(at: path) == .socket { _ = unsafe unlink(path) }
     }
 
     private static func open(_ address: ListenAddress) throws(ResolverFailure) -> Socket {
@@ -53,7 +53,11 @@ package final class PlainListener {
                 guard let place = SocketAddress(unixPath: path) else {
                     throw ResolverFailure(reason: "the path is longer than \(SocketAddress.maximumPathBytes) bytes")
                 }
-                removeWhatNobodyListensAt(path, place)
+                switch kind(at: path) {
+                case .nothing: break
+                case .socket: removeIfNobodyListens(path, place)
+                case .other: throw ResolverFailure(reason: "something that is not a socket has this path")
+                }
                 let socket = try Socket(family: place.family)
                 try socket.listen(on: place)
                 return socket
@@ -67,9 +71,21 @@ package final class PlainListener {
         }
     }
 
+    /// What a path leads to; a link counts as itself.
+    private enum Kind {
+        case nothing, socket, other
+    }
+
+    private static func kind(at path: String) -> Kind {
+        var status = stat()
+        guard unsafe lstat(path, &status) == 0 else { return .nothing }
+        return status.st_mode & S_IFMT == S_IFSOCK ? .socket : .other
+    }
+
     /// The socket of a process that has ended stays in its folder, and nobody can bind there (unix(7)). One that a
-    /// process listens at accepts connections, and is left alone; so is what is no socket.
-    private static func removeWhatNobodyListensAt(_ path: String, _ place: SocketAddress) {
+    /// process listens at accepts connections, and is left alone. The caller has made sure that it is a socket:
+    /// connecting to an ordinary file is refused with the same error.
+    private static func removeIfNobodyListens(_ path: String, _ place: SocketAddress) {
         guard let probe = try? Socket(family: place.family) else { return }
         do throws(Socket.Failure) {
             try probe.beginConnecting(to: place)

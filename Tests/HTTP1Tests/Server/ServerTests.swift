@@ -167,4 +167,22 @@ import Transport
             #expect(answer.status == 200)
         }
     }
+
+    @Test func `leaves what is not a socket where it is, and says why it cannot listen there`() async throws {
+        let folder = try TemporaryFolder()
+        let file = try folder.write("data", to: "file")
+        let link = folder.path("link")
+        try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: file)
+        for path in [file, link, folder.path("")] {
+            let error = await #expect(throws: TransportError.self) {
+                try await withServer(at: .unix(path: path)) { _ in }
+            }
+            #expect(
+                error?.description
+                    == "cannot listen on unix:\(path): something that is not a socket has this path; choose another path"
+            )
+        }
+        #expect(folder.read("file") == "data")
+        #expect(try FileManager.default.destinationOfSymbolicLink(atPath: link) == file)
+    }
 }
