@@ -49,6 +49,9 @@ extension PostgresConnection {
     private func send(_ call: Call) {
         guard let session = unsafe session else { return }
         inFlight.append(call)
+        if let terms, !isInTransaction {
+            guard unsafe sendTerms(terms, of: call, session) else { return lose(lastFailure) }
+        }
         encoder.encode(call.parameters)
         let isSent = unsafe sendsByName(call) ? sendByName(call, session) : sendAsText(call, session)
         guard isSent, unsafe PQpipelineSync(session) == 1 else { return lose(lastFailure) }
@@ -77,11 +80,23 @@ extension PostgresConnection {
         }
     }
 
+    private func sendTerms(_ terms: StatementTerms, of call: Call, _ session: OpaquePointer) -> Bool {
+        call.awaitsTerms = true
+        let statement = StatementTerms.statement
+        encoder.encode(statement.values(of: terms.parameters(within: call.limit)))
+        return unsafe sendText(statement, session)
+    }
+
     private func sendAsText(_ call: Call, _ session: OpaquePointer) -> Bool {
         call.checksNames = true
-        return unsafe withEncodedValues { values in
+        return unsafe sendText(call.statement, session)
+    }
+
+    /// Sends a statement with the parameters that were encoded last.
+    private func sendText(_ statement: Statement, _ session: OpaquePointer) -> Bool {
+        unsafe withEncodedValues { values in
             unsafe PQsendQueryParams(
-                session, call.statement.sql, CInt(encoder.lengths.count), encoder.types, values, encoder.lengths,
+                session, statement.sql, CInt(encoder.lengths.count), encoder.types, values, encoder.lengths,
                 encoder.formats, 1) == 1
         }
     }
@@ -128,6 +143,11 @@ extension PostgresConnection {
             unsafe PQclear(result)
             complete(call)
         case PGRES_COMMAND_OK, PGRES_TUPLES_OK, PGRES_EMPTY_QUERY:
+            guard !call.awaitsTerms else {
+                unsafe PQclear(result)
+                call.awaitsTerms = false
+                return
+            }
             guard call.awaitsPreparation else {
                 let rows = unsafe Rows(result, task: call.statement.name)
                 if call.checksNames { rows.checkNames() }
@@ -153,6 +173,7 @@ extension PostgresConnection {
     private func fail(_ call: Call, _ error: ServerError) {
         if error.endsSession { return lose(error.message) }
         if let session = unsafe session, unsafe PQstatus(session) == CONNECTION_BAD { return lose(lastFailure) }
+        call.awaitsTerms = false
         if call.awaitsPreparation {
             call.awaitsPreparation = false
             preparations[call.statement.preparedName] = nil

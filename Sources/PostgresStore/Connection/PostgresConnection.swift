@@ -14,7 +14,7 @@ package import Transport
 /// **Every call has a time limit.** Past it the connection is dropped and not cancelled: a cancel request needs a
 /// second connection, which in that situation hangs just as well. The server ends its side by
 /// `client_connection_check_interval`. All calls that were under way fail, and their errors say whether they may have
-/// been carried out.
+/// been carried out. With ``terms`` the server gives up a moment earlier, so that this is known.
 ///
 /// A connection that is lost stays lost; ``StoreConnection`` opens a new one.
 @safe package final class PostgresConnection {
@@ -53,6 +53,8 @@ package import Transport
     /// would abort the transaction before the statement could go as text.
     var isInTransaction = false
     var isPumpPlanned = false
+    /// What the server has to keep to in each statement; nil: what the session has.
+    package var terms: StatementTerms?
 
     /// A task has the connection for itself.
     var isTaken = false

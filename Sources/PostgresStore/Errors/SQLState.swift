@@ -43,4 +43,5 @@ package struct SQLState: Hashable, Sendable, ExpressibleByStringLiteral {
     static let undefinedTable: SQLState = "42P01"
     static let duplicatePreparedStatement: SQLState = "42P05"
     static let lockNotAvailable: SQLState = "55P03"
+    static let queryCanceled: SQLState = "57014"
 }

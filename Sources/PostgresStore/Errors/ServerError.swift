@@ -25,7 +25,7 @@ package struct ServerError: Error, Equatable, Sendable {
         self.state = state
         // Class 22, data exception: "invalid input syntax for type integer: "…"".
         self.message = state.errorClass == "22" ? message.withoutQuotedParts : message
-        self.hint = hint ?? (state.isMissingDay(constraint: constraint) ? Self.missingDay : nil)
+        self.hint = hint ?? Self.hint(for: state, constraint: constraint)
         self.constraint = constraint
         self.position = position
         self.endsSession = endsSession
@@ -33,6 +33,18 @@ package struct ServerError: Error, Equatable, Sendable {
         self.isOfUnreplicatedCommit = isOfUnreplicatedCommit
     }
 
+    private static func hint(for state: SQLState, constraint: String?) -> String? {
+        switch state {
+        case .lockNotAvailable: heldUp
+        case .queryCanceled: "nothing was changed"
+        case _ where state.isMissingDay(constraint: constraint): missingDay
+        default: nil
+        }
+    }
+
+    private static let heldUp =
+        "nothing was changed: another transaction holds a lock that this needs; try again, and if it fails again, find "
+        + "old transactions with: pushq-admin doctor"
     private static let missingDay =
         "history has no partition for this day, because no worker has made it: start a worker; if one runs, see its log"
 }

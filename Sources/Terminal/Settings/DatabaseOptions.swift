@@ -34,6 +34,7 @@ package struct DatabaseOptions: ParameterGroup {
         let (address, console) = (try address, Console.current)
         return try await loop.run { _ in
             let first = try await PostgresConnection.connect(to: address, as: ProcessArguments.program, on: loop)
+            first.terms = StatementTerms()
             first.onWarning = { console?.remark(Messages.warning($0)) }
             let store = try lastingConnection(on: loop)
             store.adopt(first)
@@ -52,6 +53,7 @@ package struct DatabaseOptions: ParameterGroup {
         return try await loop.run { _ in
             let connection = try await PostgresConnection.connect(to: address, as: ProcessArguments.program, on: loop)
             defer { connection.close() }
+            connection.terms = StatementTerms()
             connection.onWarning = { console?.remark(Messages.warning($0)) }
             return try await Self.explain(by: connection) { try await body(connection) }
         }
@@ -75,7 +77,7 @@ package struct DatabaseOptions: ParameterGroup {
 
     /// A connection that is opened again whenever it is lost; its owner closes it.
     package func lastingConnection(on loop: EventLoop) throws(PostgresError) -> StoreConnection {
-        StoreConnection(to: try address, as: ProcessArguments.program, on: loop)
+        StoreConnection(to: try address, as: ProcessArguments.program, on: loop) { $0.terms = StatementTerms() }
     }
 
     /// Does `body`, and turns what PostgreSQL and pushq's functions refuse into words for users.

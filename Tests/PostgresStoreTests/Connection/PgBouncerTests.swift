@@ -39,6 +39,26 @@ struct `Behind PgBouncer in transaction mode` {
         }
     }
 
+    @Test func `what goes ahead of a command's statement holds for it, and for nobody after it`() async throws {
+        try await withEmptyDatabase { _, database in
+            let pooler = try await PgBouncer(poolSize: 1)
+            let address = try pooler.address(of: database)
+            let command = try await PostgresConnection.connect(to: address, as: "test", on: database.loop)
+            let producer = try await PostgresConnection.connect(to: address, as: "test", on: database.loop)
+            let settings = Statement(
+                "settings",
+                "select concat_ws(' ', current_setting('lock_timeout'), current_setting('pushq.program', true)) as all")
+            command.terms = StatementTerms(program: "Юлия")
+            for _ in 0..<3 {
+                #expect(try await command.execute(settings).one().text("all") == "8s Юлия")
+                #expect(try await producer.execute(settings).one().text("all").hasPrefix("0"))
+                #expect(try await !producer.execute(settings).one().text("all").contains("Юлия"))
+            }
+            for client in [command, producer] { client.close() }
+            await pooler.end()
+        }
+    }
+
     @Test func `a worker sets nothing on a session that others use after it, and hears what its role lacks`()
         async throws
     {

@@ -1,0 +1,32 @@
+/// What the server is to keep to in each statement of a connection that is a transaction of its own.
+///
+/// It goes ahead of the statement, in the same round trip and the same transaction, and ends with that. So it works
+/// behind a transaction pooler, too, whose next client finds nothing of it. In a transaction of several statements it
+/// is not needed: if one of them is not answered, the commit is never sent.
+package struct StatementTerms: Sendable {
+    /// How the audit is to call the program, in any script; nil: as the session is called, which may only have ASCII
+    /// characters.
+    package var program: String?
+
+    package init(program: String? = nil) { self.program = program }
+
+    /// The server gives up a statement before its caller does, so that the caller gets an answer: it was not carried
+    /// out. Otherwise a statement that waited for a lock would be carried out behind the back of somebody who was told
+    /// that it had failed. It waits for any one lock a bit less than it may take, because the error then says so.
+    /// Shorter limits of the login stay as they are.
+    static let statement = Statement(
+        "terms",
+        #"""
+        select set_config(t.name, least(nullif(s.reset_val::int8, 0), t.milliseconds)::text, true) as setting
+        from (values ('lock_timeout', $limit::int8 * 8 / 10), ('statement_timeout', $limit * 9 / 10),
+                     -- The caller was interrupted: what it has asked for is not carried out minutes later.
+                     ('client_connection_check_interval', 2000)) t(name, milliseconds)
+        join pg_catalog.pg_settings s on s.name = t.name
+        union all
+        select set_config('pushq.program', coalesce($program::text, ''), true)
+        """#)
+
+    func parameters(within limit: Duration) -> Parameters {
+        ["limit": .int8(max(Int64(limit / .milliseconds(1)), 10)), "program": .text(program)]
+    }
+}

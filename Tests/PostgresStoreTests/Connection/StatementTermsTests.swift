@@ -1,0 +1,79 @@
+import TestSupport
+import Testing
+
+@testable import PostgresStore
+
+@Suite(.timeLimit(.minutes(10))) struct `The terms of a statement` {
+    private static let settings = Statement(
+        "settings",
+        """
+        select current_setting('lock_timeout') as lock, current_setting('statement_timeout') as statement,
+               current_setting('pushq.program', true) as program
+        """)
+    private static let sleep = Statement("sleep", "select pg_sleep(30)::text as slept")
+
+    @Test func `hold for it alone, by its own limit, and leave a login's shorter limits`() async throws {
+        try await withEmptyDatabase { _, database in
+            let store = try await database.connect()
+            store.terms = StatementTerms(program: "dashboard: Jürgen Юлия")
+            for (limit, lock, statement) in [(Duration.seconds(10), "8s", "9s"), (.seconds(1800), "24min", "27min")] {
+                let row = try await store.execute(Self.settings, within: limit).one()
+                #expect((row.text("lock"), row.text("statement")) == (lock, statement))
+                #expect(row.text("program") == "dashboard: Jürgen Юлия")
+            }
+            store.terms = nil
+            let row = try await store.execute(Self.settings).one()
+            #expect((row.text("lock"), row.text("statement")) == ("0", "0"))
+            #expect(row.optionalText("program") ?? "" == "")
+
+            try await store.runScript("alter database \(database.name) set statement_timeout = '3s'")
+            let limited = try await database.connect()
+            limited.terms = StatementTerms()
+            #expect(try await limited.execute(Self.settings).one().text("statement") == "3s")
+            #expect(try await limited.execute(Self.settings, within: .seconds(2)).one().text("statement") == "1800ms")
+        }
+    }
+
+    @Test func `have the server answer before the caller gives up, so that the connection lasts`() async throws {
+        try await withEmptyDatabase { _, database in
+            let (holder, store) = (try await database.connect(), try await database.connect())
+            try await holder.runScript("create table t (i int); insert into t values (1)")
+            store.terms = StatementTerms()
+            let slept = await #expect(throws: PostgresError.self) {
+                _ = try await store.execute(Self.sleep, within: .seconds(2))
+            }
+            #expect(slept?.description.hasSuffix("(57014); nothing was changed") == true, "\(slept as Any)")
+            try await holder.transaction {
+                _ = try await holder.execute(Statement("hold", "select i from t for update"))
+                let held = await #expect(throws: PostgresError.self) {
+                    _ = try await store.execute(Statement("change", "update t set i = 2"), within: .seconds(2))
+                }
+                #expect(held?.isContended == true && held?.description.contains("nothing was changed") == true)
+            }
+            #expect(try await store.execute(Statement("now", "select i from t")).one().int4("i") == 1)
+        }
+    }
+
+    /// All in one turn of the loop, prepared and not, and one that fails among them.
+    @Test func `do not disturb the statements that are sent with it`() async throws {
+        try await withEmptyDatabase { actor, database in
+            let store = try await database.connect()
+            store.terms = StatementTerms()
+            let tasks = (0..<100).map { (number: Int64) in
+                Task {
+                    _ = actor
+                    return try await store.execute(
+                        Statement("part", "select 100 / $number::int8 as part"), ["number": .int8(number % 10)]
+                    ).one().int8("part")
+                }
+            }
+            for (number, task) in zip(Int64(0)..., tasks) {
+                if number % 10 == 0 {
+                    await #expect(throws: PostgresError.self) { try await task.value }
+                } else {
+                    #expect(try await task.value == 100 / (number % 10))
+                }
+            }
+        }
+    }
+}
