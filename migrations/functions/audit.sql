@@ -77,14 +77,18 @@ begin
     else value end;
 end $$;
 
--- Writes an entry about something that the caller has done.
+-- Writes an entry about something that the caller has done. A program that acts for people says for whom in
+-- `pushq.program`, because PostgreSQL keeps only ASCII characters of `application_name`. Anybody can set either to any
+-- text: who it was is known from the login alone.
 create or replace function pushq.note_change(
   tenant text, object text, name text, action text, changes jsonb
 ) returns void
 language plpgsql as $$
 begin
   insert into pushq.audit (login, acting_as, application, address, tenant, object, name, action, changes)
-  values (session_user, nullif(pushq.caller(), session_user), nullif(current_setting('application_name'), ''),
+  values (session_user, nullif(pushq.caller(), session_user),
+          left(coalesce(nullif(current_setting('pushq.program', true), ''),
+                        nullif(current_setting('application_name'), '')), 100),
           inet_client_addr(), $1, $2, $3, $4, $5);
 end $$;
 

@@ -161,15 +161,15 @@ package final class Dashboard {
         }
     }
 
-    /// The audit takes the name of the program from the session of PostgreSQL, which gets the name of whoever has
-    /// signed in. So one change is made after the other.
+    /// The audit takes the name of the program from the connection, which gets the name of whoever has signed in. So
+    /// one change is made after the other.
     private func carryOut(
         _ request: DashboardRequest, for session: DashboardAccess.Session, _ reply: @escaping (Response) -> Void
     ) {
         let program = session.name.isEmpty ? "pushq-admin dashboard" : "dashboard: \(session.name)"
         changes.append { [self] in
             let response = await attempt(on: changing) { store in
-                try await store.nameProgram(program)
+                store.terms = StatementTerms(program: program)
                 return Response(["done": .string(try await DashboardOrders.carryOut(request, store))])
             }
             answers.forgetKnown()

@@ -18,12 +18,6 @@ extension Statement {
         """#)
 }
 
-extension Statement {
-    /// For the session: the audit takes it from there.
-    fileprivate static let nameProgram = Statement(
-        "name_program", "select set_config('application_name', $name, false) as name")
-}
-
 /// Who changed what when.
 package struct AuditEntry: Sendable {
     package let changedAt: Date
@@ -45,11 +39,6 @@ package struct AuditEntry: Sendable {
 }
 
 extension PostgresConnection {
-    /// Has the audit call the program so, for what this connection changes from now on.
-    package func nameProgram(_ name: String) async throws(PostgresError) {
-        _ = try await execute(.nameProgram, ["name": .text(name)])
-    }
-
     /// The latest entries of the audit, the last one first.
     /// - Parameters:
     ///   - tenant: only those about this tenant, which may be gone.

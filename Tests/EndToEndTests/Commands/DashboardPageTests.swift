@@ -187,7 +187,7 @@ import Transport
                 select pushq.register_device('\(Shop.queue)', 'bb', 'anna');
                 select pushq.start_campaign('\(Shop.queue)', 'sale', '{"aps":{"alert":"hello"}}')
                 """)
-            let cookie = try await page.cookie(page.changeToken, name: "Anna")
+            let cookie = try await page.cookie(page.changeToken, name: "Jürgen Юлия")
             let paused = try await page.send(
                 "POST", "/api/order", [cookie, "Sec-Fetch-Site: same-origin"],
                 body: #"{"action": "queue-pause", "queue": "\#(Shop.queue)"}"#)
@@ -213,7 +213,7 @@ import Transport
                 select concat_ws(' ', application, object, action) as text from pushq.audit
                 where application like '%dashboard%' order by id
                 """)
-            #expect(entries.first == "dashboard: Anna queue changed")
+            #expect(entries.first == "dashboard: Jürgen Юлия queue changed")
             #expect(entries.dropFirst().allSatisfy { $0.hasPrefix("pushq-admin dashboard ") } && entries.count == 5)
         }
     }
