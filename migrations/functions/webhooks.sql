@@ -133,7 +133,8 @@ $$;
 -- the new one goes on where that one is.
 --
 -- What is null stays as it is. If the secret is a new one, messages are signed with the former one, too, for the time
--- `former_for`.
+-- `former_for`. If there is a former one already whose time has not ended, that one stays, and for at least its time:
+-- whoever changes the secret twice in a row has most probably not given the first one to the receiver yet.
 create or replace function pushq.set_webhook(tenant int, url text, sealed bytea, former_for interval) returns void
 language plpgsql as $$
 begin
@@ -142,8 +143,11 @@ begin
   update pushq.webhook w
   set url = coalesce(set_webhook.url, w.url),
       former_sealed = case when set_webhook.sealed is null then w.former_sealed
+                           when former_for > interval '0' and w.former_until > now() then w.former_sealed
                            when former_for > interval '0' then w.sealed end,
       former_until = case when set_webhook.sealed is null then w.former_until
+                          when former_for > interval '0' and w.former_until > now()
+                            then greatest(w.former_until, now() + former_for)
                           when former_for > interval '0' then now() + former_for end,
       sealed = coalesce(set_webhook.sealed, w.sealed)
   where w.tenant_id = tenant;

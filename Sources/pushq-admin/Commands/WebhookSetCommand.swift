@@ -14,7 +14,9 @@ struct WebhookSetCommand: Command {
         what a receiver gets and how it checks the signature.
 
         A new webhook gets a secret, which is shown once: give it to the receiver. Later, --new-secret makes another \
-        one. For a day messages are signed with both secrets, so that the receiver has time to change to the new one.
+        one. For a day messages are signed with both secrets, so that the receiver has time to change to the new one. \
+        If you make another one within this time, the secret from before both stays valid, and the first new one ends \
+        at once; the command asks before that.
 
         Workers connect to addresses of the internet only, unless they were started with --webhook-allow. Without TLS they \
         connect only to networks that are named there.
@@ -48,13 +50,10 @@ struct WebhookSetCommand: Command {
         let (name, formerFor) = (tenant.text, formerFor ?? .seconds(86_400))
         let given = try secretFile.map(Self.secret)
         let masterKeys = try MasterKeySetting().keys(console)
-        if secretFile != nil || newSecret, formerFor == .zero, !confirmation.isGiven {
+        if secretFile != nil || newSecret, !confirmation.isGiven {
             let place = try await database.session { store in try await store.webhook(of: name) }
-            if place?.webhook != nil {
-                try confirmation.ask(
-                    console,
-                    "ends the secret of the webhook of \(name) at once: its receiver refuses reports until it has the new one"
-                )
+            if let loss = Self.loss(of: place?.webhook, formerFor: formerFor) {
+                try confirmation.ask(console, "ends \(loss) of the webhook of \(name) at once: \(Self.refusal)")
             }
         }
         let made = try await database.session { store in
@@ -73,6 +72,17 @@ struct WebhookSetCommand: Command {
             made.map { "\(text); its secret, which is not shown again: \($0.text)" } ?? text,
             json: .object([("tenant", .string(name))] + (made.map { [("secret", .string($0.text))] } ?? [])))
     }
+
+    /// Which secrets that a receiver may have end at once.
+    private static func loss(of webhook: WebhookSummary?, formerFor: Duration) -> String? {
+        guard let webhook else { return nil }
+        if formerFor == .zero { return webhook.formerUntil == nil ? "the secret" : "both secrets" }
+        return webhook.formerUntil.map { until in
+            "the last secret, and not the one before it, which is valid until \(Cell.time(until).text),"
+        }
+    }
+
+    private static let refusal = "a receiver that has no other one refuses reports until it has the new one"
 
     private static func secret(in file: InputFile) throws -> WebhookSecret {
         CoreDumps.forbid()

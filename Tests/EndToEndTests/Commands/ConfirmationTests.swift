@@ -162,9 +162,19 @@ struct Destruction: Sendable, CustomTestStringConvertible {
                 insert into pushq.webhook (tenant_id, url, sealed) select id, 'https://acme.example/push', '\\x01' from pushq.tenant;
                 insert into pushq.webhook_progress (tenant_id, cursor, newest) select id, 3, 4 from pushq.tenant
                 """,
-            loss:
-                "ends the secret of the webhook of acme at once: its receiver refuses reports until it has the new one",
+            loss: "ends the secret of the webhook of acme at once: a receiver that has no other one refuses reports",
             left: "(select count(*) from pushq.webhook where sealed = '\\x01')"),
+        Destruction(
+            "pushq-admin webhook set", "acme", "--new-secret",
+            setup: """
+                insert into pushq.webhook (tenant_id, url, sealed, former_sealed, former_until)
+                select id, 'https://acme.example/push', '\\x02', '\\x01', '2100-01-01' from pushq.tenant;
+                insert into pushq.webhook_progress (tenant_id, cursor, newest) select id, 3, 4 from pushq.tenant
+                """,
+            loss:
+                "ends the last secret, and not the one before it, which is valid until 2100-01-01T00:00:00Z, of the webhook",
+            left:
+                "(select count(*) from pushq.webhook where sealed = '\\x02' or former_sealed is distinct from '\\x01')"),
         Destruction(
             "pushq-admin tenant set", "acme", "--history-days", "3", "--rate", "50",
             setup: history,

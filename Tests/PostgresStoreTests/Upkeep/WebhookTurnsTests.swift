@@ -146,4 +146,22 @@ import Transport
             #expect(devices(try await queue.worker.takeWebhook(lease: Self.lease, most: 10)) == ["3"])
         }
     }
+
+    @Test func `are signed with the secret from before two changes in a row, too, until its time is over`() async throws
+    {
+        try await withWebhook { queue, tenant in
+            func change(_ secret: UInt8, _ time: Duration) async throws -> (sealed: [UInt8], former: [UInt8]?) {
+                try await queue.connection.setWebhook(ofTenant: tenant, url: nil, sealed: [secret], formerFor: time)
+                let webhook = try #require(try await queue.connection.webhook(of: "acme")?.webhook)
+                return (webhook.sealed, webhook.formerSealed)
+            }
+            #expect(try await change(2, .seconds(86_400)) == ([2], [1]))
+            let until = try await queue.connection.webhook(of: "acme")?.webhook?.formerUntil
+            #expect(try await change(3, .seconds(3600)) == ([3], [1]), "the receiver has that one")
+            #expect(try await queue.connection.webhook(of: "acme")?.webhook?.formerUntil == until)
+            try await queue.run("update pushq.webhook set former_until = now() - interval '1 second'")
+            #expect(try await change(4, .seconds(3600)) == ([4], [3]))
+            #expect(try await change(5, .zero) == ([5], nil))
+        }
+    }
 }
