@@ -31,6 +31,28 @@ import Testing
         #expect(ended.errors.isEmpty && ended.output.isEmpty, "\(ended.errors) \(ended.output)")
     }
 
+    /// With its own options, those of the file beside it, and each that its comments name in place of these.
+    @Test func `starts a worker with options that it takes, also those that it advises`() async throws {
+        let folder = URL(fileURLWithPath: #filePath)
+            .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+            .appending(path: "deploy/systemd")
+        let unit = try String(contentsOf: folder.appending(path: "pushq-worker.service"), encoding: .utf8)
+        let file = try String(contentsOf: folder.appending(path: "worker.env"), encoding: .utf8)
+        let command = try #require(unit.firstMatch(of: /\nExecStart=\/usr\/bin\/pushq (.*)\n/)?.output.1)
+        let own = try #require(unit.firstMatch(of: /\nEnvironment="PUSHQ_WORK_OPTIONS=(.*)"\n/)?.output.1)
+        let given = try #require(file.firstMatch(of: /\nPUSHQ_WORK_OPTIONS=(.*)\n/)?.output.1)
+        #expect(given.hasPrefix(own), "whoever edits the file sees all options")
+        let advised = unit.matches(of: /\n# \S[^\n]*?(--[a-z-]+ [a-z0-9]+)/).map { $0.output.1 }
+        #expect(advised.contains("--log-format json"))
+        for options in [own, given] + advised {
+            let words = command.replacing("$PUSHQ_WORK_OPTIONS", with: options).split(separator: " ").map(String.init)
+            let ended = try await Executable.pushq.run(words + ["--help"])
+            #expect(ended.code == 0, "\(words): \(ended.errors)")
+        }
+        let wrong = try await Executable.pushq.run(["work", "--metrics", "127.0.0.1:0", "--no-such-option"])
+        #expect(unit.contains("\nRestartPreventExitStatus=\(wrong.code.map(String.init) ?? "")\n"))
+    }
+
     @Test(arguments: ["pushq-router.service", "pushq-router.timer"])
     func `is one that systemd can read for a router, too`(unit: String) async throws {
         let folder = URL(fileURLWithPath: #filePath)
