@@ -4,7 +4,8 @@ package import QueueCore
 extension Statement {
     /// What is due and waits, lane by lane. A loose scan of `job_ready` finds the lanes, the first `$lanes` of them,
     /// and about `$rows` jobs are read of all together, at least 50 of each: the age of a lane's first job is exact,
-    /// and counts of long lanes are lower bounds.
+    /// and counts of long lanes are lower bounds. What a suspended tenant has does not wait for workers: it would call
+    /// an operator for what an operator has ordered.
     static let backlog = Statement(
         "backlog",
         #"""
@@ -27,7 +28,7 @@ extension Statement {
                coalesce(extract(epoch from now() - w.oldest), 0)::float8 as oldest_seconds
         from (select * from found limit $lanes) f
         cross join bound b
-        join pushq.queue_name n on n.queue_id = f.queue_id
+        join pushq.queue_name n on n.queue_id = f.queue_id and n.suspended_at is null
         cross join lateral (
           select count(*) as jobs, coalesce(sum(recipient_count), 0)::bigint as recipients, min(run_at) as oldest
           from (

@@ -35,6 +35,20 @@ import Testing
         }
     }
 
+    @Test func `leave out what a suspended tenant has, for which nobody is to be called`() async throws {
+        try await withDatabase { _, database in
+            let fixture = try await QueueFixture(database, devices: 1)
+            try await fixture.fanOut(try await fixture.startCampaign())
+            let store = fixture.connection
+            #expect(try await store.fleetFigures().backlogs.map(\.lane) == [.bulk])
+            #expect(try await store.setTenant("acme", isSuspended: true) == true)
+            #expect(try await store.fleetFigures().backlogs.isEmpty)
+            #expect(try await store.fleetFigures().pausedQueues.isEmpty)
+            #expect(try await store.setTenant("acme", isSuspended: false) == true)
+            #expect(try await store.fleetFigures().backlogs.map(\.lane) == [.bulk])
+        }
+    }
+
     /// With so much in the queue, a question that counts all would read a hundred times as many rows.
     @Test func `are bounded, and say so`() async throws {
         try await withDatabase { _, database in
