@@ -20,7 +20,8 @@ end $$;
 
 -- Pauses a campaign. This marks the campaign and tells workers, which give its jobs back. A worker that claims one
 -- of its jobs later sees the mark and sets the job aside. Neither its jobs nor its counts are locked here, because
--- the caller's transaction may last and every job that ends needs the counts.
+-- the caller's transaction may last and every job that ends needs the counts. Returns false for one that was paused or
+-- cancelled before, or has ended: its jobs are all made, and none waits or is held.
 create or replace function pushq.pause_campaign(queue text, key text) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -28,7 +29,12 @@ declare
   c bigint;
 begin
   update pushq.campaign k set paused_at = now()
-  where k.queue_id = q and k.key = $2 and paused_at is null and cancelled_at is null returning id into c;
+  where k.queue_id = q and k.key = $2 and paused_at is null and cancelled_at is null
+    and exists (
+      select
+      from pushq.fan_out o
+      where o.queue_id = k.queue_id and o.campaign_id = k.id and (not o.done or pushq.has_jobs(o)))
+  returning id into c;
   if c is null then
     perform pushq.expect_campaign(q, queue, key);
     return false;
@@ -84,7 +90,8 @@ begin
     f.send_by);
 end $$;
 
--- Resumes a paused campaign. If its send_by has passed meanwhile, it needs a new one, or nothing could be sent.
+-- Resumes a paused campaign. If its send_by has passed meanwhile, it needs a new one, or nothing could be sent. One
+-- that has ended while it was paused is marked as paused no more.
 create or replace function pushq.resume_campaign(queue text, key text, send_by timestamptz default null) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare

@@ -61,8 +61,9 @@ enum DashboardOrders {
     ) async throws -> String {
         let (queue, key) = (try request.theQueue(), try request.theKey())
         guard try await store.order(order, campaign: key, ofQueue: queue) else {
+            let hasEnded = try await store.campaign(key, ofQueue: queue)?.isFinished == true
             throw DashboardAccess.Refusal(
-                status: 409, text: "campaign \(key) is not in a state that allows this")
+                status: 409, text: "campaign \(key) \(hasEnded ? "has ended" : "is not in a state that allows this")")
         }
         return "\(done) campaign \(key)"
     }

@@ -246,6 +246,8 @@ struct NamedCampaign: ParameterGroup {
         // Scripts may give an order twice.
         let isAlready =
             switch order {
+            case .pause where campaign.isFinished: "has ended: there was nothing left to pause"
+            case .resume where campaign.isFinished: "has ended: there was nothing left to resume"
             case .resume: "is not paused"
             case .cancel where !campaign.isCancelled: "has ended: there was nothing left to cancel"
             default: "is already \(done)"

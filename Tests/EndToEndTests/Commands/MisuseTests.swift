@@ -178,6 +178,37 @@ import Testing
         }
     }
 
+    /// As workers leave a campaign that they have sent.
+    private static let end = """
+        select pushq.fan_out_step(queue_id, 2::smallint, id, 500, 1, 1000) from pushq.campaign, generate_series(1, 2);
+        insert into pushq.campaign_tally (queue_id, campaign_id, part, message_id, delivered)
+        select queue_id, campaign_id, 1, message_id, recipient_count from pushq.job;
+        delete from pushq.job
+        """
+
+    @Test func `is no pause of a campaign that has ended, and none is noted`() async throws {
+        try await Shop.open { shop in
+            try await shop.run(
+                """
+                select pushq.register_device('\(Shop.queue)', 'ab');
+                select pushq.start_campaign('\(Shop.queue)', 'k', '{"aps":{"alert":"x"}}')
+                """)
+            let order = { (order: String) in try await shop.admin("campaign", order, Shop.queue, "k") }
+            #expect(try await order("pause").output == "paused k\n", "its jobs are not made yet")
+            #expect(try await order("resume").output == "resumed k\n")
+            let noted = "select count(*)::text as text from pushq.audit where object = 'campaign'"
+            #expect(try await shop.texts(noted) == ["2"])
+            try await shop.run(Self.end)
+            #expect(try await shop.admin("campaign", "show", Shop.queue, "k").output.contains(/state +finished/))
+            for word in ["pause", "resume"] {
+                let ended = try await order(word)
+                #expect(ended.code == 0 && ended.errors.isEmpty)
+                #expect(ended.output == "campaign k has ended: there was nothing left to \(word)\n")
+            }
+            #expect(try await shop.texts(noted) == ["2"])
+        }
+    }
+
     @Test func `is told of a file of devices, with what was probably meant`() async throws {
         try await Shop.open { shop in
             let file = try shop.folder.write("token;user_kye\nab;1\n", to: "devices.csv")
