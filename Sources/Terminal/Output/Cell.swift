@@ -12,6 +12,8 @@ package enum Cell: Sendable {
     case duration(Duration?)
     case time(Date?)
     case yes(Bool)
+    /// A value of which people read a word where there is none: what holds then. Programs get null as always.
+    indirect case orWord(Cell, String)
 
     /// As people read it; what is not there is a hyphen.
     package var text: String {
@@ -23,6 +25,7 @@ package enum Cell: Sendable {
         case .duration(let duration): duration.map(NumberText.short) ?? "-"
         case .time(let date): date.map(Self.timestamp) ?? "-"
         case .yes(let yes): yes ? "yes" : "no"
+        case .orWord(let cell, let word): cell.json == .null ? word : cell.text
         }
     }
 
@@ -36,6 +39,7 @@ package enum Cell: Sendable {
         case .duration(let duration): duration.map { .decimal($0.seconds, places: 3) } ?? .null
         case .time(let date): date.map { .string(Self.timestamp($0)) } ?? .null
         case .yes(let yes): .bool(yes)
+        case .orWord(let cell, _): cell.json
         }
     }
 
@@ -44,6 +48,7 @@ package enum Cell: Sendable {
         switch self {
         case .count, .atLeast, .decimal, .duration: true
         case .text, .time, .yes: false
+        case .orWord(let cell, _): cell.isNumber
         }
     }
 

@@ -52,8 +52,8 @@ enum TenantCommands {
                     Column("burst") { .decimal($0.burst, places: 0) },
                     Column("weight") { .decimal($0.weight, places: 1) },
                     Column("suspended") { .yes($0.isSuspended) },
-                    Column("history_days") { $0.historyDays.map(Cell.count) ?? .text("usual") },
-                    Column("feedback_days") { $0.feedbackDays.map(Cell.count) ?? .text("usual") },
+                    Column("history_days") { .orWord(.count($0.historyDays), "usual") },
+                    Column("feedback_days") { .orWord(.count($0.feedbackDays), "usual") },
                     Column("created_at") { .time($0.createdAt) },
                 ])
         }

@@ -34,16 +34,16 @@ struct TenantShowCommand: Command {
             ("queues", .count(tenant.queueCount)), ("credentials", .count(tenant.credentialCount)),
             ("rate", .rate(tenant.rate)), ("burst", .decimal(tenant.burst, places: 0)),
             ("weight", .decimal(tenant.weight, places: 1)),
-            ("connections", tenant.connections.map(Cell.count) ?? .text("none")),
-            ("history_days", tenant.historyDays.map(Cell.count) ?? .text("usual")),
-            ("feedback_days", tenant.feedbackDays.map(Cell.count) ?? .text("usual")),
-            ("audit_days", tenant.auditDays.map(Cell.count) ?? .text("usual")),
-            ("key_days", tenant.keyDays.map(Cell.count) ?? .text("usual")),
+            ("connections", .orWord(.count(tenant.connections), "none")),
+            ("history_days", .orWord(.count(tenant.historyDays), "usual")),
+            ("feedback_days", .orWord(.count(tenant.feedbackDays), "usual")),
+            ("audit_days", .orWord(.count(tenant.auditDays), "usual")),
+            ("key_days", .orWord(.count(tenant.keyDays), "usual")),
         ]
     }
 
     private static func facts(of webhook: WebhookSummary?) -> [(name: String, value: Cell)] {
-        [("webhook", .text(webhook?.url ?? "none")), ("webhook_problem", .text(webhook?.problem))]
+        [("webhook", .orWord(.text(webhook?.url), "none")), ("webhook_problem", .text(webhook?.problem))]
     }
 
     private static func facts(of usage: TenantUsage?) -> [(name: String, value: Cell)] {
@@ -52,7 +52,7 @@ struct TenantShowCommand: Command {
             ("calls", usage?.calls), ("campaigns", usage?.campaigns), ("schedules", usage?.schedules),
         ]
         return parts.flatMap { name, part in
-            [(name, Cell.count(part?.used)), ("max_\(name)", part.map { Cell.count($0.quota) } ?? .text("none"))]
+            [(name, Cell.count(part?.used)), ("max_\(name)", .orWord(.count(part?.quota), "none"))]
         }
     }
 }

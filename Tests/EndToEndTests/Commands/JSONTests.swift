@@ -128,6 +128,26 @@ import Testing
         "CHANNEL": "select channel as text from pushq.channel",
     ]
 
+    @Test func `has null where there is no value, and the word for it is for people only`() async throws {
+        try await Shop.open { shop in
+            let shown = try await shop.admin("tenant", "show", "acme", "--json")
+            let tenant = try #require(
+                JSONSerialization.jsonObject(with: Data(shown.output.utf8)) as? [String: Any])
+            let row = try #require(try await shop.list("tenant", "list").first)
+            let names = [
+                "connections", "history_days", "feedback_days", "audit_days", "key_days", "max_devices", "max_waiting",
+                "max_day_bytes", "max_calls", "max_campaigns", "max_schedules", "webhook",
+            ]
+            for name in names { #expect(tenant[name] is NSNull, "\(name)") }
+            for name in ["history_days", "feedback_days"] { #expect(row[name] is NSNull, "\(name)") }
+            let text = try await shop.admin("tenant", "show", "acme").output
+            #expect(text.contains(/history days +usual\n/) && text.contains(/max waiting +none\n/))
+            let set = try await shop.admin("tenant", "set", "acme", "--history-days", "30", "--max-waiting", "5")
+            #expect(set.code == 0, "\(set.errors)")
+            #expect(try await shop.admin("tenant", "show", "acme", "--json").output.contains(#""history_days":30"#))
+        }
+    }
+
     @Test func `has the members that its page promises`() async throws {
         try await Shop.open { shop in
             let login = "json_\(UInt32.random(in: 0 ... .max))"
