@@ -22,7 +22,8 @@ package struct Program: Sendable {
     package func main() async -> Never {
         ProcessArguments.hideSecrets()
         if let number = ProcessArguments.firstBroken {
-            Console.standard.complain(name, Messages.brokenArgument(number), code: .usage)
+            Console.standard.speaking(json: Self.wantsJSON(ProcessArguments.words))
+                .complain(name, Messages.brokenArgument(number), code: .usage)
             exit(ExitCode.usage.rawValue)
         }
         let code = await run(ProcessArguments.words, console: Console.standard)
@@ -43,13 +44,18 @@ package struct Program: Sendable {
 
     /// Carries out `arguments`, the executable's name not among them.
     package func run(_ arguments: [String], console: Console) async -> ExitCode {
-        let wantsJSON = arguments.prefix { $0 != "--" }.contains("--json")
         do {
             return try await perform(Parser(program: name, root: root).parse(arguments), console: console)
         } catch {
-            console.speaking(json: wantsJSON).complain(name, error.problem, remedy: error.remedy, code: .usage)
+            console.speaking(json: Self.wantsJSON(arguments)).complain(
+                name, error.problem, remedy: error.remedy, code: .usage)
             return .usage
         }
+    }
+
+    /// Whether errors are to be JSON, also of a command line that cannot be read.
+    private static func wantsJSON(_ arguments: [String]) -> Bool {
+        arguments.prefix { $0 != "--" }.contains("--json")
     }
 
     private func perform(_ request: Parser.Request, console: Console) async -> ExitCode {

@@ -116,6 +116,12 @@ import Testing
             let script = "'\(Executable.folder)/pushq' send \(Shop.queue) --token 00ff --alert $'Gr\\xfc\\xdfe'"
             let ended = try await Executable(path: "/bin/bash").run(["-c", script], environment: shop.environment)
             expectFailure(ended, code: 2, saying: "argument 6 is not UTF-8 text")
+            let json = try await Executable(path: "/bin/bash").run([
+                "-c", "'\(Executable.folder)/pushq-admin' --json tenant create $'a\\xff'",
+            ])
+            #expect(json.code == 2)
+            let object = try JSONSerialization.jsonObject(with: Data(json.errors.utf8)) as? [String: Any]
+            #expect(object?["error"] as? String == "argument 4 is not UTF-8 text", "\(json.errors)")
         }
     }
 
