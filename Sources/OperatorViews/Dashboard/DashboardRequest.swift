@@ -2,6 +2,7 @@ import FoundationEssentials
 package import HTTP1
 import PostgresStore
 import QueueCore
+import Terminal
 
 /// What the page sends: the members that a path needs, and no others are looked at.
 package struct DashboardRequest: Decodable, Sendable {
@@ -100,10 +101,11 @@ package struct DashboardRequest: Decodable, Sendable {
 
     private static func time(_ text: String?) throws(DashboardAccess.Refusal) -> Date? {
         guard let text, !text.isEmpty else { return nil }
-        guard let date = try? Date(text, strategy: .iso8601) else {
-            throw bad("“\(text.prefix(40))” is not a time such as 2026-03-01 09:00:00")
+        do throws(InvalidValue) {
+            return try Moment.parse(text).date
+        } catch {
+            throw bad("“\(text.prefix(40))” \(error.reason)")
         }
-        return date
     }
 
     /// Whom a question is about.

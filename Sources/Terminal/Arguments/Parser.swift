@@ -110,10 +110,14 @@ private struct CommandWords {
         try read(word, into: parameter)
     }
 
+    /// Flags that every command has.
+    private static let everywhere = ["--json", "--help"]
+
     private mutating func readOption(_ word: String) throws(UsageError) {
         let parts = word.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
         guard let parameter = fields.options.first(where: { $0.name == parts[0] }) else {
-            let near = Suggestion.nearest(to: parts[0], among: fields.options.map(\.name) + ["--json", "--help"])
+            if Self.everywhere.contains(parts[0]) { throw UsageError(Messages.flagWithValue(parts[0])) }
+            let near = Suggestion.nearest(to: parts[0], among: fields.options.map(\.name) + Self.everywhere)
             throw UsageError(Messages.unknownOption(parts[0], nearest: near))
         }
         if parameter.kind == .flag {

@@ -278,8 +278,13 @@ import Transport
             #expect(try await failed("reason=InternalServerError&until=\(hour)") == 1)
             #expect(try await failed("since=\(hour)") == 1)
             #expect(try await failed("campaign=none") == 0)
+            // What the answer to another way of writing it names.
+            #expect(try await failed("since=2026-03-01T09:00:00Z") == 3)
+            #expect(try await failed("since=2026-03-01T10:00:00%2B01:00") == 3)
             for (query, part) in [
                 ("reason=Nonsense", "not a reason of APNs"), ("since=yesterday", "not a time such as"),
+                ("since=2026-03-01%2009:00:00", "not a time such as 2026-03-01T09:00:00Z or"),
+                ("since=2026-02-30T09:00:00Z", "does not exist"),
             ] {
                 let answer = try await page.send(
                     "GET", "/api/failed?\(query)", ["Authorization: Bearer \(page.readToken)"])

@@ -40,6 +40,8 @@ import Testing
         (["bake", "toast", "--cuont", "1"], "there is no option '--cuont'; did you mean '--count'?"),
         (["bake", "toast", "--steam", "1"], "there is no option '--steam'"),
         (["bake", "toast", "--together=yes"], "--together takes no value"),
+        (["bake", "toast", "--json=1"], "--json takes no value"),
+        (["bake", "toast", "--help=no"], "--help takes no value"),
         (["bake", "toast", "--count", "1", "--flour", "oat"], "--flour 'oat' must be one of rye, wheat"),
         (
             ["bake", "toast", "--count", "1", "--baking-time", "soon"],
