@@ -20,6 +20,7 @@ package struct Program: Sendable {
 
     /// Carries out this process's command line and ends the process.
     package func main() async -> Never {
+        StandardStream.fillClosed()
         ProcessArguments.hideSecrets()
         if let number = ProcessArguments.firstBroken {
             Console.standard.speaking(json: Self.wantsJSON(ProcessArguments.words))

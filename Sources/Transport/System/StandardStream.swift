@@ -27,6 +27,15 @@ package enum StandardStream: Sendable {
         }
     }
 
+    /// Fills the places of standard input, output and errors that this process was started without (`>&-`). Otherwise
+    /// the next files that it opens would get their numbers, and what is written for people. They are opened the wrong
+    /// way round, so that reading and writing fails as it does without them, and is not taken for done.
+    package static func fillClosed() {
+        for number in STDIN_FILENO...STDERR_FILENO where fcntl(number, F_GETFD) == -1 {
+            _ = unsafe open("/dev/null", number == STDIN_FILENO ? O_WRONLY : O_RDONLY)
+        }
+    }
+
     /// Closes it. A file system may report only now that something could not be written (close(2)).
     package func close() throws(Failure) {
         guard Glibc.close(descriptor) == 0 || errno == EINTR || errno == EBADF else { throw Self.failure(errno) }

@@ -38,6 +38,43 @@ import Testing
     }
 }
 
+/// As `>&-` and careless parents start programs. The next file that one opens gets the number of a closed stream.
+@Suite(.timeLimit(.minutes(10))) struct `A program without its standard streams` {
+    private static func bash(_ script: String, in shop: Shop) async throws -> Executable.Ended {
+        try await Executable(path: "/bin/bash").run(["-c", script], environment: shop.environment)
+    }
+
+    @Test func `fails if it cannot write its output, and writes it nowhere else`() async throws {
+        try await Shop.open { shop in
+            let admin = "'\(Executable.folder)/pushq-admin'"
+            expectFailure(
+                try await Self.bash("\(admin) queue list >&-", in: shop), code: 1,
+                saying: "cannot write the output: Bad file descriptor")
+            expectFailure(
+                try await Self.bash("\(admin) device import \(Shop.queue) - <&-", in: shop), code: 1,
+                saying: "Bad file descriptor")
+            let silent = try await Self.bash("\(admin) queue list <&- 2>&- | cat", in: shop)
+            #expect(silent.output.contains("com.acme.shop"))
+        }
+    }
+
+    @Test func `opens nothing in their place`() async throws {
+        try await Shop.open { shop in
+            let files = try await Self.bash(
+                """
+                '\(Executable.folder)/pushq' simulate --port 0 --folder '\(shop.folder.path("apns"))' <&- >/dev/null 2>&- &
+                for try in {1..300}; do
+                  case "$(readlink /proc/$!/exe)" in */pushq) [ -L /proc/$!/fd/2 ] && break ;; esac
+                  sleep 0.1
+                done
+                readlink /proc/$!/fd/0 /proc/$!/fd/2
+                kill $!
+                """, in: shop)
+            #expect(files.output == "/dev/null\n/dev/null\n", "\(files.errors)")
+        }
+    }
+}
+
 @Suite(.timeLimit(.minutes(10))) struct `What is typed wrong, or twice` {
     @Test func `never shows a command that would do something`() async throws {
         try await Shop.open { shop in
