@@ -35,6 +35,7 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
     case deliveredTooSoon(queue: String, count: Int, grace: Duration)
     case drainTooShort(drain: Duration, grace: Duration)
     case leftInFlight(Int, drain: Duration)
+    case jobsLeft(Int, pushes: Int)
     case jobsRescued(Int)
     case leasesLost(Int)
     case jobQuarantined(queue: String, job: Int64, reason: String)
@@ -115,6 +116,9 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
         case .leftInFlight(let count, let drain):
             "stopped waiting after \(drain): \(count) pushes had no answer yet, and are sent again, or are unknown if they "
                 + "may be sent at most once"
+        case .jobsLeft(let count, let pushes):
+            "left \(count.counted("job")) whose end could not be written in time: other workers take "
+                + "\(count == 1 ? "it" : "them") when the leases end, and may repeat up to \(pushes.counted("push", "pushes"))"
         case .jobsRescued(let count): "put back \(count.counted("job")) of workers that are gone"
         case .jobQuarantined(let queue, let job, let reason):
             "job \(job) of \(queue) was quarantined and is not sent: \(reason); see it with: pushq-admin job list --failed"

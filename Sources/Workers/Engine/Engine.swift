@@ -79,6 +79,8 @@ package actor Engine {
         if isDraining { parts.stopIntake() }
         try await LoopGroup.run(
             parts.loops, on: loop, { try await self.run($0) }, mayEnd: { isDraining }, endAll: { drain() })
+        let left = parts.jobs.left
+        if left.jobs > 0 { report(.jobsLeft(left.jobs, pushes: left.pushes)) }
         report(.stopped(sent: parts.dispatcher.sent))
     }
 

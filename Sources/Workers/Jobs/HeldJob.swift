@@ -231,6 +231,16 @@ final class HeldJob {
     /// Whether sending stands still until a flush has moved the watermark.
     var awaitsWatermark: Bool { !isClosed && resend.isEmpty && next >= watermark && next < outcomes.count }
 
+    /// At most so many pushes that APNs has answered, or may have taken, and of which PostgreSQL does not know.
+    var unwrittenPushes: Int {
+        guard isDirty else { return inFlight }
+        let answered = outcomes.indices.count { ordinal in
+            let isNew = claim.outcomes.isEmpty || claim.outcomes[ordinal] == 0
+            return isNew && [.delivered, .rejected].contains(Outcome(rawValue: outcomes[ordinal]).kind)
+        }
+        return answered + inFlight
+    }
+
     /// Every recipient has an outcome and nothing is in flight.
     var isFinished: Bool { waiting == 0 && inFlight == 0 }
 

@@ -13,8 +13,8 @@ final class HeldJobs {
     private var free: [Int] = []
     /// Jobs held.
     private(set) var count = 0
-    /// Leases that were held and whose end could not be written: nobody knows what was sent for them.
-    private var abandoned: Set<LeaseKey> = []
+    /// Leases that were held and whose end could not be written, each with its unwritten pushes.
+    private var abandoned: [LeaseKey: Int] = [:]
 
     /// Keeps the job of a queue that `make` makes for its slot.
     func insert(of queue: QueueState, _ make: (_ slot: Int) -> HeldJob) -> HeldJob {
@@ -46,10 +46,16 @@ final class HeldJobs {
     }
 
     /// Notes that the end of a job could not be written. The audit finds its lease as one that is not held.
-    func noteAbandoned(_ job: HeldJob) { abandoned.insert(job.claim.key) }
+    func noteAbandoned(_ job: HeldJob) { abandoned[job.claim.key] = job.unwrittenPushes }
 
     /// Whether a lease that the audit found was abandoned here. Forgets it.
-    func wasAbandoned(_ key: LeaseKey) -> Bool { abandoned.remove(key) != nil }
+    func wasAbandoned(_ key: LeaseKey) -> Bool { abandoned.removeValue(forKey: key) != nil }
+
+    /// What a worker that ends now leaves to others: leases in its name, and at most so many pushes of which PostgreSQL
+    /// does not know.
+    var left: (jobs: Int, pushes: Int) {
+        (count + abandoned.count, all.reduce(abandoned.values.reduce(0, +)) { $0 + $1.unwrittenPushes })
+    }
 
     /// All of them, with their queues and without.
     var holdings: [Holding] { slots.compactMap { $0 } }

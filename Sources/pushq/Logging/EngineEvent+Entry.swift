@@ -16,7 +16,8 @@ extension EngineEvent {
             .dutyFailed, .clockInDoubt:
             .error
         case .noQueueMatches, .sessionLacks, .credentialExpires, .pushesUncertain, .tokenMintedAnew,
-            .deliveredTooSoon, .drainTooShort, .leftInFlight, .jobsRescued, .leasesLost, .feedbackUnreachable,
+            .deliveredTooSoon, .drainTooShort, .leftInFlight, .jobsLeft, .jobsRescued, .leasesLost,
+            .feedbackUnreachable,
             .webhookFailing,
             .scheduleMissed, .endHindered:
             .warning
@@ -92,6 +93,8 @@ extension EngineEvent {
             ("delivered_too_soon", on(queue) + [("count", .integer(count))])
         case .drainTooShort: ("drain_too_short", [])
         case .leftInFlight(let count, _): ("left_in_flight", [("count", .integer(count))])
+        case .jobsLeft(let count, let pushes):
+            ("jobs_left", [("count", .integer(count)), ("pushes", .integer(pushes))])
         case .jobsRescued(let count): ("jobs_rescued", [("count", .integer(count))])
         case .leasesLost(let count): ("leases_lost", [("count", .integer(count))])
         case .jobQuarantined(let queue, let job, let reason):
@@ -148,7 +151,7 @@ extension EngineEvent {
             .scheduleRun, .scheduleMissed, .webhookBack, .endHindered:
             ""
         case .clockInDoubt(let keyID, _), .tokenMintedAnew(let keyID): keyID
-        case .started, .noQueueMatches, .sessionLacks, .credentialExpires, .leftInFlight, .campaignStopped,
+        case .started, .noQueueMatches, .sessionLacks, .credentialExpires, .leftInFlight, .jobsLeft, .campaignStopped,
             .devicesDeactivated, .queuePausedForTokens, .feedbackActedOn, .partitionsChanged, .draining, .stopped:
             nil
         }

@@ -11,6 +11,7 @@ import Testing
         (.feedbackRead(queue: "q", count: 1), "the feedback service named 1 device of q"),
         (.leasesLost(1), "lost 1 lease to "), (.leasesFound(1), "gave back 1 lease whose claim"),
         (.jobsRescued(1), "put back 1 job of "), (.stopped(sent: 1), "stopped after 1 request"),
+        (.jobsLeft(1, pushes: 1), "left 1 job whose end could not be written in time: other workers take it when"),
     ])
     func `counts one thing as one`(event: EngineEvent, start: String) {
         #expect(event.description.hasPrefix(start), "\(event)")

@@ -108,4 +108,29 @@ import Testing
             }
         }
     }
+
+    @Test func `is left at the end of a drain, and the worker says so`() async throws {
+        try await EngineFixture.run { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 1)
+            try await fixture.connection.runScript(
+                """
+                create function public.refuse() returns trigger language plpgsql as $$
+                begin
+                  raise exception using errcode = '42501', message = 'permission denied';
+                end $$;
+                create trigger refusal before insert on pushq.result for each row execute function public.refuse();
+                create trigger refusal before update on pushq.lease for each row execute function public.refuse();
+                """)
+            try await fixture.startCampaign(queue)
+            try await fixture.withEngine {
+                $0.drain = .seconds(1)
+            } _: { _ in
+                try await eventually("its push") { await fixture.simulator.snapshot().arrived == 1 }
+            }
+            #expect(
+                fixture.events.contains(
+                    "left 1 job whose end could not be written in time: other workers take it when the leases end, "
+                        + "and may repeat up to 1 push"))
+        }
+    }
 }
