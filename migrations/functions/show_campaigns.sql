@@ -109,8 +109,23 @@ create or replace function pushq.show_send(
 )
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
-declare
-  ids int[] := pushq.readable_queues(queue);
+begin
+  select s.total, s.first_device_id, s.delivered, s.rejected, s.failed, s.suppressed, s.expired, s.cancelled, s.unknown,
+         s.retried, s.why_nobody, s.is_cancelled, s.awaits_recipients, s.in_quiet_hours, s.released_at
+  into total, first_device_id, delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried,
+       why_nobody, is_cancelled, awaits_recipients, in_quiet_hours, released_at
+  from pushq.send_progress((pushq.readable_queues(queue))[1], root) s;
+end $$;
+
+-- The same of queue `q`, for functions that have let their caller in.
+create or replace function pushq.send_progress(
+  q int, root bigint, out total bigint, out first_device_id bigint, out delivered bigint, out rejected bigint,
+  out failed bigint, out suppressed bigint, out expired bigint, out cancelled bigint, out unknown bigint,
+  out retried bigint, out why_nobody text, out is_cancelled boolean, out awaits_recipients boolean,
+  out in_quiet_hours bigint, out released_at timestamptz
+)
+language plpgsql stable as $$
+#variable_conflict use_column
 begin
   select coalesce(sum(r.delivered), 0), coalesce(sum(r.rejected), 0),
          coalesce(sum(r.failed) filter (where r.retried_at is null), 0),
@@ -119,25 +134,25 @@ begin
          coalesce(sum(r.retried + case when r.retried_at is null then 0 else r.failed end), 0)
   into delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried
   from pushq.result r
-  where r.queue_id = ids[1] and r.root_id = root;
+  where r.queue_id = q and r.root_id = root;
   select (select coalesce(sum(cardinality(b.device_ids)), 0)
           from pushq.body b
-          where b.queue_id = ids[1] and b.root_id = root and b.slice = 0),
+          where b.queue_id = q and b.root_id = root and b.slice = 0),
          (select b.device_ids[1]
           from pushq.body b
-          where b.queue_id = ids[1] and b.root_id = root and b.slice = 0
+          where b.queue_id = q and b.root_id = root and b.slice = 0
           order by b.first_device_id
           limit 1),
-         (select e.why from pushq.empty_send e where e.queue_id = ids[1] and e.root_id = root),
-         exists (select from pushq.cancelled x where x.queue_id = ids[1] and x.id = root),
-         exists (select from pushq.body b where b.queue_id = ids[1] and b.root_id = root and b.device_ids = '{}')
+         (select e.why from pushq.empty_send e where e.queue_id = q and e.root_id = root),
+         exists (select from pushq.cancelled x where x.queue_id = q and x.id = root),
+         exists (select from pushq.body b where b.queue_id = q and b.root_id = root and b.device_ids = '{}')
   into total, first_device_id, why_nobody, is_cancelled, awaits_recipients;
   -- Of a send to several users for later, some may have had no device while others were reached.
   if total > 0 or awaits_recipients
     or delivered + rejected + failed + suppressed + expired + cancelled + unknown > 0 then
     why_nobody := null;
   end if;
-  select h.recipients, h.released_at into in_quiet_hours, released_at from pushq.quiet_recipients(ids[1], root) h;
+  select h.recipients, h.released_at into in_quiet_hours, released_at from pushq.quiet_recipients(q, root) h;
 end $$;
 
 -- What could keep a campaign or a send from moving. Workers show themselves every five seconds. Of a send the first

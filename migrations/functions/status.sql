@@ -28,7 +28,7 @@ begin
     return;
   end if;
 
-  select * into s from pushq.show_send(queue, status.id);
+  select * into s from pushq.send_progress(q, status.id);
   ended := s.delivered + s.rejected + s.failed + s.suppressed + s.expired + s.cancelled + s.unknown;
   if s.total = 0 and ended = 0 and s.why_nobody is null and not s.awaits_recipients then
     return;

@@ -441,6 +441,36 @@ import Transport
         "pushq.show_shares(QUEUE, 1)", "pushq.status(QUEUE, (select max(root_id) from pushq.body))",
     ]
 
+    @Test func `has each call of a function counted once, whatever that calls itself`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            _ = try await queue.startCampaign()
+            try await queue.run(
+                """
+                create function pg_temp.counted(call text) returns bigint language plpgsql as $$
+                begin
+                  delete from pushq.call;
+                  execute 'select ' || call;
+                  return (select count(*) from pushq.call);
+                -- It has no list, no channel or no schedule, or its key is used; what is refused counts nothing.
+                exception when sqlstate 'PQ404' or sqlstate 'PQ409' then return 0;
+                end $$
+                """)
+            var change = TenantChange()
+            change.quotas.calls = .limit(50)
+            #expect(try await queue.connection.setTenant("acme", to: change))
+            var counted = 0
+            for text in Self.refused + Self.accepted {
+                let call = text.replacing("QUEUE", with: "'\(QueueFixture.name)'")
+                    .replacing("PAYLOAD", with: #"'{"aps":{"alert":"x"}}'::json"#)
+                let count = try await queue.number("select pg_temp.counted('\(call.replacing("'", with: "''"))')")
+                #expect(count <= 1, "\(call)")
+                counted += Int(count)
+            }
+            #expect(counted > 40, "nearly all of them are counted")
+        }
+    }
+
     @Test func `is told so by each function that makes something to send, and can still stop, register and forget`()
         async throws
     {
