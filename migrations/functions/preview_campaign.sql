@@ -217,6 +217,8 @@ begin
     raise exception using errcode = 'PQ400', message = 'a campaign has a list of tokens or a filter, not both';
   end if;
   filter := case when tokens is null then pushq.filter_of_starts(filter, pushq.started_type(push_type, given)) end;
+  -- There is no sample of what the start refuses. What a campaign has beside its message does not matter here.
+  perform pushq.check_campaign_message(q, given, push_type, null, null, null);
   select * into m from pushq.read_message(given);
   texts := array[m.payload::text] || m.translations;
   select case when u.gateway = 'binary' then 2048 when push_type = 'voip' then 5120 else 4096 end into most

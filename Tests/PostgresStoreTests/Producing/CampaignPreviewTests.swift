@@ -121,6 +121,30 @@ import Testing
         }
     }
 
+    @Test(arguments: [
+        #"{"aps":{"alert":"x","badge":{"increment":1.5}}}"#, #"{"aps":{"alert":"x","badge":{"increment":true}}}"#,
+        #"{"aps":{"alert":"x","badge":{"increment":{}}}}"#, #"{"aps":{"alert":"x","badge":{"increment":[]}}}"#,
+        #"{"aps":{"alert":"x","badge":{"increment":1e0}}}"#, #"{"aps":{"alert":"x","badge":{"increment":100}}}"#,
+        #"{"aps":{"alert":"x","badge":{"increment":0}}}"#, #"{"aps":{"alert":"x","badge":{"increment":-1}}}"#,
+        #"{"aps":{"alert":"x","badge":{"increment":null}}}"#, #"{"aps":{"alert":"x","badge":"{{n}}"}}"#,
+        #"{"default":{"aps":{"alert":"x"}}}"#, #"{"default":{"aps":{"alert":"x"}},"languages":{"de":{"aps":{}}}}"#,
+        #"{"aps":{"alert":"\u0000"}}"#, "[]", "null",
+    ])
+    func `of its message shows nothing of one that the start refuses, and says why in the same words`(
+        payload: String
+    ) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            try await queue.run(Self.functions)
+            var refusals: [String] = []
+            for function in ["start_campaign('\(QueueFixture.name)', 'k',", "preview_message('\(QueueFixture.name)',"] {
+                let query = "select pushq.\(function) '\(payload)'::json)"
+                refusals.append(try await queue.texts("select pg_temp.refusal(\(Self.quoted(query)))")[0])
+            }
+            #expect(!refusals[0].isEmpty && refusals[0] == refusals[1], "\(refusals)")
+        }
+    }
+
     @Test func `counts quotas as the start does`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 3)
