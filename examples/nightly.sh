@@ -7,8 +7,11 @@
 #     PAYLOAD=/etc/pushq/nightly.json
 #     30 18 * * *  /usr/local/bin/nightly.sh
 #
+# Before the first evening, run it with --dry-run: that sends nothing, and shows how many devices it would reach.
+#
 # You may run it twice, or kill it and run it again: the key contains the date, one key starts one campaign, and a
-# campaign sends to each device once. If this script ends early, the workers finish the campaign.
+# campaign sends to each device once. If this script ends early, the workers finish the campaign. A campaign that has
+# reached nobody has used its key, too: once FILTER is right, start another one with KEY="nightly 2026-11-25 again".
 #
 # Exit code: 0 if every recipient has an outcome; 1 if the campaign was cancelled, has paused itself, has reached nobody
 # or could not be started; 3 if it takes longer than TIMEOUT, which ends only the waiting. A line says why.
@@ -16,10 +19,14 @@ set -euo pipefail
 
 : "${QUEUE:?set it to the queue: tenant/app/environment}"
 : "${PAYLOAD:?set it to the file with the message, JSON}"
-# The devices that it is for (docs/audiences.md).
-filter=${FILTER:-"seen within 30 days"}
+# The devices that it is for (docs/audiences.md): those that were used lately, and those that were imported without the
+# time at which they were seen last.
+filter=${FILTER:-"seen is missing or seen within 30 days"}
 # Pushes that could not be sent by then expire, so that they wake nobody at night.
 send_by=$(date --date "${SEND_BY:-today 22:00}" --iso-8601=seconds)
 
-exec pushq campaign "$QUEUE" --key "nightly $(date +%F)" --payload "$PAYLOAD" --filter "$filter" --send-by "$send_by" \
-    --stop-at-errors 5% --wait --timeout "${TIMEOUT:-3h}"
+mode=(--wait --timeout "${TIMEOUT:-3h}")
+if [[ ${1-} == --dry-run ]]; then mode=(--dry-run); fi
+
+exec pushq campaign "$QUEUE" --key "${KEY:-nightly $(date +%F)}" --payload "$PAYLOAD" --filter "$filter" \
+    --send-by "$send_by" --stop-at-errors 5% "${mode[@]}"

@@ -63,6 +63,37 @@ extension `Real processes that send campaigns` {
             }
         }
 
+        @Test func `is for imported devices, too, and can be tried before, and again under another key`() async throws {
+            try await withRig {
+                // As an import makes them of a file with tokens and users.
+                $0.devices = 20
+                $0.sql = """
+                    insert into pushq.profile (queue_id, device_id, seen_at)
+                    select queue_id, id, now() - interval '60 days' from pushq.device where id % 4 = 0
+                    """
+            } _: { rig in
+                let wanted = try await rig.number("select count(*) from pushq.device where id % 4 > 0")
+                let folder = try TemporaryFolder()
+                try folder.write(#"{"aps":{"alert":"Good evening"}}"#, to: "payload.json")
+                var crontab = Self.crontab(of: rig, payload: folder.path("payload.json"))
+                try rig.startWorker()
+                crontab["FILTER"] = "tag 'nwes'"
+                let tried = try await Self.script.run(["--dry-run"], environment: crontab)
+                #expect(tried.code == 1 && tried.errors.contains("the campaign would reach nobody"), "\(tried.errors)")
+                #expect(try await rig.number("select count(*) from pushq.campaign") == 0)
+
+                let missed = try await Self.script.run([], environment: crontab, within: .seconds(120))
+                #expect(missed.code == 1, "\(missed.errors)")
+                #expect(
+                    missed.errors.contains("Its key is used: another attempt needs another key"), "\(missed.errors)")
+                crontab["FILTER"] = nil
+                crontab["KEY"] = "nightly again"
+                let again = try await Self.script.run([], environment: crontab, within: .seconds(120))
+                #expect(again.code == 0, "\(again.errors)")
+                #expect(try await rig.number("select sum(delivered) from pushq.campaign_progress") == wanted)
+            }
+        }
+
         @Test(arguments: ["QUEUE", "PAYLOAD"])
         func `says what is missing in the crontab`(variable: String) async throws {
             var crontab = ["PATH": "\(Executable.folder):/usr/bin:/bin", "QUEUE": "a/b/sandbox", "PAYLOAD": "p.json"]
