@@ -35,7 +35,8 @@ begin
   from pushq.audience a
   where a.queue_id = q and a.name = save_audience.name
   for no key update;
-  if known = filter then
+  -- What is only written differently is another text to be shown, and no conflict.
+  if known = filter or not replaces and pushq.parse_filter(known) = tree then
     return false;
   elsif not replaces then
     raise exception using errcode = 'PQ409',

@@ -68,7 +68,8 @@ begin
   if not found then
     raise exception using errcode = 'PQ404',
       message = format('there is no channel “%s” in queue “%s”', left(channel, 200), queue),
-      hint = 'list them with: pushq-admin channel list QUEUE';
+      hint = 'create it or make it known with pushq.register_channel; an operator can list them with: '
+             'pushq-admin channel list QUEUE';
   elsif c.retired_at is not null then
     raise exception using errcode = 'PQ409', message = format('channel “%s” was retired at %s', channel, c.retired_at),
       hint = 'create another one with: pushq-admin channel create QUEUE';

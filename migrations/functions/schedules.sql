@@ -101,8 +101,8 @@ begin
       hint = format('the options are: %s', array_to_string(known, ', '));
   elsif options ->> 'local_time' ~ '^\d{4}-' then
     raise exception using errcode = 'PQ400',
-      message = format('the local time of a schedule has no date, and “%s” has one',
-                       left(options ->> 'local_time', 40)),
+      message = format(
+        'the local time of a schedule has no date, and “%s” has one', left(options ->> 'local_time', 40)),
       hint = 'give the time alone, such as 09:00; cron says on which days';
   end if;
   for option in select o.name, o.type from pushq.schedule_options() o where options ? o.name loop
@@ -125,9 +125,22 @@ begin
   end;
 end $$;
 
+-- Whether two cron expressions are the same times, however they are written.
+create or replace function pushq.is_same_cron(cron text, other text) returns boolean
+language sql stable as $$
+  select a = b from pushq.parse_cron(cron) a, pushq.parse_cron(other) b
+$$;
+
+-- The options of a schedule, the same however its filter is written.
+create or replace function pushq.meant_options(options jsonb) returns jsonb
+language sql stable as $$
+  select options || case when options ? 'filter'
+                         then jsonb_build_object('filter', pushq.parse_filter(options ->> 'filter')) else '{}' end
+$$;
+
 -- Adds a schedule, and returns its next run. One that is there is changed only if `replaces`, and repeating the call
--- changes nothing. A run that is due stays due if the times of the schedule remain, and is started with the new
--- content. With other times it is missed.
+-- changes nothing, however cron, filter and JSON are written. A run that is due stays due if the times of the
+-- schedule remain, and is started with the new content. With other times it is missed.
 create or replace function pushq.add_schedule(
   queue        text,
   name         text,
@@ -145,6 +158,7 @@ declare
   body      json   := pushq.payload_json(payload);
   given     jsonb  := jsonb_strip_nulls(coalesce(options, '{}'));
   known     pushq.schedule;
+  keeps_times boolean;
   following timestamptz;
   missed    timestamptz;                                  -- a run that was due, at a time that it has no more
 begin
@@ -168,14 +182,20 @@ begin
   if (known.cron, known.time_zone, known.after_outage, pushq.content(known.payload), known.options)
     = (cron, coalesce(time_zone, 'UTC'), after_outage, pushq.content(body), given) then
     return known.next_at;
-  elsif not replaces then
+  end if;
+  keeps_times := known.time_zone = coalesce(time_zone, 'UTC') and pushq.is_same_cron(known.cron, cron);
+  if not replaces then
+    if keeps_times and (known.after_outage, pushq.content(known.payload), pushq.meant_options(known.options))
+      = (after_outage, pushq.content(body), pushq.meant_options(given)) then
+      return known.next_at;
+    end if;
     raise exception using errcode = 'PQ409',
       message = format('there is already a different schedule “%s”: %s in %s', name, known.cron, known.time_zone),
       hint = 'replace it (replaces => true, --replace), or use another name';
   end if;
   if known.paused_at is not null then
     null;                                                 -- nothing is due of it
-  elsif (known.cron, known.time_zone) = (cron, coalesce(time_zone, 'UTC')) then
+  elsif keeps_times then
     following := known.next_at;
   elsif known.next_at <= now() then
     missed := greatest(known.next_at, pushq.cron_run(known.cron, known.time_zone, now(), backwards => true));
@@ -383,7 +403,8 @@ begin
   return query
   select n.tenant, n.app, n.environment, s.name, s.cron, s.time_zone, s.after_outage, s.payload, s.options, c.state,
          case when s.paused_at is not null then pushq.next_runs(s.cron, s.time_zone, now(), most)
-              else array[s.next_at] || pushq.next_runs(s.cron, s.time_zone, greatest(s.next_at, now()), most - 1) end,
+              else (array[s.next_at]
+                    || pushq.next_runs(s.cron, s.time_zone, greatest(s.next_at, now()), most - 1))[:most] end,
          s.run_at, pushq.run_key(s.name, s.run_at), s.missed_at, s.created_at, p.problems
   from pushq.schedule s
   join pushq.queue_name n on n.queue_id = s.queue_id

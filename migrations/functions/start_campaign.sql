@@ -22,7 +22,7 @@ end $$;
 create or replace function pushq.check_campaign_key(key text) returns void
 language plpgsql stable as $$
 begin
-  if key is null then
+  if coalesce(key, '') = '' then
     raise exception using errcode = 'PQ400', message = 'a campaign needs a key',
       hint = 'give it a unique name, such as spring-sale';
   end if;

@@ -70,6 +70,7 @@ import Transport
         try await withQueue { _, queue in
             #expect(try await save("tag 'a'", queue))
             #expect(try await save("tag 'a'", queue) == false)
+            #expect(try await save("(TAG  \"a\")", queue) == false, "it is only written differently")
             await #expect {
                 try await save("tag 'b'", queue)
             } throws: {

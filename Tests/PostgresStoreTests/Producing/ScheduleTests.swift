@@ -379,6 +379,38 @@ import Transport
         }
     }
 
+    @Test func `is the same however its cron expression, its filter and its payload are written`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            func add(_ cron: String, _ payload: String, _ filter: String) async throws -> String {
+                try await queue.texts(
+                    """
+                    select pushq.add_schedule('\(QueueFixture.name)', 's', '\(cron)', '\(payload)',
+                                              options => jsonb_build_object('filter', '\(filter)'))::text
+                    """)[0]
+            }
+            let first = try await add("0 9 * * 1,2", #"{"aps":{"alert":"é"},"id":"4e1b"}"#, "tag \"a\"")
+            let again = try await add(" 00  9 * * MON-TUE", #"{"id": "4e1b", "aps":{"alert":"\u00e9"}}"#, "(TAG \"a\")")
+            #expect(again == first)
+            for (cron, filter) in [("0 9 * * 1,3", "tag \"a\""), ("0 9 * * 1,2", "tag \"b\"")] {
+                await #expect(throws: PostgresError.self) {
+                    try await add(cron, #"{"aps":{"alert":"é"},"id":"4e1b"}"#, filter)
+                }
+            }
+        }
+    }
+
+    @Test(arguments: [0, 1, 3], [false, true])
+    func `is shown with as many next runs as are asked for`(runs: Int, isPaused: Bool) async throws {
+        try await withSchedule { _, _, queue in
+            if isPaused { try await queue.run("select pushq.pause_schedule('\(QueueFixture.name)', 's')") }
+            #expect(
+                try await queue.number(
+                    "select cardinality(next_runs) from pushq.show_schedules('\(QueueFixture.name)', null, \(runs))")
+                    == runs)
+        }
+    }
+
     @Test func `that is replaced while a run is due starts it with the new content`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 3)
