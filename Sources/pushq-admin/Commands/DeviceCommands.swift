@@ -35,8 +35,8 @@ enum DeviceCommands {
         @Option("The time zone, such as Europe/Vienna.", "ZONE") var timeZone: String?
         @Option("The version of the app, such as 4.12.1.", "VERSION") var appVersion: String?
         @Option("A tag. The given tags replace the device's tags.", "TAG") var tag: [String]
-        @Option("A JSON object of texts, numbers and booleans, which replaces the device's attributes.", "JSON")
-        var attributes: String?
+        @Option("A JSON object of texts, numbers and booleans, which replaces the device's attributes.")
+        var attributes: AttributesText?
         @Option("The identifier that the app has made for its installation.", "ID") var installation: String?
         @Option("For a token for Live Activities: its attributes-type.", "NAME") var activityType: String?
         @Option("For an update token: the ID of the Live Activity.", "ID") var activity: String?
@@ -64,7 +64,7 @@ enum DeviceCommands {
             profile.timeZone = timeZone
             profile.appVersion = appVersion
             profile.tags = tag.isEmpty ? nil : tag.filter { !$0.isEmpty }
-            profile.attributes = attributes.map { $0.isEmpty ? "{}" : $0 }
+            profile.attributes = attributes?.json
             return profile
         }
     }

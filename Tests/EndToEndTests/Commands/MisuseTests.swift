@@ -87,6 +87,19 @@ import Testing
         }
     }
 
+    @Test(arguments: [
+        ("x", "is not JSON: expected a value at character 1"),
+        (#"{"a": 1"#, "is not JSON: expected a comma or } at character 8"),
+        ("[1]", "is not a JSON object: write one such as"), (#"{"a": "\u0000"}"#, "has an escape that is no character"),
+        (String(repeating: "[", count: 100), "has objects or arrays in it"),
+    ])
+    func `is what attributes are`(attributes: String, problem: String) async throws {
+        try await Shop.open { shop in
+            let ended = try await shop.admin("device", "register", Shop.queue, "abcd", "--attributes", attributes)
+            expectFailure(ended, code: 2, saying: problem, "Try: pushq-admin device register --help")
+        }
+    }
+
     @Test func `is a time for a former secret, without a new one`() async throws {
         try await Shop.open { shop in
             let ended = try await shop.admin(

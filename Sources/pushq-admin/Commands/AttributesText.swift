@@ -1,0 +1,34 @@
+import QueueCore
+import Terminal
+
+/// The attributes of a device as an argument: a JSON object. What may be in it is the database's to say.
+struct AttributesText: ArgumentValue {
+    /// The object; an empty one where the argument is empty.
+    let json: String
+
+    static let placeholder = "JSON"
+
+    static func parse(_ text: String) throws(InvalidValue) -> AttributesText {
+        guard !text.isEmpty else { return AttributesText(json: "{}") }
+        var reader = JSONReader(text)
+        let node: JSONNode
+        do {
+            node = try reader.read()
+        } catch {
+            switch error {
+            case .malformed(let offset, let expected):
+                let place = TextPosition(ofByte: offset, in: text).column
+                throw InvalidValue("is not JSON: expected \(expected) at character \(place)")
+            case .tooDeep:
+                throw InvalidValue("has objects or arrays in it: use texts, numbers and booleans")
+            }
+        }
+        guard node.members != nil else {
+            throw InvalidValue("is not a JSON object: write one such as {\"plan\": \"pro\"}")
+        }
+        guard reader.invalidEscape == nil else {
+            throw InvalidValue("has an escape that is no character, such as \\u0000: leave it out")
+        }
+        return AttributesText(json: text)
+    }
+}
