@@ -69,7 +69,7 @@ begin
   having count(*) > 0
   on conflict do nothing;
   if not found and not exists (select from pushq.cancelled x where x.queue_id = q and x.id = stop_jobs.id) then
-    raise notice '% % has ended: there is nothing left to cancel', case when is_root then 'send' else 'job' end, id;
+    raise warning '% % has ended: there is nothing left to cancel', case when is_root then 'send' else 'job' end, id;
     stopped := 0;
     held := 0;
     return;

@@ -51,7 +51,7 @@ enum SendCommands {
         static let summary = "Stops a send or a broadcast; recipients not sent to yet are recorded as cancelled."
         static let discussion = """
             Workers that hold its jobs stop within moments; some recipients may already have been sent to. Repeating \
-            the command changes nothing.
+            the command changes nothing. If the send has ended, nothing is cancelled, and a warning says so.
             """
         static let examples = ["send cancel acme/com.acme.shop/production 12345"]
 

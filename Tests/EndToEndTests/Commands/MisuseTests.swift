@@ -289,6 +289,15 @@ import Testing
                 #expect(ended.output.contains(/stopped +1\n/), "\(ended.output)")
             }
             #expect(try await shop.admin("send", "show", Shop.queue, root).output.contains(/state +cancelled/))
+            // What has ended is not cancelled, and that is said.
+            let toNobody = try await shop.texts(
+                #"select pushq.send('\#(Shop.queue)', '{"aps":{"alert":"x"}}', user_key => 'nobody')::text as text"#)[0]
+            let ended = try await shop.admin("send", "cancel", Shop.queue, toNobody, "--yes")
+            #expect(ended.code == 0 && ended.output.contains(/stopped +0\n/), "\(ended.output)")
+            #expect(
+                ended.errors
+                    == "warning: send \(toNobody) has ended: there is nothing left to cancel\n"
+            )
             let forgotten = try await shop.admin("device", "forget", Shop.queue, "abcd", "--yes")
             #expect(forgotten.code == 0, "\(forgotten.errors)")
             #expect(try await shop.list("device", "list", Shop.queue, "--all").isEmpty)
