@@ -154,7 +154,7 @@ extension PostgresConnection {
                 if isOfUsers {
                     users = try await stageUsers(from: file, for: message, inQueue: queue, progress: progress)
                 } else {
-                    var reader = DeviceFileReader(file: file.name)
+                    var reader = DeviceFileReader(file: file.name, for: .sending)
                     _ = try await stageDevices(from: file, by: &reader, progress: progress)
                 }
                 preview = CampaignPreview(

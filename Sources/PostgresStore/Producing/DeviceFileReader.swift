@@ -21,19 +21,14 @@ package struct DeviceFileReader: Sendable {
     /// The tokens of the lines, if the reader keeps them.
     package private(set) var tokens: [DeviceToken] = []
 
-    private let file: String
+    private let purpose: Purpose
     private let goesOn: Bool
     private let keepsTokens: Bool
-    private var line = 0
+    private var lines: FileLines
     private var form: Form?
     private var separator = UInt8(ascii: ",")
-    /// The beginning of a line whose end has not come yet.
-    private var rest: [UInt8] = []
     /// The token that is being read.
     private var token: [UInt8] = []
-
-    /// Longer lines are no devices: the bound keeps a file without newlines out of memory.
-    private static let longestLine = 64 * 1024
 
     /// Lines that are refused are told up to this number, and counted beyond.
     static let toldRefusals = 100
@@ -48,75 +43,44 @@ package struct DeviceFileReader: Sendable {
     /// As spreadsheets write them, depending on the country.
     private static let separators = [UInt8(ascii: ","), UInt8(ascii: ";"), UInt8(ascii: "\t")]
 
+    /// What the devices are read for, which decides what there is to say about a column that is not known.
+    package enum Purpose {
+        case importing
+        /// Only the tokens of those that are active count.
+        case sending
+    }
+
     /// A reader of a file of that name, which errors begin with.
     /// - Parameters:
     ///   - goesOn: whether a broken line is noted in ``refusals``; else it is an error.
     ///   - keepsTokens: whether ``tokens`` are wanted: of a file that is small.
-    package init(file: String, goesOn: Bool = false, keepsTokens: Bool = false) {
-        self.file = file
+    package init(file: String, for purpose: Purpose, goesOn: Bool = false, keepsTokens: Bool = false) {
+        self.purpose = purpose
         self.goesOn = goesOn
         self.keepsTokens = keepsTokens
+        lines = FileLines(file: file)
         token.reserveCapacity(DeviceToken.maximumBytes)
     }
 
     /// Reads a piece of the file and adds its rows to `rows`.
     package mutating func read(_ piece: [UInt8], into rows: inout CopyRows) throws(DeviceFileError) {
-        let bytes = rest.isEmpty ? piece : rest + piece
-        var start = 0
-        while let end = endOfLine(in: bytes, from: start) {
-            try readLine(bytes[start..<end], into: &rows)
-            start = end + 1
-        }
-        rest = Array(bytes[start...])
-        guard rest.count <= Self.longestLine else {
-            let isQuoted = !Self.isClosed(rest[...])
-            throw problem(
-                isQuoted ? "a quotation mark is not closed" : "the line is longer than 64 KiB", at: line + 1)
-        }
+        lines.add(piece)
+        while let line = try lines.next() { try readLine(line, into: &rows) }
     }
 
     /// Reads what follows the last newline.
     package mutating func finish(into rows: inout CopyRows) throws(DeviceFileError) {
-        let last = rest
-        rest = []
-        if !last.isEmpty { try readLine(last[...], into: &rows) }
+        while let line = try lines.next(isAtEnd: true) { try readLine(line, into: &rows) }
         // A header alone is the export of a queue without devices.
-        guard form != nil else { throw problem("the file is empty", at: max(line, 1)) }
-    }
-
-    /// The next newline that ends a line; one between quotation marks does not (RFC 4180 §2).
-    private func endOfLine(in bytes: [UInt8], from start: Int) -> Int? {
-        var end = start
-        while let newline = bytes[end...].firstIndex(of: UInt8(ascii: "\n")) {
-            guard case .table = form, !Self.isClosed(bytes[start..<newline]) else { return newline }
-            end = newline + 1
-        }
-        return nil
-    }
-
-    /// Whether every quotation mark has its second one.
-    private static func isClosed(_ text: ArraySlice<UInt8>) -> Bool {
-        var isClosed = true
-        for byte in text where byte == UInt8(ascii: "\"") { isClosed.toggle() }
-        return isClosed
+        guard form != nil else { throw lines.problem("the file is empty") }
     }
 
     private mutating func readLine(_ text: ArraySlice<UInt8>, into rows: inout CopyRows) throws(DeviceFileError) {
-        line += 1
-        defer { line += text.count { $0 == UInt8(ascii: "\n") } }
-        var text = text
-        if text.last == UInt8(ascii: "\r") { text.removeLast() }
-        if line == 1 {
-            // The byte order mark that spreadsheets write.
-            if text.starts(with: [0xEF, 0xBB, 0xBF]) { text.removeFirst(3) }
-            if text.beginsUTF16 { throw problem(Self.utf16) }
-        }
-        guard !text.isEmpty else { return }
         if form == nil, try readHeader(text) { return }
         do throws(DeviceFieldProblem) {
             try readDevice(text, into: &rows)
         } catch {
-            let problem = problem(error.text)
+            let problem = lines.problem(error.text)
             guard goesOn else { throw problem }
             refusedCount += 1
             if refusals.count < Self.toldRefusals { refusals.append(problem) }
@@ -131,43 +95,50 @@ package struct DeviceFileReader: Sendable {
             return false
         }
         separator = Self.separators.first { text.contains($0) } ?? separator
-        guard let fields = QuotedFields.split(text, at: separator) else {
-            throw problem("a quotation mark is not closed")
+        let fields: [ArraySlice<UInt8>]
+        do throws(DeviceFieldProblem) {
+            fields = try QuotedFields.split(text, at: separator)
+        } catch {
+            throw lines.problem(error.text)
         }
         let names = fields.map { field in
             String(decoding: field, as: UTF8.self).split(separator: " ").joined().lowercased()
         }
         guard names.contains("token") else {
             guard names.count == 1, Suggestion.nearest(to: names[0], among: ["token"]) == nil else {
-                throw problem(Self.missingToken(among: names))
+                throw lines.problem(Self.missingToken(among: names))
             }
             form = .tokens
             return false
         }
         var columns: [DeviceColumn] = []
         for name in names {
-            guard let column = DeviceColumn(rawValue: name) else { throw problem(Self.unknown(name, "column")) }
-            guard !columns.contains(column) else { throw problem("the column '\(name)' is there twice") }
+            guard let column = DeviceColumn(rawValue: name) else { throw lines.problem(unknown(name, "column")) }
+            guard !columns.contains(column) else { throw lines.problem("the column '\(name)' is there twice") }
             columns.append(column)
         }
         form = columns == [.token] ? .tokens : .table(columns)
+        if case .table = form { lines.separator = separator }
         return true
     }
-
-    /// What is said of a file that begins like UTF-16.
-    static let utf16 = "the file is UTF-16 text: save it as UTF-8, which spreadsheets call 'CSV UTF-8'"
 
     private static func missingToken(among names: [String]) -> String {
         let near = names.first { Suggestion.nearest(to: $0, among: ["token"]) != nil }
         return "there is no column 'token' in the header" + (near.map { "; is '\($0)' meant for it?" } ?? "")
     }
 
-    private static func unknown(_ name: String, _ what: String) -> String {
+    private func unknown(_ name: String, _ what: String) -> String {
         let known = DeviceColumn.allCases.map(\.rawValue)
-        let near =
-            Suggestion.nearest(to: name, among: known).map { "; did you mean '\($0)'?" }
-            ?? "; what else is known of a device is in 'attributes', as JSON"
-        return "the \(what) '\(name.prefix(40))' is not known (\(what)s are \(known.joined(separator: ", ")))\(near)"
+        let near = Suggestion.nearest(to: name, among: known).map { "; did you mean '\($0)'?" }
+        let problem = "the \(what) '\(name.prefix(40))' is not known"
+        switch purpose {
+        case .importing:
+            return "\(problem) (\(what)s are \(known.joined(separator: ", ")))"
+                + (near ?? "; what else is known of a device is in 'attributes', as JSON")
+        case .sending:
+            return "\(problem): only 'token' and 'active' count here, and what 'device export' writes beside them is "
+                + "passed over" + (near ?? "; leave the \(what) out")
+        }
     }
 
     private mutating func readDevice(
@@ -175,7 +146,7 @@ package struct DeviceFileReader: Sendable {
     ) throws(DeviceFieldProblem) {
         var device = DeviceLine()
         switch form {
-        case .tokens, nil: try readToken(text)
+        case .tokens, nil: try readToken(QuotedFields.value(text))
         case .table(let columns): try readFields(of: text, columns, into: &device)
         case .objects: try readObject(text, into: &device)
         }
@@ -185,7 +156,7 @@ package struct DeviceFileReader: Sendable {
         if device.userKey != nil || device.kind != nil { namedCount += 1 }
         if device.hasProfile { profileCount += 1 }
         rows.startRow(columns: 1 + DeviceColumn.allCases.count)
-        rows.add(Int64(line))
+        rows.add(Int64(lines.number))
         rows.add(token.span)
         device.add(to: &rows)
     }
@@ -225,7 +196,7 @@ package struct DeviceFileReader: Sendable {
         var hasToken = false
         for member in members {
             guard let column = DeviceColumn(rawValue: member.name) else {
-                throw DeviceFieldProblem(Self.unknown(member.name, "member"))
+                throw DeviceFieldProblem(unknown(member.name, "member"))
             }
             if column == .token, case .string(let token) = member.node.value {
                 try readToken(Array(token.utf8)[...])
@@ -271,28 +242,6 @@ package struct DeviceFileReader: Sendable {
         guard text.contains(UInt8(ascii: "\"")) else {
             return text.split(separator: separator, omittingEmptySubsequences: false)
         }
-        guard let fields = QuotedFields.split(text, at: separator) else {
-            throw DeviceFieldProblem("a quotation mark is not closed")
-        }
-        return fields
+        return try QuotedFields.split(text, at: separator)
     }
-
-    private func problem(_ text: String, at line: Int? = nil) -> DeviceFileError {
-        DeviceFileError(file: file, line: line ?? self.line, problem: text)
-    }
-}
-
-extension ArraySlice<UInt8> {
-    /// Whether a text begins with a byte order mark of UTF-16.
-    var beginsUTF16: Bool { starts(with: [0xFF, 0xFE]) || starts(with: [0xFE, 0xFF]) }
-}
-
-/// What is wrong with a line of a file of devices. The text never holds a token.
-package struct DeviceFileError: Error, Equatable, CustomStringConvertible {
-    package let file: String
-    /// Counted from 1, as editors do.
-    package let line: Int
-    package let problem: String
-
-    package var description: String { "\(file):\(line): \(problem)" }
 }

@@ -234,7 +234,7 @@ extension PostgresConnection {
         return try await transaction(within: Self.fileLimit) {
             // A sort of a million tokens in memory; only for this transaction.
             try await runScript("set local work_mem = '256MB'")
-            var reader = DeviceFileReader(file: file.name, goesOn: true)
+            var reader = DeviceFileReader(file: file.name, for: .importing, goesOn: true)
             _ = try await stageDevices(from: file, by: &reader, progress: progress)
             let refused = try await refuseLines(of: reader, file: file.name)
             guard refused.count == 0 || keepsGoing else {

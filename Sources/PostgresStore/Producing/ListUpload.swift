@@ -31,7 +31,7 @@ extension PostgresConnection {
         shares: CampaignShares = CampaignShares(), progress: (Int) -> Void
     ) async throws -> Int64 {
         let list = try await newList(for: message, inQueue: queue)
-        var reader = DeviceFileReader(file: file.name)
+        var reader = DeviceFileReader(file: file.name, for: .sending)
         var isComplete = false
         while !isComplete {
             isComplete = try await transaction(within: Self.fileLimit) {

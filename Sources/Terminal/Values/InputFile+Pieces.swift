@@ -20,7 +20,7 @@ extension InputFile {
     /// - Throws: ``UnreadableFile``, or ``DeviceFileError`` with the first line that is wrong. It does not repeat the
     ///   line.
     package func tokens() throws -> [DeviceToken] {
-        var reader = DeviceFileReader(file: name, keepsTokens: true)
+        var reader = DeviceFileReader(file: name, for: .sending, keepsTokens: true)
         var rows = CopyRows()
         let file = try devices()
         while let piece = try file.next() {

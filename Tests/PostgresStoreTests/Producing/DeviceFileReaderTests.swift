@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import PostgresStore
@@ -6,8 +7,11 @@ import Testing
     private static let known = DeviceColumn.allCases.map(\.rawValue).joined(separator: ", ")
 
     /// The rows that a file gives, read in pieces of so many bytes, in hexadecimal.
-    private func read(_ text: String, pieceBytes: Int = 1_000_000) throws -> (reader: DeviceFileReader, rows: [UInt8]) {
-        var reader = DeviceFileReader(file: "devices.csv")
+    private func read(
+        _ text: String, pieceBytes: Int = 1_000_000, for purpose: DeviceFileReader.Purpose = .importing,
+        goesOn: Bool = false
+    ) throws -> (reader: DeviceFileReader, rows: [UInt8]) {
+        var reader = DeviceFileReader(file: "devices.csv", for: purpose, goesOn: goesOn)
         var rows = CopyRows()
         let bytes = Array(text.utf8)
         for start in stride(from: 0, to: bytes.count, by: pieceBytes) {
@@ -64,6 +68,79 @@ import Testing
     @Test func `takes quoted fields`() throws {
         let text = "token,user_key\n\"ab\",\"a,\"\"b\"\"\"\ncd,ü\n"
         #expect(try read(text).rows == rows([([0xAB], "a,\"b\""), ([0xCD], "ü")]))
+    }
+
+    @Test(arguments: [1, 4, 1000])
+    func `takes a quotation mark within a field as it is`(pieceBytes: Int) throws {
+        let text = "token,user_key\nab,monitor 24\"\r\ncd,monitor 27\"\nef,a \"quoted\" word\n01,u\"\n"
+        let expected: [(token: [UInt8], userKey: String?)] = [
+            ([0xAB], "monitor 24\""), ([0xCD], "monitor 27\""), ([0xEF], "a \"quoted\" word"), ([0x01], "u\""),
+        ]
+        #expect(try read(text, pieceBytes: pieceBytes).rows == rows(expected))
+    }
+
+    @Test(arguments: ["token\n", "\"token\"\n", "\"token\"\r\n", ""])
+    func `takes tokens in quotation marks, under a heading and without one`(heading: String) throws {
+        let expected = rows([([0x00, 0xAB], nil), ([0xCD], nil)], lines: heading.isEmpty ? [1, 2] : [2, 3])
+        #expect(try read(heading + "\"00ab\"\n\"cd\"").rows == expected)
+    }
+
+    /// Fields that are written as RFC 4180 asks, and in marks only where it asks for them or by chance.
+    @Test func `reads what was written, wherever pieces are cut`() throws {
+        var numbers = SeededGenerator(seed: 4180)
+        let parts = ["a", "ü", " ", "\"", "\"\"", ",", ";", "\n", "\r\n", "24\""]
+        for _ in 1...300 {
+            let separator = [",", ";", "\t"].randomElement(using: &numbers)!
+            let users = (1...Int.random(in: 1...6, using: &numbers)).map { _ in
+                (0..<Int.random(in: 0...5, using: &numbers)).map { _ in parts.randomElement(using: &numbers)! }.joined()
+            }
+            let written = users.map { user in
+                let needsMarks =
+                    user.hasPrefix("\"") || user.utf8.contains { "\(separator)\n\r".utf8.contains($0) }
+                guard needsMarks || Bool.random(using: &numbers) else { return user }
+                return "\"\(user.replacing("\"", with: "\"\""))\""
+            }
+            let end = ["\n", "\r\n"].randomElement(using: &numbers)!
+            let text = (["token\(separator)user_key"] + written.map { "ab\(separator)\($0)" }).joined(separator: end)
+            var line: Int64 = 2
+            let lines = users.map { user in
+                defer { line += 1 + Int64(user.utf8.count { $0 == UInt8(ascii: "\n") }) }
+                return line
+            }
+            let expected = rows(users.map { ([0xAB], $0.isEmpty ? nil : $0) }, lines: lines)
+            for pieceBytes in [1, 3, 1000] {
+                #expect(try read(text, pieceBytes: pieceBytes).rows == expected, "\(text.debugDescription)")
+            }
+        }
+    }
+
+    @Test(arguments: [
+        ("02,\"monitor", "a quotation mark is not closed"),
+        (
+            "02,\"monitor\" 24",
+            "there is text behind a closing quotation mark; within quotation marks, write each of them twice"
+        ),
+    ])
+    func `breaks no line behind a quotation mark that should be none`(broken: String, problem: String) throws {
+        // With and without another field in marks, where the open one seems to end.
+        for last in ["ff,u", "ff,\"u\"", "ff,\"u\nu\""] {
+            let lines = ["token,user_key", "01,\"a\nb\"", broken] + (1...4000).map { "ab,user \($0) of many" } + [last]
+            for (pieceBytes, end) in [(1_000_000, "\n"), (5000, "\r\n")] {
+                let text = lines.joined(separator: end) + end
+                let reader = try read(text, pieceBytes: pieceBytes, goesOn: true).reader
+                #expect(reader.deviceCount == 4002)
+                #expect(reader.refusals == [DeviceFileError(file: "devices.csv", line: 4, problem: problem)])
+                let error = #expect(throws: DeviceFileError.self) { try read(text, pieceBytes: pieceBytes) }
+                #expect(error == reader.refusals[0])
+            }
+        }
+    }
+
+    @Test func `says of a list to send to which columns count there`() {
+        let error = #expect(throws: DeviceFileError.self) { try read("token,colour\nab,1\n", for: .sending) }
+        #expect(
+            error?.problem == "the column 'colour' is not known: only 'token' and 'active' count here, and what "
+                + "'device export' writes beside them is passed over; leave the column out")
     }
 
     @Test(arguments: [1, 2, 3, 7, 16])
@@ -141,10 +218,7 @@ import Testing
     }
 
     @Test func `goes on behind broken lines if it is asked to, and says which they are`() throws {
-        var reader = DeviceFileReader(file: "devices.csv", goesOn: true)
-        var rows = CopyRows()
-        try reader.read(Array("token,locale\nab,de\nabc,de\ncd,!\nef,fr\n".utf8), into: &rows)
-        try reader.finish(into: &rows)
+        let reader = try read("token,locale\nab,de\nabc,de\ncd,!\nef,fr\n", goesOn: true).reader
         #expect(reader.deviceCount == 2)
         #expect(reader.refusedCount == 2)
         #expect(reader.refusals.map(\.line) == [3, 4])

@@ -27,6 +27,11 @@ import Testing
         #expect(try read("token,user_key\naa,anna\n", pieces: pieces) == ["anna"])
         #expect(try read("user_key\nü\n", pieces: pieces) == ["ü"])
         #expect(try read("", pieces: pieces) == [])
+        #expect(
+            try read("user_key,x\nbert 5\",1\nanna 6\",1\nzoe,1\n", pieces: pieces) == ["bert 5\"", "anna 6\"", "zoe"])
+        #expect(try read("x,user_key\r\n5\",\"an\"\"na\"\r\n6\",zoe\r\n", pieces: pieces) == ["an\"na", "zoe"])
+        #expect(try read("\"user_key\"\n\"anna\"\n", pieces: pieces) == ["anna"])
+        #expect(try read("\"anna\"\n\"be\"\"rt, 2\"\nzo\"e\n", pieces: pieces) == ["anna", "be\"rt, 2", "zo\"e"])
     }
 
     @Test(arguments: [
@@ -38,6 +43,12 @@ import Testing
         ("userkey\nanna\n", "users.csv:1: there is no column 'user_key' in the header; is 'userkey' meant for it?"),
         ("user_key,plan\nanna,pro\nbert\n", "users.csv:3: the line has 1 field, and the header has 2"),
         ("user_key,plan\n\"anna,pro\n", "users.csv:2: a quotation mark is not closed"),
+        ("user_key,plan\n\"anna,pro\nbert,pro\n", "users.csv:2: a quotation mark is not closed"),
+        (
+            "anna\n\"bert\" the brave\n",
+            "users.csv:2: there is text behind a closing quotation mark; within quotation marks, write each of them twice"
+        ),
+        ("user_key,plan,User_Key\nanna,pro,anna\n", "users.csv:1: the column 'user_key' is there twice"),
         ("anna\nb\0b\n", "users.csv:2: the user key is not UTF-8 text"),
         (String(repeating: "x", count: 201), "users.csv:1: the user key has more than 200 bytes"),
         (String(repeating: "x", count: 70_000), "users.csv:1: the line is longer than 64 KiB"),
