@@ -117,8 +117,7 @@ extension DeviceLine {
         guard let members = node.members else { throw DeviceFieldProblem("the attributes are not a JSON object") }
         for member in members {
             switch member.node.value {
-            case .string, .bool: break
-            case .number(let written) where Double(written)?.isFinite == true: break
+            case .string, .bool, .number: break
             default:
                 throw DeviceFieldProblem(
                     "the attribute “\(member.name.prefix(40))” is not a text, a number, true or false")
@@ -128,11 +127,11 @@ extension DeviceLine {
                     "the name of the attribute “\(member.name.prefix(40))” does not have 1 to 100 bytes")
             }
         }
-        let text = node.text
-        guard text.utf8.count <= 8192 else {
-            throw DeviceFieldProblem("the attributes have \(text.utf8.count) bytes: use at most 8192")
+        let bytes = node.storedBytes
+        guard bytes <= 8192 else {
+            throw DeviceFieldProblem("the attributes have \(bytes) bytes: use at most 8192")
         }
-        profile.attributes = text
+        profile.attributes = node.text
     }
 
     /// Reads JSON that a column holds.

@@ -184,7 +184,8 @@ private func withQueue(_ body: @Sendable @escaping (PostgresConnection) async th
                case when i % 7 = 0 then i::text end, (array[null, 'de', 'zh-Hant-TW'])[1 + i % 3],
                (array[null, 'Asia/Kathmandu', 'UTC'])[1 + i % 3], (array[null, '4', '4.12.1'])[1 + i % 3],
                pushq.set_of((array['{}', '{a}', '{a,b}', '{"x|y",z}', '{"[1]"}', '{"a\"b","c,d"}']::text[])[1 + i % 6]::text[]),
-               (array['{}', '{"plan": "pro"}', '{"a": "\"", "b": 1.50, "c": true}', '{"ü": "\n,"}'])[1 + i % 4]::jsonb,
+               (array['{}', '{"plan": "pro"}', '{"a": "\"", "b": 1.50, "c": true}', '{"ü": "\n,"}',
+                      '{"x": 1e400, "y": -1.5e-300}'])[1 + i % 5]::jsonb,
                case when i % 3 = 0 then now() - interval '1 year 0.000001 seconds' end,
                case when i % 4 = 0 then now() - interval '2 days' end
         from (select d.*, ('x' || encode(token, 'hex'))::bit(32)::int as i from pushq.device d) d
@@ -316,6 +317,35 @@ private func withQueue(_ body: @Sendable @escaping (PostgresConnection) async th
                 } throws: { other in
                     "\(other)".contains(error?.problem ?? "?")
                 }
+            }
+        }
+    }
+
+    @Test func `measures attributes as a registration does`() async throws {
+        try await withQueue { store in
+            let numbers = [
+                "0", "-0", "-0.0", "0.50", "1e2", "1E+2", "-1.5e3", "12.345e1", "1e-2", "100e-2", "-0.001e2", "0e3", "0e-3",
+                "0.0001e3", "1e400", "-1.5e-300", "123456789012345678901234567890",
+            ]
+            for number in numbers + ["\"a\\\"\\\\/\\n\\u0001\\u00fcü😀\"", "true", "false"] {
+                for text in [#"{"a":\#(number)}"#, #"{"a":"b","ü":\#(number),"c":true,"ü":\#(number)}"#] {
+                    var reader = JSONReader(text)
+                    let stored = Statement("stored", "select octet_length($1::text::jsonb::text) as bytes")
+                    let bytes = try await store.execute(stored, [.text(text)]).one().int4("bytes")
+                    #expect(try reader.read().storedBytes == Int(bytes), "\(text)")
+                }
+            }
+            let members = { (count: Int) -> String in (1...count).map { #""a\#($0 + 1000)": 1"# }.joined(separator: ", ") }
+            for (attributes, bytes) in [
+                ("{\(members(682))}", 8184), ("{\(members(683))}", 8196), (#"{"x": 1e8180}"#, 8188),
+                (#"{"x": 1e8190}"#, 8198),
+            ] {
+                let file = DeviceFile.text(#"{"token": "ab", "attributes": \#(attributes.replacing(" ", with: ""))}"#)
+                let imported = try? await store.importDevices(from: file, inQueue: queue, reactivates: false) { _ in }
+                #expect((imported != nil) == (bytes <= 8192), "\(bytes)")
+                let registered: Void? = try? await store.runScript(
+                    "select pushq.register_device('\(queue)', 'cd', null, attributes => '\(attributes)')")
+                #expect((registered != nil) == (bytes <= 8192), "\(bytes)")
             }
         }
     }

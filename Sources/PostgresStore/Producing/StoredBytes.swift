@@ -1,0 +1,45 @@
+package import QueueCore
+
+extension JSONNode {
+    /// How many bytes this has as PostgreSQL writes it when it is stored as jsonb: with spaces, each member once, and
+    /// numbers without an exponent. What is measured here is measured as `pushq.attributes_problem` does.
+    package var storedBytes: Int {
+        switch value {
+        case .object(let members):
+            let last = Dictionary(members.map { ($0.name, $0.node) }, uniquingKeysWith: { _, last in last })
+            return 2 + last.reduce(0) { $0 + Self.bytes(of: $1.key) + 2 + $1.value.storedBytes }
+                + 2 * max(0, last.count - 1)
+        case .array(let elements):
+            return 2 + elements.reduce(0) { $0 + $1.storedBytes } + 2 * max(0, elements.count - 1)
+        case .string(let text): return Self.bytes(of: text)
+        case .number(let written): return Self.bytes(ofNumber: written)
+        case .bool(let value): return value ? 4 : 5
+        case .null: return 4
+        }
+    }
+
+    private static func bytes(of text: String) -> Int {
+        text.utf8.reduce(2) { count, byte in
+            switch byte {
+            case UInt8(ascii: "\""), UInt8(ascii: "\\"), 0x08, 0x09, 0x0A, 0x0C, 0x0D: count + 2
+            case ..<0x20: count + 6
+            default: count + 1
+            }
+        }
+    }
+
+    /// Of a number that PostgreSQL may not take at all, more than are ever stored.
+    private static func bytes(ofNumber written: String) -> Int {
+        let most = 100_000
+        let parts = written.utf8.split(maxSplits: 1) { $0 | 0x20 == UInt8(ascii: "e") }
+        let exponent = parts.count == 1 ? 0 : Int(String(decoding: parts[1], as: UTF8.self)) ?? most
+        guard abs(exponent) < most else { return most }
+        let digits = parts[0].filter { $0 != UInt8(ascii: "-") }
+        let point = digits.firstIndex(of: UInt8(ascii: ".")) ?? digits.count
+        let decimals = max(0, digits.count - point - 1) - exponent
+        let significant = digits.filter { $0 != UInt8(ascii: ".") }.drop { $0 == UInt8(ascii: "0") }.count
+        let isNegative = significant > 0 && parts[0].first == UInt8(ascii: "-")
+        let whole = significant > 0 ? max(1, significant - decimals) : 1
+        return (isNegative ? 1 : 0) + whole + (decimals > 0 ? 1 + decimals : 0)
+    }
+}
