@@ -48,22 +48,43 @@ extension Statement {
     private static let lastLines =
         "select distinct on (token) token, user_key, active, kind from device_stage order by token, ctid desc"
 
+    /// Whether a device that is active stays so: its app has registered it, and the line does not say that it is from
+    /// after that.
+    private static let staysActive = "(s.active or coalesce(d.registered_at, '-infinity') > s.since)"
+
     /// Changes devices that are there; those that stay as they are are not written. Whose a device is that its app has
-    /// registered, the app has said: a file may be older, and a phone change hands.
+    /// registered, and that it is in use, the app has said: a file may be older, and a phone change hands.
     static let updateStagedDevices = Statement(
         "update_staged_devices",
         #"""
         update pushq.device d
         set user_key = case when d.registered_at is null then coalesce(s.user_key, d.user_key) else d.user_key end,
             kind = case when d.registered_at is null then coalesce(s.kind, d.kind) else d.kind end,
-            active = d.active or s.returns,
-            inactive_since = case when not s.returns then d.inactive_since end,
+            active = s.returns or d.active and \#(staysActive),
+            inactive_since = case when s.returns then null
+                                  when d.active and not \#(staysActive) then clock_timestamp()
+                                  else d.inactive_since end,
             inactive_reason = case when not s.returns then d.inactive_reason end
-        from (select token, user_key, kind, $reactivates and active as returns from (\#(lastLines)) l) s
+        from (
+          select distinct on (token) token, user_key, kind, active, $reactivates and active as returns,
+                 coalesce(seen_at, '-infinity') as since
+          from device_stage
+          order by token, ctid desc) s
         where d.queue_id = $queue_id and d.token = s.token
           and (d.registered_at is null and (s.user_key is not null and s.user_key is distinct from d.user_key
                                             or s.kind is not null and s.kind is distinct from d.kind)
-               or s.returns and not d.active)
+               or s.returns and not d.active
+               or d.active and not \#(staysActive))
+        """#)
+
+    /// How many devices are active that the file calls inactive, once all others of them have been changed.
+    static let countKeptActive = Statement(
+        "count_kept_active",
+        #"""
+        select count(*)
+        from (\#(lastLines)) s
+        join pushq.device d on d.queue_id = $queue_id and d.token = s.token
+        where not s.active and d.active
         """#)
 
     /// Forgets what is known of the former users of devices that go to another one, as a registration does: tags,
@@ -181,15 +202,16 @@ package struct RefusedLines: Error {
 package struct DeviceImportSummary: Sendable, Equatable {
     /// Lines with a device.
     package let read: Int
-    /// Lines among them with a device that is inactive, by the column `active` of an export: a new one is inactive
-    /// here, too, and one that is there stays as it is.
+    /// Lines among them with a device that is inactive, by the column `active`.
     package let inactive: Int
     /// Devices that were not there.
     package let new: Int
-    /// Devices with another user key than before, or brought back.
+    /// Devices with another user key than before, deactivated or brought back.
     package let changed: Int
     /// Devices that stayed with the user whom their app has registered them for, though the file names another one.
     package let keptByApp: Int
+    /// Devices that stayed active because their app has registered them, though the file calls them inactive.
+    package var keptActive = 0
     /// Devices of which something else was noted, such as their locale or their tags.
     package var profiles = 0
     /// Lines that were refused, and the first of them. The others were imported.
@@ -243,7 +265,8 @@ extension PostgresConnection {
             }
             let queueID = try await queueID(of: queue)
             let known = try await changeKnownDevices(
-                ofQueue: queueID, reactivates: reactivates, namesMore: reader.namedCount > 0)
+                ofQueue: queueID, reactivates: reactivates, namesMore: reader.namedCount > 0,
+                deactivates: reader.inactiveCount > 0)
             let new = try await insertStagedDevices(inQueue: queueID)
             let profiles =
                 reader.profileCount == 0
@@ -257,7 +280,7 @@ extension PostgresConnection {
                 .noteImport, ["queue_id": .int4(queueID), "devices": .int8(Int64(new + known.changed))])
             return DeviceImportSummary(
                 read: reader.deviceCount, inactive: reader.inactiveCount, new: new, changed: known.changed,
-                keptByApp: known.keptByApp, profiles: profiles, refused: refused.count,
+                keptByApp: known.keptByApp, keptActive: known.keptActive, profiles: profiles, refused: refused.count,
                 refusals: refused.refusals)
         }
     }
@@ -291,19 +314,23 @@ extension PostgresConnection {
     /// Changes devices that are there as their lines say. Each of these statements sorts all lines, so none is run that
     /// would find nothing: in a queue without devices, or for lines that say nothing of a device that is there.
     private func changeKnownDevices(
-        ofQueue queueID: Int32, reactivates: Bool, namesMore: Bool
-    ) async throws(PostgresError) -> (changed: Int, keptByApp: Int) {
+        ofQueue queueID: Int32, reactivates: Bool, namesMore: Bool, deactivates: Bool
+    ) async throws(PostgresError) -> (changed: Int, keptByApp: Int, keptActive: Int) {
         let queue: Parameters = ["queue_id": .int4(queueID)]
-        guard reactivates || namesMore, try await execute(.hasDevices, queue).one().bool("has_devices") else {
-            return (0, 0)
-        }
+        guard reactivates || namesMore || deactivates,
+            try await execute(.hasDevices, queue).one().bool("has_devices")
+        else { return (0, 0, 0) }
         if namesMore { _ = try await execute(.forgetFormerUsers, queue, within: Self.fileLimit) }
         let changed = try await execute(
             .updateStagedDevices, ["reactivates": .bool(reactivates)] + queue, within: Self.fileLimit)
         if reactivates { _ = try await execute(.reactivateStagedDevices, queue, within: Self.fileLimit) }
-        guard namesMore else { return (changed.affectedRows, 0) }
-        let others = try await execute(.countOthersDevices, queue, within: Self.fileLimit)
-        return (changed.affectedRows, try others.one().count("count"))
+        let others = namesMore ? try await count(.countOthersDevices, queue) : 0
+        let active = deactivates ? try await count(.countKeptActive, queue) : 0
+        return (changed.affectedRows, others, active)
+    }
+
+    private func count(_ statement: Statement, _ parameters: Parameters) async throws(PostgresError) -> Int {
+        try await execute(statement, parameters, within: Self.fileLimit).one().count("count")
     }
 
     /// Returns how many were not there.

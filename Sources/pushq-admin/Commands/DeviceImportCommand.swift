@@ -19,12 +19,15 @@ struct DeviceImportCommand: Command {
         If lines are wrong, the command lists them and imports nothing. With --keep-going it imports the other lines, \
         and the exit code is still 1.
 
-        Known devices get what the file says. Tags and attributes belong to the user: if the file gives a device to \
-        another user, those from before are removed. But if an app has registered a device (pushq.register_device), \
-        it keeps the user, the kind, the locale and the like that the app named, because the file may be older; only \
-        its tags and attributes change, unless the file names another user. Inactive devices stay inactive unless you pass --reactivate, which also keeps devices active about which a report of \
-        APNs is still on its way. Importing is not a registration: if APNs reports that an imported token died before \
-        the import, the device is deactivated.
+        Known devices get what the file says, and those whose 'active' is false are deactivated. Tags and attributes \
+        belong to the user: if the file gives a device to another user, those from before are removed. But if an app \
+        has registered a device (pushq.register_device), it keeps the user, the kind, the locale and the like that \
+        the app named, because the file may be older; only its tags and attributes change, unless the file names \
+        another user. It also stays active, unless the line has a seen_at that is not before the registration: \
+        'kept_active' counts such devices, and 'device deactivate' deactivates them. Inactive devices stay inactive \
+        unless you pass --reactivate, which also keeps devices active about which a report of APNs is still on its \
+        way. Importing is not a registration: if APNs reports that an imported token died before the import, the \
+        device is deactivated.
         """
     static let examples = [
         "device import acme/com.acme.shop/production devices.csv",
@@ -69,9 +72,16 @@ struct DeviceImportCommand: Command {
         console.show([
             ("read", .count(summary.read)), ("new", .count(summary.new)), ("changed", .count(summary.changed)),
             ("unchanged", .count(summary.unchanged)), ("inactive", .count(summary.inactive)),
-            ("kept_by_app", .count(summary.keptByApp)), ("profiles", .count(summary.profiles)),
+            ("kept_by_app", .count(summary.keptByApp)), ("kept_active", .count(summary.keptActive)),
+            ("profiles", .count(summary.profiles)),
             ("refused", .count(summary.refused)), ("seconds", .decimal(seconds, places: 2)),
         ])
+        if summary.keptActive > 0 {
+            console.remark(
+                "\(summary.keptActive.counted("device")) that the file calls inactive stayed active, because the app "
+                    + "has registered them, and the file does not say that it is newer; to deactivate them all the "
+                    + "same: pushq-admin device deactivate \(queue) TOKEN…")
+        }
         guard summary.refused == 0 else {
             Self.tell(summary.refusals, of: summary.refused, console)
             throw Unsuccessful()

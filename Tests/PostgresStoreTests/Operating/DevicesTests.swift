@@ -98,18 +98,39 @@ private func withQueue(_ body: @Sendable @escaping (PostgresConnection) async th
         }
     }
 
-    @Test func `makes a new device inactive that is so in the file, and leaves others as they are`() async throws {
+    @Test func `makes devices inactive that are so in the file, new and known ones`() async throws {
         try await withQueue { store in
-            _ = try await store.importDevices(from: .text("ab\ncd\n"), inQueue: queue, reactivates: false) { _ in }
+            _ = try await store.importDevices(
+                from: .text("token,user_key\nab,1\ncd,2\n01,\n"), inQueue: queue, reactivates: false
+            ) { _ in }
             _ = try await store.setDevice(DeviceToken(hex: "cd"), inQueue: queue, isActive: false)
-            for reactivates in [false, true] {
+            for (reactivates, changed) in [(false, 1), (true, 0)] {
                 let summary = try await store.importDevices(
-                    from: .text("token,user_key,active\nab,,false\ncd,,false\nef,9,false\n"), inQueue: queue,
+                    from: .text("token,active\nab,false\ncd,false\nef,false\n01,false\n01,true\n"), inQueue: queue,
                     reactivates: reactivates
                 ) { _ in }
-                #expect(summary.read == 3 && summary.inactive == 3)
-                #expect(try await contents(store) == ["ab - true", "cd - false", "ef 9 false"])
+                #expect(summary.read == 5 && summary.inactive == 4 && summary.keptActive == 0)
+                #expect(summary.changed == changed)
+                #expect(
+                    try await contents(store) == ["01 - true", "ab 1 false", "cd 2 false", "ef - false"])
             }
+            let device = try #require(try await store.device(DeviceToken(hex: "ab"), inQueue: queue))
+            #expect(device.inactiveSince != nil && device.inactiveReason == nil)
+        }
+    }
+
+    @Test func `keeps devices active that their app has registered since, and counts them`() async throws {
+        try await withQueue { store in
+            for token in ["ab", "cd", "ef"] {
+                _ = try await store.registerDevice(DeviceToken(hex: token), userKey: nil, inQueue: queue)
+            }
+            let summary = try await store.importDevices(
+                from: .text(
+                    "token,active,seen_at\nab,false,\ncd,false,2020-01-01T00:00:00Z\nef,false,2999-01-01T00:00:00Z\n"),
+                inQueue: queue, reactivates: false
+            ) { _ in }
+            #expect(summary.keptActive == 2 && summary.changed == 1)
+            #expect(try await contents(store) == ["ab - true", "cd - true", "ef - false"])
         }
     }
 
