@@ -270,6 +270,7 @@ language plpgsql stable as $$
 declare
   word    text := words[i];
   value   text;
+  plain   text;                                           -- as registrations store it
   problem text;
 begin
   if word ~ '^[''"].' then
@@ -294,12 +295,15 @@ begin
            else format('expected a value, such as a text in quotes, not %s', pushq.shown_word(word)) end);
   end if;
 
+  plain := case field when 'locale' then pushq.reported_locale(value)
+                      when 'time_zone' then pushq.plain_zone(value)
+                      else value end;
   if field = 'app_version' and value !~ '^[0-9]{1,9}([.][0-9]{1,9}){0,7}$' then
     problem := format('%s is not a version: use numbers with dots, such as 4.12.1', pushq.shown_word(value));
-  elsif field = 'locale' and (value !~ '^[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*$' or octet_length(value) > 35) then
+  elsif field = 'locale' and (plain !~ '^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$' or octet_length(plain) > 35) then
     problem := format('%s is not a language tag: use one such as de or de-AT', pushq.shown_word(value));
   elsif field = 'time_zone' then
-    problem := coalesce(pushq.time_zone_problem(value), case when value = '' then 'the time zone is empty' end);
+    problem := coalesce(pushq.time_zone_problem(plain), case when plain = '' then 'the time zone is empty' end);
   elsif field = 'kind' then
     problem := pushq.kind_problem(value);
   elsif field in ('registered', 'seen') then
@@ -308,7 +312,7 @@ begin
   if problem is not null then
     perform pushq.refuse_filter(positions[i], problem);
   end if;
-  return to_jsonb(case field when 'locale' then pushq.plain_locale(value) else value end);
+  return to_jsonb(plain);
 end $$;
 
 -- A day, which begins in UTC, or a time with its zone, in seconds since 1970.

@@ -13,16 +13,19 @@ extension Statement {
 
     static let copyDevices = Statement("copy_devices", "copy device_stage from stdin (format binary)")
 
-    /// The time zones that PostgreSQL does not know: a few hundred names, however many devices.
-    static let unknownZones = Statement(
-        "unknown_zones",
+    /// The time zones of the lines as they are stored, and what is wrong with them: a few hundred names, however many
+    /// devices.
+    static let makeZoneStage =
         #"""
-        select z.time_zone, z.problem
+        create temporary table zone_stage on commit drop as
+        select p.time_zone, p.plain, pushq.time_zone_problem(p.plain) as problem
         from (
-          select s.time_zone, pushq.time_zone_problem(s.time_zone) as problem
-          from (select distinct time_zone from device_stage where time_zone is not null) s) z
-        where z.problem is not null
-        """#)
+          select z.time_zone, pushq.plain_zone(z.time_zone) as plain
+          from (select distinct time_zone from device_stage where time_zone is not null) z) p
+        """#
+
+    static let unknownZones = Statement(
+        "unknown_zones", "select time_zone, problem from zone_stage where problem is not null")
 
     static let linesOfZones = Statement(
         "lines_of_zones",
@@ -156,13 +159,14 @@ extension Statement {
                case when d.registered_at is null then s.activity_type end,
                case when d.registered_at is null then s.activity end,
                case when d.registered_at is null then pushq.plain_locale(s.locale) end,
-               case when d.registered_at is null then s.time_zone end,
+               case when d.registered_at is null then z.plain end,
                case when d.registered_at is null then s.app_version end,
                case when o.is_theirs then coalesce(s.tags, '{}') else '{}' end,
                case when o.is_theirs then coalesce(s.attributes, '{}') else '{}' end, s.first_seen_at,
                case when s.seen_at > coalesce(d.registered_at, '-infinity') then s.seen_at end
         from (select distinct on (token) * from device_stage order by token, ctid desc) s
         join pushq.device d on d.queue_id = $queue_id and d.token = s.token
+        left join zone_stage z on z.time_zone = s.time_zone
         cross join lateral (select s.user_key is null or s.user_key is not distinct from d.user_key as is_theirs) o
         where num_nonnulls(s.installation, s.activity_type, s.activity, s.locale, s.time_zone, s.app_version, s.tags,
                            s.attributes, s.first_seen_at, s.seen_at) > 0
@@ -291,6 +295,7 @@ extension PostgresConnection {
     ) async throws(PostgresError) -> RefusedLines {
         let none = RefusedLines(refusals: reader.refusals, count: reader.refusedCount)
         guard reader.profileCount > 0 else { return none }
+        try await runScript(Statement.makeZoneStage, within: Self.fileLimit)
         let unknown = try await execute(.unknownZones, within: Self.fileLimit)
         let problems = Dictionary(
             unknown.map { ($0.text("time_zone"), $0.text("problem")) }, uniquingKeysWith: { one, _ in one })

@@ -176,7 +176,8 @@ extension DeviceLine {
         return text
     }
 
-    private static func locale(_ text: String) throws(DeviceFieldProblem) -> String {
+    private static func locale(_ written: String) throws(DeviceFieldProblem) -> String {
+        let text = LanguageTag.reported(written)
         let parts = text.utf8.split(omittingEmptySubsequences: false) {
             $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: "_")
         }
@@ -186,7 +187,7 @@ extension DeviceLine {
         }
         guard isTag, text.utf8.count <= 35 else {
             throw DeviceFieldProblem(
-                "the locale “\(text.prefix(40))” is not a language tag: use one such as de or de-AT")
+                "the locale “\(written.prefix(40))” is not a language tag: use one such as de or de-AT")
         }
         return text
     }

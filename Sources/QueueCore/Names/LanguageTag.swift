@@ -16,6 +16,16 @@ package enum LanguageTag {
         }.joined(separator: "-")
     }
 
+    /// What an app reports, without what the user of a phone has changed: what Apple's `Locale.identifier` writes
+    /// behind @, and extensions if they make it too long. `pushq.reported_locale` (migrations/functions/reported.sql)
+    /// does the same.
+    package static func reported(_ locale: String) -> String {
+        var tag = locale
+        if let at = tag.firstIndex(of: "@"), at > tag.startIndex { tag = String(tag[..<at]) }
+        guard tag.utf8.count > maximumBytes else { return tag }
+        return tag.replacing(/[-_][A-Za-z0-9][-_].*$/.dotMatchesNewlines(), with: "")
+    }
+
     /// Whether a tag has the form of one: a language of two to eight letters, and parts of up to eight letters and
     /// digits.
     package static func isValid(_ tag: String) -> Bool {

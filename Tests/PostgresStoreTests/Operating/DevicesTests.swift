@@ -342,10 +342,38 @@ private func withQueue(_ body: @Sendable @escaping (PostgresConnection) async th
         }
     }
 
+    @Test func `stores a locale and a time zone as a registration does`() async throws {
+        try await withQueue { store in
+            let lines = [
+                ("US/Pacific", "de_AT@calendar=japanese"),
+                ("Asia/Calcutta", "zh-Hans-CN-u-ca-chinese-nu-hanidec-rg-uszzzz"),
+                ("Asia/Kolkata", "th_TH@calendar=gregorian;numbers=thai"), ("GMT+0200", "en-GB-u-hc-h23"), ("", ""),
+            ]
+            let file =
+                "token;time_zone;locale\n" + lines.indices.map { "0\($0);\(lines[$0].0);\"\(lines[$0].1)\"\n" }.joined()
+            _ = try await store.importDevices(from: .text(file), inQueue: queue, reactivates: false) { _ in }
+            let zones = ["America/Los_Angeles", "Asia/Kolkata", "Asia/Kolkata", "Etc/GMT-2", nil]
+            for (index, line) in lines.enumerated() {
+                try await store.runScript(
+                    """
+                    select pushq.register_device(
+                      '\(queue)', '1\(index)', null, time_zone => '\(line.0)', locale => '\(line.1)')
+                    """
+                )
+                let imported = try #require(try await store.device(DeviceToken(hex: "0\(index)"), inQueue: queue))
+                let registered = try #require(try await store.device(DeviceToken(hex: "1\(index)"), inQueue: queue))
+                #expect(imported.profile.timeZone == zones[index])
+                #expect(registered.profile.timeZone == zones[index])
+                #expect(imported.profile.locale == registered.profile.locale)
+            }
+        }
+    }
+
     @Test func `measures attributes as a registration does`() async throws {
         try await withQueue { store in
             let numbers = [
-                "0", "-0", "-0.0", "0.50", "1e2", "1E+2", "-1.5e3", "12.345e1", "1e-2", "100e-2", "-0.001e2", "0e3", "0e-3",
+                "0", "-0", "-0.0", "0.50", "1e2", "1E+2", "-1.5e3", "12.345e1", "1e-2", "100e-2", "-0.001e2", "0e3",
+                "0e-3",
                 "0.0001e3", "1e400", "-1.5e-300", "123456789012345678901234567890",
             ]
             for number in numbers + ["\"a\\\"\\\\/\\n\\u0001\\u00fcü😀\"", "true", "false"] {
@@ -356,7 +384,9 @@ private func withQueue(_ body: @Sendable @escaping (PostgresConnection) async th
                     #expect(try reader.read().storedBytes == Int(bytes), "\(text)")
                 }
             }
-            let members = { (count: Int) -> String in (1...count).map { #""a\#($0 + 1000)": 1"# }.joined(separator: ", ") }
+            let members = { (count: Int) -> String in
+                (1...count).map { #""a\#($0 + 1000)": 1"# }.joined(separator: ", ")
+            }
             for (attributes, bytes) in [
                 ("{\(members(682))}", 8184), ("{\(members(683))}", 8196), (#"{"x": 1e8180}"#, 8188),
                 (#"{"x": 1e8190}"#, 8198),

@@ -53,6 +53,7 @@ import Transport
 
     private static let filters: [(filter: String, tokens: [String])] = [
         ("locale = 'de'", ["01", "02"]),
+        ("locale = 'de_AT@calendar=japanese'", ["01"]),
         ("locale = 'de_at' or locale in ('en')", ["01", "03"]),
         ("locale != 'de'", ["03", "06"]),
         ("locale is missing", ["06"]),
@@ -72,7 +73,7 @@ import Transport
         ("attribute plan < 'pq'", ["02"]),
         ("attribute staff = true", ["01"]),
         ("attribute \"visits\" is missing", ["06"]),
-        ("time_zone = 'Europe/London'", ["03"]),
+        ("time_zone = 'Europe/London'", ["03"]), ("time_zone in ('GB')", ["03"]),
         ("user in ('ann', 'bob') AND NOT User = 'bob'", ["01"]),
         ("user is missing", ["03", "06"]),
         ("seen within 30 days", ["01", "03"]),

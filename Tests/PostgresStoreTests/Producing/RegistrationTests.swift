@@ -344,7 +344,9 @@ import Testing
 
     @Test(arguments: [
         ("US/Pacific", "America/Los_Angeles"), ("Japan", "Asia/Tokyo"), ("GMT+0200", "Etc/GMT-2"),
-        ("GMT-1200", "Etc/GMT+12"), ("GMT+0000", "GMT"), ("GMT0", "GMT"),
+        ("GMT-1200", "Etc/GMT+12"), ("GMT+0000", "GMT"), ("GMT0", "GMT"), ("Etc/GMT", "GMT"), ("Etc/UTC", "UTC"),
+        ("Asia/Calcutta", "Asia/Kolkata"), ("Europe/Kiev", "Europe/Kyiv"), ("Pacific/Ponape", "Pacific/Pohnpei"),
+        ("Iceland", "Atlantic/Reykjavik"),
     ])
     func `may name the zone in another way`(zone: String, stored: String) async throws {
         try await withDatabase { _, database in
