@@ -66,6 +66,25 @@ begin
   return known;
 end $$;
 
+-- Gives up a list that no campaign was started with: it counts for no quota any more, and upkeep deletes it. Returns
+-- whether there was one.
+create or replace function pushq.abandon_list(queue text, list bigint) returns boolean
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  door record := pushq.enter(queue, sends => false);
+begin
+  update pushq.list l set abandoned = true
+  where l.queue_id = door.q and l.id = list and l.campaign_id is null and not l.abandoned;
+  if not found then
+    return false;
+  end if;
+  if door.has_quota then
+    -- What is gone does not stand in the way of the next call.
+    perform pushq.count_usage(k.tenant_id, by_producer => true) from pushq.queue k where k.id = door.q;
+  end if;
+  return true;
+end $$;
+
 -- Adds users to a list, which is then one of users: some ten thousand per call are best. Of each user the devices are
 -- added that are active now and whose tokens are of the list's kind. Users who are on the list already are skipped, so
 -- that a part can be repeated. Returns how many users were added, with how many devices, and how many of these users

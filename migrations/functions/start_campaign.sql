@@ -301,6 +301,40 @@ begin
     max_rate, stop_at_errors, clock, pushq.read_shares(variants, holdout), pushq.read_quiet_hours(quiet_hours));
 end $$;
 
+-- The campaign that was started under this key for the same list, or null if there is none: asked before a list is
+-- loaded again only to be compared, which a quota may not leave room for. `members` is how many different tokens or
+-- users it has, and `digest` the xor of their SHA-256 hashes, as in `pushq.list`. The same key for something else is an
+-- error.
+create or replace function pushq.earlier_list_campaign(
+  queue        text,
+  key          text,
+  payload      anycompatible,
+  members      bigint,
+  digest       bit,
+  push_type    text     default 'alert',
+  priority     int      default null,
+  collapse_id  text     default null,
+  at_most_once boolean  default false,
+  urgent       boolean  default false,
+  local_time   text     default null,
+  if_passed    text     default null,
+  catch_up     interval default null,
+  default_zone text     default null,
+  variants     json     default null,
+  holdout      float8   default null,
+  quiet_hours  text     default null
+) returns bigint
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  q int := (pushq.enter(queue, sends => true)).q;
+begin
+  perform pushq.check_campaign_key(key);
+  return pushq.earlier_campaign(q, key, pushq.list_campaign_digest(
+    pushq.payload_json(payload), members, digest::bit(256), push_type, priority, collapse_id, at_most_once, urgent,
+    pushq.read_clock(local_time, if_passed, catch_up, default_zone), (pushq.read_shares(variants, holdout)).content,
+    pushq.read_quiet_hours(quiet_hours)));
+end $$;
+
 -- The same for tokens that fit into one statement, all in the caller's transaction.
 create or replace function pushq.start_campaign(
   queue        text,

@@ -21,8 +21,8 @@ extension PostgresConnection {
     ///
     /// The tokens are loaded in parts, each in a transaction of its own, so that neither side's memory and no
     /// transaction grows with the file; they become devices as they come. Nothing is sent before the campaign is
-    /// started, after the last of them. What fails half-way is repeated from the beginning: a list that nothing was
-    /// started with is deleted by upkeep. A broken line is an error that names it.
+    /// started, after the last of them. What fails half-way is repeated from the beginning. A repetition loads nothing:
+    /// see ``earlier(_:by:stage:)``. A broken line is an error that names it.
     ///
     /// - Parameter progress: is told how many tokens have been read.
     package func startCampaign(
@@ -30,20 +30,25 @@ extension PostgresConnection {
         limits: CampaignLimits = CampaignLimits(), clock: CampaignClock = CampaignClock(),
         shares: CampaignShares = CampaignShares(), progress: (Int) -> Void
     ) async throws -> Int64 {
-        let list = try await newList(for: message, inQueue: queue)
+        let campaign = ListCampaign(
+            message: message, key: key, queue: queue, limits: limits, clock: clock, shares: shares)
         var reader = DeviceFileReader(file: file.name, for: .sending)
-        var isComplete = false
-        while !isComplete {
-            isComplete = try await transaction(within: Self.fileLimit) {
-                let isAtEnd = try await stageDevices(
-                    from: file, by: &reader, atMost: Self.listPart, progress: progress)
-                _ = try await execute(
-                    .addStageToList, ["queue": .queue(queue), "list": .int8(list)], within: Self.fileLimit)
-                return isAtEnd
+        let earlier = try await earlier(campaign, by: .earlierTokenCampaign) {
+            _ = try await stageDevices(from: file, by: &reader, progress: progress)
+        }
+        if let earlier { return earlier }
+        return try await start(campaign) { list in
+            var isComplete = false
+            while !isComplete {
+                isComplete = try await transaction(within: Self.fileLimit) {
+                    let isAtEnd = try await stageDevices(
+                        from: file, by: &reader, atMost: Self.listPart, progress: progress)
+                    _ = try await execute(
+                        .addStageToList, ["queue": .queue(queue), "list": .int8(list)], within: Self.fileLimit)
+                    return isAtEnd
+                }
             }
         }
-        return try await startCampaign(
-            message, toList: list, key: key, inQueue: queue, limits: limits, clock: clock, shares: shares)
     }
 
     /// A new list for a campaign with this message.

@@ -93,6 +93,15 @@ package struct MessageDraft: Sendable {
         ]
     }
 
+    /// What identifies it under a key, in a campaign to a list.
+    var identity: Parameters {
+        [
+            "payload": .text(payload), "push_type": .text(pushType.rawValue),
+            "priority": .int4(priority.map(Int32.init)), "collapse_id": .text(collapseID),
+            "at_most_once": .bool(isSentAtMostOnce), "urgent": .bool(isUrgent),
+        ]
+    }
+
     fileprivate var parameters: Parameters {
         checkedParameters + ["at_most_once": .bool(isSentAtMostOnce), "urgent": .bool(isUrgent)]
     }

@@ -51,8 +51,8 @@ extension PostgresConnection {
     /// Starts a campaign to the active devices of users of a file, once under `key`. Returns its id.
     ///
     /// The users are loaded in parts, each in a transaction of its own, and their devices looked up then. A repetition
-    /// is one if the file has the same users, whichever devices they have meanwhile. What fails half-way is repeated
-    /// from the beginning, as with tokens.
+    /// is one if the file has the same users, whichever devices they have meanwhile; it loads nothing. What fails
+    /// half-way is repeated from the beginning, as with tokens.
     ///
     /// - Parameter progress: is told how many users have been read.
     package func startCampaign(
@@ -60,19 +60,24 @@ extension PostgresConnection {
         limits: CampaignLimits = CampaignLimits(), clock: CampaignClock = CampaignClock(),
         shares: CampaignShares = CampaignShares(), progress: (Int) -> Void = { _ in }
     ) async throws -> (id: Int64, counts: UserCounts) {
-        let list = try await newList(for: message, inQueue: queue)
+        let campaign = ListCampaign(
+            message: message, key: key, queue: queue, limits: limits, clock: clock, shares: shares)
         var counts = UserCounts()
-        try await readUsers(of: file, progress: progress) { part in
-            let row = try await execute(
-                .addUsersToList, ["queue": .queue(queue), "list": .int8(list), "users": .textArray(part)],
-                within: Self.fileLimit
-            ).one()
-            counts.users += row.count("added")
-            counts.devices += row.count("devices")
-            counts.withoutDevice += row.count("without_device")
+        let earlier = try await earlier(campaign, by: .earlierUserCampaign) {
+            counts = try await stageUsers(from: file, for: message, inQueue: queue, progress: progress)
         }
-        let id = try await startCampaign(
-            message, toList: list, key: key, inQueue: queue, limits: limits, clock: clock, shares: shares)
+        if let earlier { return (earlier, counts) }
+        let id = try await start(campaign) { list in
+            try await readUsers(of: file, progress: progress) { part in
+                let row = try await execute(
+                    .addUsersToList, ["queue": .queue(queue), "list": .int8(list), "users": .textArray(part)],
+                    within: Self.fileLimit
+                ).one()
+                counts.users += row.count("added")
+                counts.devices += row.count("devices")
+                counts.withoutDevice += row.count("without_device")
+            }
+        }
         return (id, counts)
     }
 

@@ -200,6 +200,10 @@ struct `A login of one tenant` {
             Probe(
                 function: "add_users_to_list", query: "(pushq.add_users_to_list('QUEUE', \(list), array['anna'])).added"
             ),
+            Probe(function: "abandon_list", query: "pushq.abandon_list('QUEUE', \(list))"),
+            Probe(
+                function: "earlier_list_campaign",
+                query: "pushq.earlier_list_campaign('QUEUE', '\(key)', \(payload), 1, repeat('0', 256)::bit(256))"),
             shown("tokens_of_users", "'QUEUE', array['anna']"),
             Probe(function: "pause_campaign", query: "pushq.pause_campaign('QUEUE', '\(key)')"),
             Probe(function: "resume_campaign", query: "pushq.resume_campaign('QUEUE', '\(key)')"),
