@@ -111,6 +111,8 @@ begin
   perform pushq.check_times(now(), 'now', send_by);
   update pushq.fan_out o
   set paused = false, send_by = coalesce($3, o.send_by),
+      -- Of jobs that workers hold: they give these back, and claim them with the new time.
+      extended_to = coalesce($3, o.extended_to),
       -- It holds for every wave, however late that is.
       clock = case when $3 is null then o.clock else o.clock - 'within' end
   where o.queue_id = q and o.campaign_id = c
@@ -130,6 +132,7 @@ begin
       where s.queue_id = j.queue_id and s.job_id = j.id and s.set_aside_at is not null);
   if resume_campaign.send_by is not null then
     update pushq.job j set send_by = $3 where j.queue_id = q and j.lane in (f.lane, f.lane % 3) and j.campaign_id = c;
+    perform pushq.tell('root', c);
   end if;
   -- A campaign at a local time may have jobs before its next wave.
   if not f.sorted then

@@ -120,7 +120,8 @@ begin
     on conflict do nothing
     returning device_id)
   update pushq.list l
-  set user_count = coalesce(l.user_count, 0) + n.users, token_count = l.token_count + n.devices, digest = l.digest # n.digest, loaded_at = now()
+  set user_count = coalesce(l.user_count, 0) + n.users, token_count = l.token_count + n.devices,
+      digest = l.digest # n.digest, loaded_at = now()
   from (
     select (select count(*) from fresh) as users, (select count(*) from members) as devices,
            (select count(distinct user_key) from found) as reached,
@@ -197,8 +198,8 @@ begin
 end $$;
 
 -- The lists whose members are not needed any more: their campaign has fanned out or has another list, or they have
--- had no campaign for a day. The users of a list are needed until nothing of its campaign can be sent any more, nor sent
--- again: each recipient is one whose device belongs to one of them when it is sent to.
+-- had no campaign for a day. The users of a list are needed until nothing of its campaign can be sent any more, nor
+-- sent again: each recipient is one whose device belongs to one of them when it is sent to.
 create or replace function pushq.lists_to_forget() returns table (queue_id int, list_id bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin

@@ -308,7 +308,7 @@ begin
   status := case when outcome = 1 then 200 else status end;
   what := case
     when outcome = 1 then 'APNs accepted it'
-    when outcome = 2 then 'not sent: the device was inactive'
+    when outcome = 2 then 'not sent: the device was not one to send to'
     when outcome = 3 then 'not sent: its time to be sent had passed'
     when outcome = 4 then 'not sent: it was cancelled'
     when outcome = 5 then 'perhaps sent: no answer came, and it must not be sent twice'
@@ -327,7 +327,7 @@ begin
 end $$;
 
 -- Why a recipient was suppressed: only an update that replaces others gives way to a newer one, and an inactive device
--- gets neither.
+-- gets neither. What is for a user goes to no device that is somebody else's by then.
 create or replace function pushq.trace_suppressed(q int, m pushq.message, device bigint, ended_at timestamptz)
 returns text
 language plpgsql stable as $$
@@ -336,7 +336,15 @@ begin
     select from pushq.device d where d.queue_id = q and d.id = device and d.inactive_since <= ended_at) then
     return 'not sent: a newer update had taken its place';
   end if;
-  return 'not sent: the device was inactive';
+  return case
+    when exists (
+      select from pushq.device d where d.queue_id = q and d.id = device and d.inactive_since <= ended_at)
+      then 'not sent: the device was inactive'
+    when m.user_key is not null
+      or exists (
+        select from pushq.fan_out f where f.queue_id = q and f.campaign_id = m.root_id and f.is_for_users)
+      then 'not sent: the device was inactive, or no longer that user''s'
+    else 'not sent: the device was inactive, or its token for pushes of another kind' end;
 end $$;
 
 -- The attributes that a personal message asks for without a default, and that a device lacks; null for none.

@@ -8,7 +8,9 @@ extension Statement {
                c.cancelled_at is not null
                  or exists (select from pushq.cancelled x
                             where x.queue_id = k.queue_id and x.id in (k.root_id, k.job_id)) as stopped,
-               c.paused_at is not null as paused, coalesce(f.lane <> k.lane, false) as is_elsewhere
+               c.paused_at is not null as paused,
+               -- Its campaign has a lane of its own by now, or may be sent for longer: it is claimed anew.
+               coalesce(f.lane <> k.lane, false) or coalesce(k.send_by < f.extended_to, false) as is_elsewhere
         from kept k
         left join pushq.campaign c on c.queue_id = k.queue_id and c.id = k.campaign_id
         left join pushq.fan_out f on f.queue_id = k.queue_id and f.campaign_id = k.campaign_id
@@ -43,7 +45,7 @@ extension Statement {
           set watermark = f.watermark, outcomes = f.outcomes, deadline = now() + $lease::interval, flush = $number
           from free f
           where l.queue_id = f.queue_id and l.job_id = f.job_id
-          returning l.queue_id, l.job_id, l.epoch, l.root_id, l.campaign_id, l.lane)
+          returning l.queue_id, l.job_id, l.epoch, l.root_id, l.campaign_id, l.lane, l.send_by)
         """# + keptLeases)
 
     /// Renews leases without news: 7 µs each.
@@ -63,7 +65,7 @@ extension Statement {
           set deadline = now() + $lease::interval
           from free f
           where l.queue_id = f.queue_id and l.job_id = f.job_id
-          returning l.queue_id, l.job_id, l.epoch, l.root_id, l.campaign_id, l.lane)
+          returning l.queue_id, l.job_id, l.epoch, l.root_id, l.campaign_id, l.lane, l.send_by)
         """# + keptLeases)
 }
 
@@ -78,7 +80,7 @@ package struct KeptLeases: Sendable {
     package private(set) var stopped: Set<LeaseKey> = []
     /// The renewed ones whose campaign is paused.
     package private(set) var paused: Set<LeaseKey> = []
-    /// The renewed ones whose campaign was given a lane of its own: they go there.
+    /// The renewed ones whose campaign was given a lane of its own, or a later end: they are claimed anew.
     package private(set) var elsewhere: Set<LeaseKey> = []
 
     package init(

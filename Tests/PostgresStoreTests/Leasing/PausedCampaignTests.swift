@@ -41,6 +41,31 @@ import Transport
         }
     }
 
+    /// A worker that holds it has not heard of the pause, or has lost it since.
+    @Test(arguments: [false, true])
+    func `may be sent until the time with which its campaign is resumed, though it was claimed before`(isRescued: Bool)
+        async throws
+    {
+        try await withLease { _, _, queue, job in
+            try await queue.run("update pushq.lease set send_by = now() + interval '10 seconds'")
+            try await queue.run(Self.pause)
+            try await queue.run(
+                "select pushq.resume_campaign('\(QueueFixture.name)', 'k', send_by => now() + interval '1 hour')")
+            if isRescued {
+                try await queue.run("update pushq.lease set deadline = now() - interval '1 minute'")
+                #expect(try await queue.worker.rescue(grace: .zero) == 1)
+            } else {
+                let kept = try await queue.worker.flush([progress(job)], workerID: 1, lease: .seconds(15), number: 1)
+                #expect(kept.elsewhere == [job.key])
+                try await queue.worker.yield([YieldedLease(progress: progress(job))], workerID: 1)
+            }
+            let again = try #require(try await queue.claim().first)
+            #expect(again.sendWithin > .seconds(3000))
+            let kept = try await queue.worker.renew([again.key], workerID: 1, lease: .seconds(15))
+            #expect(kept.elsewhere.isEmpty == !isRescued, "one that was lost is claimed anew once more")
+        }
+    }
+
     @Test(arguments: [false, true])
     func `is told of by its claim when it came to be after the others were set aside`(isRescued: Bool) async throws {
         try await withLease { _, _, queue, job in

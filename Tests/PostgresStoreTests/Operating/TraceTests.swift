@@ -267,6 +267,25 @@ import Transport
         }
     }
 
+    @Test func `does not call a device inactive that is somebody else's by now`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            let name = QueueFixture.name
+            let hex = "encode(int8send(1), 'hex')"
+            try await queue.run("select pushq.register_device('\(name)', \(hex), 'seller')")
+            let root = Int64(
+                try await queue.number(
+                    #"select pushq.send('\#(name)', '{"aps":{"alert":"x"}}', user_key => 'seller')"#))
+            try await queue.run("select pushq.register_device('\(name)', \(hex), 'buyer')")
+            let jobs = try await queue.claim(lane: .normal)
+            #expect(jobs.map(\.activeIDs) == [[]])
+            _ = try await queue.worker.endJobs(jobs.map { queue.settled($0, other: [0: .suppressed]) }, workerID: 1)
+            #expect(
+                try await end(try token(1), root: root, queue)
+                    == "not sent: the device was inactive, or no longer that user's")
+        }
+    }
+
     @Test func `tells why a device could not get a personal message, and what it still lacks`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 3)

@@ -74,7 +74,7 @@ import Testing
         }
     }
 
-    /// Two updates for the same two activities, of which the newer one replaces the other, as a worker has claimed them.
+    /// Two updates for the same two activities, as a worker has claimed them. The newer one replaces the other.
     private func claimedUpdates(_ queue: QueueFixture) async throws -> (older: ClaimedJob, newer: ClaimedJob) {
         let payload = #"{"aps":{"timestamp":1,"event":"update","content-state":{}}}"#
         var roots: [Int] = []
