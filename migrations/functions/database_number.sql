@@ -6,7 +6,8 @@
 create or replace function pushq.database_number() returns int
 language sql stable as $$ select (last_value >> 50)::int from pushq.id $$;
 
--- Gives an installation's database its number, before it has queues.
+-- Gives an installation's database its number, before an identifier was drawn in it: those that were, are in use even
+-- when their tenants are gone, by APNs, by producers, and by the database that a tenant has moved to.
 create or replace function pushq.set_database_number(number int) returns void
 language plpgsql as $$
 declare
@@ -19,10 +20,12 @@ begin
     return;
   end if;
   lock table pushq.queue in share mode;
-  if exists (select from pushq.queue) then
+  if exists (select from pushq.queue) or exists (select from pushq.tenant_move)
+    or (select s.is_called from pushq.id s) then
     raise exception 'the number % of this database cannot be changed, because identifiers with it are in use',
                     pushq.database_number()
-      using errcode = 'PQ409', hint = 'give a number to a database before its first queue is created';
+      using errcode = 'PQ409',
+            hint = 'give a number to a database before its first queue is created, or create a new database';
   end if;
   execute format('alter sequence pushq.id minvalue %s maxvalue %s start %1$s restart',
                  greatest(first, 1), first + (1::bigint << 50) - 1);
