@@ -63,6 +63,14 @@ package enum PostgresError: Error, Equatable {
         if case .timedOut(_, _, .unknown) = self { true } else { false }
     }
 
+    /// Whether what failed may have been carried out all the same.
+    var mayBeDone: Bool {
+        switch self {
+        case .timedOut(_, _, .unknown), .connectionLost(_, _, .unknown): true
+        default: false
+        }
+    }
+
     /// Whether the login lacks a right.
     package var isNotAllowed: Bool {
         if case .notAllowed = self { true } else { false }

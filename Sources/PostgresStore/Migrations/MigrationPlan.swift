@@ -51,7 +51,7 @@ package enum MigrationError: Error, Equatable, CustomStringConvertible {
     case newerSchema(String)
     /// A migration is not what it was when it was applied.
     case changed(applied: String, here: String)
-    /// The database refused it; nothing of it was done.
+    /// The database refused it, and nothing of it was done; or nobody knows, because no answer came.
     case failed(String, line: Int?, PostgresError)
     /// Somebody has had the lock of the first migration for all of the time.
     case locked(by: String, PostgresError)
@@ -79,8 +79,9 @@ package enum MigrationError: Error, Equatable, CustomStringConvertible {
             "migration \(applied) was applied with a different text than this program has for \(here); "
                 + "nothing was done: restore the file and put the change into a new migration"
         case .failed(let name, let line, let error):
-            "\(name.contains("/") ? "" : "migration ")\(name) failed\(line.map { " at line \($0)" } ?? ""), nothing of it was "
-                + "done: \(error.serverError?.description ?? error.description)"
+            "\(name.contains("/") ? "" : "migration ")\(name) failed\(line.map { " at line \($0)" } ?? "")"
+                + (error.mayBeDone ? ": " : ", nothing of it was done: ")
+                + (error.serverError?.description ?? error.description)
         case .locked(let holder, let error):
             "another migrate seems to be running: \(holder) holds its lock; wait for it, or end that session if it is no "
                 + "migrate (\(error))"
