@@ -69,7 +69,8 @@ begin
 end $$;
 
 -- Puts settings in. `ids` has the numbers of this database for those of the one that they come from, by table; null:
--- they come from this one. Of rows with one key, the first one counts, and before it the one that is there.
+-- they come from this one. Of rows with one key, the first one counts, and before it the one that is there. A column
+-- that a row does not have is younger than the row, and gets its default.
 create or replace function pushq.put_settings(settings json, ids jsonb) returns void
 language plpgsql set timezone = 'UTC' set datestyle = 'ISO' set intervalstyle = 'iso_8601' as $$
 declare
@@ -94,7 +95,14 @@ begin
         when a.attname = 'app_id' then 'app'
         when a.attname = 'credential_id' then 'credential'
         when a.attname = 'id' and place.name in ('tenant', 'app', 'credential', 'queue') then place.name end as kind) n
-    where a.attrelid = format('pushq.%I', place.name)::regclass and a.attnum > 0 and not a.attisdropped;
+    where a.attrelid = format('pushq.%I', place.name)::regclass and a.attnum > 0 and not a.attisdropped
+      and a.attname in (
+        select k.name
+        from json_array_elements(settings -> place.name) r(fields)
+        cross join lateral json_object_keys(r.fields) k(name)
+        group by k.name
+        having count(*) = json_array_length(settings -> place.name));
+    continue when columns is null;
     execute format(
       'insert into pushq.%1$I (%2$s) overriding system value
        select %3$s from json_populate_recordset(null::pushq.%1$I, $1 -> %4$L) r
@@ -142,17 +150,24 @@ begin
   if not found then
     raise exception using errcode = 'PQ404', message = format('there is no tenant %s', begin_leaving.tenant);
   end if;
-  if exists (
-    select from pushq.restored_queue r join pushq.queue q on q.id = r.queue_id where q.tenant_id = owner.id) then
-    raise exception using errcode = 'PQ409',
-      message = format('queues of %s wait for a decision since the database was restored', begin_leaving.tenant),
-      hint = 'decide first; list the queues with: pushq-admin restore show';
-  end if;
+  perform pushq.refuse_undecided(tenant, owner.id);
   -- Another tenant of this name has left before.
   delete from pushq.tenant_move m where m.tenant = begin_leaving.tenant and m.leaves and m.stage = 'moved';
   insert into pushq.tenant_move (tenant, id, leaves, stage, peer, owner, history_days, feedback_days)
   values (begin_leaving.tenant, begin_leaving.id, true, 'copying', begin_leaving.peer, owner.id, owner.history_days,
           owner.feedback_days);
+end $$;
+
+-- Refuses to move a tenant that waits for a decision since the database was restored: the decision is made here.
+create or replace function pushq.refuse_undecided(tenant text, owner int) returns void
+language plpgsql stable as $$
+begin
+  if exists (
+    select from pushq.restored_queue r join pushq.queue q on q.id = r.queue_id where q.tenant_id = owner) then
+    raise exception using errcode = 'PQ409',
+      message = format('queues of %s wait for a decision since the database was restored', tenant),
+      hint = 'decide first, then repeat the command; list the queues with: pushq-admin restore show';
+  end if;
 end $$;
 
 -- Has a tenant's webhook wait, so that no message to it is under way when the tenant leaves: the other side would send
@@ -184,6 +199,9 @@ begin
   from pushq.tenant_move m
   where m.tenant = stop_leaving.tenant and m.leaves and m.stage in ('copying', 'stopping')
   for update;
+  if stops then
+    perform pushq.refuse_undecided(tenant, move.owner);
+  end if;
   if stops and move.stage = 'copying' then
     update pushq.tenant_move m
     set stage = 'stopping', suspended_at = (select t.suspended_at from pushq.tenant t where t.id = move.owner),
@@ -223,6 +241,8 @@ declare
   names   text[];
   numbers int[];
 begin
+  -- Whoever notices a restore now does so before this, and its queues are found to be undecided, or afterwards.
+  perform pushq.take_lock('lineage');
   select m.* into strict move
   from pushq.tenant_move m
   where m.tenant = detach_tenant.tenant and m.leaves and m.stage = 'stopping'
@@ -256,6 +276,11 @@ begin
   from pushq.tenant_move m
   where m.tenant = take_late_settings.tenant and m.leaves and m.stage = 'detached'
   for update;
+  if exists (select from pushq.lineage l where l.is_restore and l.found_at > move.changed_at) then
+    raise exception using errcode = 'PQ409',
+      message = format('the database was restored while %s was being moved, so it is back here', tenant),
+      hint = 'decide about its queues, then repeat the command; list them with: pushq-admin restore show';
+  end if;
   late := pushq.take_settings(move.owner, move.queues);
   -- The later one of two rows with one key comes first, and counts.
   update pushq.tenant_move m
@@ -267,6 +292,24 @@ begin
     from pushq.tables_of_tenants() t
     where t.kind = 'setting')
   where m.tenant = move.tenant;
+end $$;
+
+-- The settings of a detached tenant go back to where they were. If the database was restored meanwhile, the tenant had
+-- gone on after the restored moment, as it does now, or has arrived: its queues wait for a decision like others.
+create or replace function pushq.put_back(move pushq.tenant_move) returns void
+language plpgsql as $$
+declare
+  restore pushq.lineage;
+begin
+  perform pushq.put_settings(move.settings, null);
+  select l.* into restore
+  from pushq.lineage l
+  where l.is_restore and l.found_at > move.changed_at
+  order by l.id desc
+  limit 1;
+  if found then
+    perform pushq.pause_restored(restore, move.queues);
+  end if;
 end $$;
 
 -- Undoes `pushq.detach_tenant`: the tenant is sent for here, and the move goes on later.
@@ -283,12 +326,13 @@ begin
   set stage = 'copying', settings = null, queues = '{}', logins = '{}', reports_held_until = null,
       changed_at = clock_timestamp()
   where m.tenant = move.tenant;
-  perform pushq.put_settings(move.settings, null);
+  perform pushq.put_back(move);
   perform pushq.tell('tenant', move.owner), pushq.wake();
 end $$;
 
--- Undoes a move where the tenant would have left: the tenant is here as it was.
-create or replace function pushq.abandon_leaving(tenant text) returns void
+-- Undoes a move where the tenant would have left: the tenant is here as it was. `suspends`: but nothing of it is sent,
+-- because the other side has it, too.
+create or replace function pushq.abandon_leaving(tenant text, suspends boolean) returns void
 language plpgsql as $$
 declare
   move pushq.tenant_move;
@@ -300,11 +344,50 @@ begin
   delete from pushq.tenant_move m where m.tenant = move.tenant;
   delete from pushq.moved_row r where r.owner = move.owner;
   if move.stage = 'detached' then
-    perform pushq.put_settings(move.settings, null);
+    perform pushq.put_back(move);
   elsif move.stage = 'stopping' then
     update pushq.tenant t set suspended_at = move.suspended_at where t.id = move.owner;
   end if;
+  if suspends then
+    update pushq.tenant t set suspended_at = coalesce(t.suspended_at, now()) where t.id = move.owner;
+  end if;
   perform pushq.tell('tenant', move.owner), pushq.wake();
+end $$;
+
+-- Suspends a tenant, or resumes it. Returns whether that has changed anything; null if there is no such tenant here.
+--
+-- One that is stopped to be moved is suspended by the move. What an operator says then is how it is at the other side.
+create or replace function pushq.suspend_tenant(tenant text, suspends boolean) returns boolean
+language plpgsql as $$
+declare
+  move  pushq.tenant_move;
+  owner pushq.tenant;
+begin
+  select m.* into move from pushq.tenant_move m where m.tenant = suspend_tenant.tenant and m.leaves for update;
+  select t.* into owner from pushq.tenant t where t.name = suspend_tenant.tenant for update;
+  if not found then
+    return null;
+  end if;
+  if move.stage = 'stopping' then
+    update pushq.tenant_move m
+    set suspended_at = case when suspends then now() end
+    where m.tenant = move.tenant and (m.suspended_at is not null) <> suspends;
+    if not found then
+      return false;
+    end if;
+    perform pushq.note_change(
+      tenant, 'tenant', tenant, 'changed', jsonb_build_object('suspended_at', jsonb_build_object(
+        'from', move.suspended_at, 'to', case when suspends then now() end)));
+    return true;
+  end if;
+  update pushq.tenant t
+  set suspended_at = case when suspends then now() end
+  where t.id = owner.id and (t.suspended_at is not null) <> suspends;
+  if not found then
+    return false;
+  end if;
+  perform pushq.tell('tenant', owner.id), pushq.wake();
+  return true;
 end $$;
 
 -- How many jobs of a detached tenant workers hold, which have claimed them in a statement that began before.
@@ -350,7 +433,7 @@ begin
   if exists (select from pushq.tenant t where t.name = begin_arriving.tenant) then
     raise exception using errcode = 'PQ409',
       message = format('the other database already has a tenant %s', begin_arriving.tenant),
-      hint = 'if it is a different tenant, create one of the two anew under another name: tenants cannot be renamed';
+      hint = 'see where it is with: pushq-admin tenant where';
   end if;
   -- It was here before, and comes back.
   delete from pushq.tenant_move m
@@ -402,6 +485,11 @@ begin
   end if;
   update pushq.tenant_move m set stage = 'arrived', changed_at = clock_timestamp() where m.tenant = move.tenant;
   perform pushq.put_settings(settings, move.ids);
+  -- Of apps that were removed since they were copied.
+  insert into pushq.removed_queue (queue_id, tenant)
+  select q.id::int, move.tenant
+  from jsonb_each_text(move.ids -> 'queue') q(there, id)
+  where not exists (select from pushq.queue k where k.id = q.id::int);
   update pushq.tenant t
   set cursor_offset = greatest(0, last_cursor - (select s.last_value from pushq.id s))
   where t.id = (move.ids -> 'tenant' ->> (settings -> 'tenant' -> 0 ->> 'id'))::int;
@@ -468,111 +556,5 @@ begin
     raise exception using errcode = 'PQ503',
       message = format('tenant “%s” is being moved to %s', tenant, move.peer),
       hint = 'repeat the call in a few seconds: it then says where the tenant is';
-  end if;
-end $$;
-
--- Contents.
-
--- The columns of a table of contents, but for the queue's number, and those of them that tell its rows apart within a
--- queue and a day.
-create or replace function pushq.content_columns(
-  from_table text, out all_columns text[], out keys text[], out types text[], out by_day boolean)
-language sql stable as $$
-  select array(
-           select a.attname::text from pg_attribute a
-           where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attname <> 'queue_id'
-           order by a.attnum),
-         k.names, k.types, c.relkind = 'p'
-  from pg_class c
-  cross join lateral (
-    select array_agg(a.attname::text order by p.n) as names,
-           array_agg(format_type(a.atttypid, null) order by p.n) as types
-    from pg_index i
-    cross join lateral unnest(i.indkey::int2[]) with ordinality p(number, n)
-    join pg_attribute a on a.attrelid = c.oid and a.attnum = p.number
-    where i.indrelid = c.oid and i.indisprimary
-      and a.attname <> 'queue_id' and not (c.relkind = 'p' and a.attname = 'day')) k
-  where c.oid = format('pushq.%I', from_table)::regclass
-$$;
-
--- The rows of a queue, and of a day where they are kept by day, behind the key `after` and up to `last`; null: from the
--- first, to the last.
-create or replace function pushq.content_range(from_table text, q int, on_day date, after text[], last text[])
-returns text
-language plpgsql stable as $$
-declare
-  c    record := pushq.content_columns(from_table);
-  keys text   := array_to_string(array(select format('r.%I', k) from unnest(c.keys) k), ', ');
-begin
-  return format('r.queue_id = %s', q)
-    || case when c.by_day then format(' and r.day = %L::date', on_day) else '' end
-    || case when after is null then '' else format(' and (%s) > (%s)', keys, pushq.key_text(after, c.types)) end
-    || case when last is null then '' else format(' and (%s) <= (%s)', keys, pushq.key_text(last, c.types)) end;
-end $$;
-
-create or replace function pushq.key_text(key text[], types text[]) returns text
-language sql stable as $$
-  select string_agg(format('%L::%s', v, t), ', ' order by n) from unnest(key, types) with ordinality k(v, t, n)
-$$;
-
--- The next `step` rows behind the key `after`: the key of the last one (null: there are no more behind them), how many
--- they are, and a digest of all that is in them. With `last`, the rows up to it, however many.
-create or replace function pushq.digest_range(
-  from_table text, q int, on_day date, after text[], step int, inout last text[], out count bigint, out digest numeric
-)
-language plpgsql stable set timezone = 'UTC' set datestyle = 'ISO' set intervalstyle = 'iso_8601'
-set extra_float_digits = 1 set bytea_output = 'hex' set plan_cache_mode = force_custom_plan set enable_seqscan = off
-as $$
-declare
-  c    record := pushq.content_columns(from_table);
-  keys text   := array_to_string(array(select format('r.%I', k) from unnest(c.keys) k), ', ');
-  -- Text takes longer. PostgreSQL has no hash of json and bit.
-  hash text   := case when exists (
-    select from pg_attribute a
-    where a.attrelid = format('pushq.%I', from_table)::regclass and a.atttypid in ('json'::regtype, 'bit'::regtype)
-      and not a.attisdropped)
-    then 'hashtextextended(r::text, 0)' else 'hash_record_extended(r, 0)' end;
-begin
-  execute format(
-    'with page as materialized (
-       select %1$s from pushq.%2$I r where %3$s order by %4$s %5$s)
-     select (select array[%6$s] from page r order by %7$s limit 1), count(*),
-            coalesce(sum(%8$s), 0)
-     from page r',
-    array_to_string(array(select format('r.%I', k) from unnest(c.all_columns) k), ', '), from_table,
-    pushq.content_range(from_table, q, on_day, after, last), keys,
-    case when last is null then 'limit ' || step else '' end,
-    array_to_string(array(select format('r.%I::text', k) from unnest(c.keys) k), ', '),
-    array_to_string(array(select format('r.%I desc', k) from unnest(c.keys) k), ', '), hash)
-  into last, count, digest;
-  if count < step then
-    last := null;
-  end if;
-end $$;
-
--- Deletes the rows of a range.
-create or replace function pushq.clear_range(from_table text, q int, on_day date, after text[], last text[])
-returns void
-language plpgsql as $$
-begin
-  if exists (select from pushq.queue k where k.id = q) then
-    raise exception using errcode = 'PQ400', message = format('queue %s is in use', q);
-  end if;
-  execute format(
-    'delete from pushq.%I r where %s', from_table, pushq.content_range(from_table, q, on_day, after, last));
-end $$;
-
--- Makes a day of history that a tenant brings with it, unless it is there.
-create or replace function pushq.make_day(parent text, day date) returns void
-language plpgsql set lock_timeout = '5s' as $$
-declare
-  name text := parent || to_char(day, '_YYYYMMDD');
-begin
-  if not exists (
-    select from pg_inherits i join pg_class c on c.oid = i.inhrelid
-    where i.inhparent = format('pushq.%I', parent)::regclass and c.relname = name) then
-    execute format('create table if not exists pushq.%I (like pushq.%I including all)', name, parent);
-    execute format(
-      'alter table pushq.%I attach partition pushq.%I for values from (%L) to (%L)', parent, name, day, day + 1);
   end if;
 end $$;

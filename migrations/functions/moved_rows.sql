@@ -56,6 +56,7 @@ begin
   set noted = '{}', changed_at = clock_timestamp()
   where m.tenant = begin_noting.tenant and m.leaves and m.stage = 'copying'
   returning * into strict move;
+  perform pushq.refuse_undecided(tenant, move.owner);
   delete from pushq.moved_row r where r.owner = move.owner;
 end $$;
 
@@ -98,22 +99,25 @@ begin
   execute format('lock table pushq.%I in %s mode', from_table, mode);
 end $$;
 
--- Removes the triggers of a move from one table, if there are any. Fails while somebody has the table open.
+-- Removes the triggers of a tenant's move from one table, if there are any, and those of moves that nobody knows any
+-- more: their tenant came back before they could be removed. Fails while somebody has the table open.
 create or replace function pushq.stop_noting(tenant text, from_table text) returns void
 language plpgsql as $$
 declare
-  own text := (
-    select format('^moving_%s_', m.owner) from pushq.tenant_move m where m.tenant = stop_noting.tenant and m.leaves);
   old record;
 begin
   for old in
-    select t.tgname as name
+    select t.tgname as name, p.owner
     from pg_trigger t
-    where t.tgrelid = format('pushq.%I', from_table)::regclass and t.tgparentid = 0 and t.tgname ~ own
+    cross join lateral (select substring(t.tgname from '^moving_(\d+)_')::int as owner) p
+    left join pushq.tenant_move m on m.owner = p.owner and m.leaves
+    where t.tgrelid = format('pushq.%I', from_table)::regclass and t.tgparentid = 0 and p.owner is not null
+      and (m.tenant is null or m.tenant = stop_noting.tenant)
   loop
     perform pushq.lock_contents(from_table, 'access exclusive');
     execute format('drop trigger %I on pushq.%I', old.name, from_table);
   end loop;
+  delete from pushq.moved_row r where not exists (select from pushq.tenant_move m where m.owner = r.owner);
 end $$;
 
 -- The first `step` notes of a tenant, by table and queue, with the rows that they are about as they are now, of those

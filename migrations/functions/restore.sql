@@ -31,6 +31,7 @@ begin
   timeline := pushq.current_timeline();
   select count(*), min(l.back_to) into undecided, back_to
   from pushq.restored_queue r
+  join pushq.queue q on q.id = r.queue_id
   join pushq.lineage l on l.id = r.lineage_id;
 end $$;
 
@@ -113,25 +114,25 @@ begin
 end $$;
 
 -- Pauses the queues in which something waits that may have been sent. How they were paused before, they will be again.
--- A credential that is replaced resumes none of them.
-create or replace function pushq.pause_restored(l pushq.lineage) returns void
+-- A credential that is replaced resumes none of them. `queues`: those that are looked at; null: all.
+create or replace function pushq.pause_restored(l pushq.lineage, queues int[] default null) returns void
 language plpgsql as $$
 begin
   insert into pushq.restored_queue (queue_id, lineage_id, paused_at, paused_reason, paused_credential_version)
   select q.id, l.id, q.paused_at, q.paused_reason, q.paused_credential_version
   from pushq.queue q
-  where exists (
-          select from pushq.job j where j.queue_id = q.id and (j.run_at <= l.found_at or j.run_at = 'infinity'))
+  where (queues is null or q.id = any (queues)) and (
+    exists (select from pushq.job j where j.queue_id = q.id and (j.run_at <= l.found_at or j.run_at = 'infinity'))
     or exists (select from pushq.lease x where x.queue_id = q.id)
     or exists (select from pushq.fan_out f where f.queue_id = q.id and not f.done and f.start_at <= l.found_at)
     or exists (
-      select from pushq.schedule s where s.queue_id = q.id and s.paused_at is null and s.next_at <= l.found_at)
+      select from pushq.schedule s where s.queue_id = q.id and s.paused_at is null and s.next_at <= l.found_at))
   on conflict on constraint restored_queue_pkey do update set lineage_id = excluded.lineage_id;
   update pushq.queue q
   set paused_at = now(), paused_reason = pushq.restored_reason(), paused_credential_version = null
   from pushq.restored_queue r
-  where q.id = r.queue_id;
-  perform pushq.tell('queue', r.queue_id) from pushq.restored_queue r;
+  where q.id = r.queue_id and (queues is null or q.id = any (queues));
+  perform pushq.tell('queue', r.queue_id) from pushq.restored_queue r where queues is null or r.queue_id = any (queues);
 end $$;
 
 -- Why a queue is paused that waits for a decision.

@@ -4,14 +4,20 @@ extension HealthCheck {
             let (count, byWorker) = (row.count("queues"), row.bool("by_worker"))
             let names = row.textArray("examples")
             let queue = names.first ?? "QUEUE"
+            let remedy: HealthFinding.Remedy =
+                if row.bool("is_restored") {
+                    .advice(
+                        "what waits in it may have been sent already: cancel what must not be sent twice "
+                            + "(pushq-admin campaign list, pushq-admin job list) before pushq-admin queue resume")
+                } else if byWorker {
+                    .command("pushq-admin credential replace \(row.text("credential")) \(row.text("files"))")
+                } else {
+                    .command("pushq-admin queue resume \(queue)")
+                }
             return HealthFinding(
                 byWorker ? .error : .note, count == 1 ? "queue \(queue)" : "queues",
                 "\(count == 1 ? "has" : "\(Words.names(names, of: count)) have") been paused for "
-                    + "\(Words.time(seconds: row.float8("seconds"))): \(row.text("reason"))",
-                .command(
-                    byWorker
-                        ? "pushq-admin credential replace \(row.text("credential")) \(row.text("files"))"
-                        : "pushq-admin queue resume \(queue)"))
+                    + "\(Words.time(seconds: row.float8("seconds"))): \(row.text("reason"))", remedy)
         }
     }
 }
@@ -21,7 +27,8 @@ extension Statement {
     fileprivate static let pausedByReason = Statement(
         "paused_by_reason",
         #"""
-        select q.paused_reason as reason, q.paused_credential_version is not null as by_worker, count(*) as queues,
+        select q.paused_reason as reason, q.paused_credential_version is not null as by_worker,
+               coalesce(q.paused_reason = pushq.restored_reason(), false) as is_restored, count(*) as queues,
                (array_agg(n.name order by n.name))[1:3] as examples,
                coalesce(min(n.tenant || ' ' || c.name), 'TENANT NAME') as credential,
                case when bool_or(c.kind = 'certificate') then '--pkcs12 FILE'
@@ -33,7 +40,7 @@ extension Statement {
         where q.paused_at is not null
           -- These wait for a decision, and have a check of their own.
           and not exists (select from pushq.restored_queue r where r.queue_id = q.id)
-        group by 1, 2
+        group by 1, 2, 3
         order by by_worker desc, queues desc, reason
         limit 20
         """#)

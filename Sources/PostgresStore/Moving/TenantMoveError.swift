@@ -13,12 +13,20 @@ package enum TenantMoveError: Error, Equatable, CustomStringConvertible {
     case otherMove(String, String)
     case otherDirection(String, String)
     case isElsewhere(String, String)
+    /// In the first one as well as in the second one.
+    case isInBoth(String, String, String)
+    /// The same, and its move from the first one was undone, and it was suspended there.
+    case wasInBoth(String, String, String)
+    /// It had arrived, and was removed there, or the database went back in time.
+    case isNowhere(String, String)
     case leftOver(String)
     case notUnderWay(String)
     case hasArrived(String, String)
     case held(String, Int, Duration)
     case openTransaction(String, [Int], Duration)
     case tableInUse(String, String, [Int], Duration)
+    /// It has moved, and the triggers of that are still there.
+    case triggersStay(String, String, [Int], Duration)
 
     package var description: String {
         switch self {
@@ -40,10 +48,21 @@ package enum TenantMoveError: Error, Equatable, CustomStringConvertible {
         case .otherMover(let tenant, let place):
             "another command is moving \(tenant), and is connected to \(place); wait until it has ended"
         case .otherMove(let tenant, let peer):
-            "\(tenant) is already being moved to \(peer); continue that move, or undo it with --abandon"
+            "\(tenant) is already being moved to \(peer); continue that move, or undo it with --abandon. If that "
+                + "database is lost for good, add --target-is-lost"
         case .otherDirection(let tenant, let peer):
             "\(tenant) is being moved here from \(peer); finish that move, or undo it there with --abandon"
         case .isElsewhere(let tenant, let peer): "\(tenant) has moved to \(peer)"
+        case .isInBoth(let tenant, let here, let there):
+            "\(tenant) is in \(here) and in \(there). If one of the databases was restored to before a move, keep the "
+                + "tenant in the other one, and see \"One of several databases\" in docs/restore.md. If these are two "
+                + "tenants, create one of them anew under another name: tenants cannot be renamed"
+        case .wasInBoth(let tenant, let here, let there):
+            "\(tenant) is in \(there), too. So its move was undone in \(here), and it was suspended there: nothing of it "
+                + "is sent from \(here). Remove it where it is older: pushq-admin tenant remove \(tenant)"
+        case .isNowhere(let tenant, let there):
+            "\(tenant) has moved to \(there), and is not there any more: it was removed, or \(there) was restored to "
+                + "before it arrived. Then restore \(there) to a later moment, or give up what was copied to it with --abandon"
         case .leftOver(let tenant):
             "the other database has begun a move of \(tenant) that this one does not know of; undo it with --abandon"
         case .notUnderWay(let tenant): "no move of \(tenant) between these databases is under way"
@@ -60,6 +79,10 @@ package enum TenantMoveError: Error, Equatable, CustomStringConvertible {
             "transactions still have the table pushq.\(table) open after \(patience) (processes "
                 + "\(processes.map(String.init).joined(separator: ", "))), so the move of \(tenant) cannot continue; run the "
                 + "command again when they have ended"
+        case .triggersStay(let tenant, let table, let processes, let patience):
+            "\(tenant) has moved. Only triggers of the move are left, because transactions still have the table "
+                + "pushq.\(table) open after \(patience) (processes "
+                + "\(processes.map(String.init).joined(separator: ", "))); run the command again when they have ended"
         }
     }
 }

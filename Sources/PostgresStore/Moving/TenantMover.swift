@@ -54,17 +54,17 @@ package struct TenantMover {
     private let tenant: String
     private let patience: Duration
     private let progress: (Step) -> Void
-    private let whenArrived: () async throws -> Void
+    private let whenArrived: () async -> Void
     private var changes: NotedChanges { NotedChanges(tenant: tenant, source: source.store, target: target.store) }
 
     /// - Parameters:
     ///   - patience: how long to wait for transactions of others; and, at another time, how long the tenant may be
     ///     stopped until what is under way has ended. After that it goes on at its old place.
     ///   - whenArrived: is called when the tenant is at the new place, before what is left at the old one is deleted;
-    ///     again by each call that goes on after that.
+    ///     again by each call that goes on after that. What fails in it keeps the move from nothing.
     package init(
         _ tenant: String, from source: Place, to target: Place, patience: Duration = .seconds(60),
-        progress: @escaping (Step) -> Void = { _ in }, whenArrived: @escaping () async throws -> Void = {}
+        progress: @escaping (Step) -> Void = { _ in }, whenArrived: @escaping () async -> Void = {}
     ) {
         self.tenant = tenant
         self.source = source
@@ -125,28 +125,66 @@ package struct TenantMover {
         try? await changes.stop(patience: .seconds(5))
     }
 
-    /// Undoes a move that has not come to its end: the tenant is at its old place as it was.
-    package func abandon() async throws {
+    /// Undoes a move that has not come to its end: the tenant is at its old place as it was. Returns whether it is: it
+    /// is nowhere if it had arrived at a place that went back in time.
+    package func abandon() async throws -> Bool {
         try await checkRights()
-        try await alone { try await leave() }
+        return try await alone { try await leave() }
     }
 
-    private func leave() async throws {
+    private func leave() async throws -> Bool {
         let (here, there) = try await states()
-        if let here, here.stage == .moved { throw TenantMoveError.isElsewhere(tenant, here.peer) }
         guard there?.stage != .arrived else { throw TenantMoveError.hasArrived(tenant, target.name) }
         guard here != nil || there != nil else { throw TenantMoveError.notUnderWay(tenant) }
-        // What was copied would stay where it is.
-        if let here, there == nil, here.peer != target.name { throw TenantMoveError.otherMove(tenant, here.peer) }
+        var isHere = true
         if let here {
-            // It is sent for again at once. From now on, another call that goes on has to copy first.
-            if here.stage == .detached { try await source.store.reattachTenant(tenant) }
-            if here.stage == .stopping { _ = try await source.store.stopLeaving(tenant, false) }
-            try await changes.stop(patience: patience)
-            try await source.store.abandonLeaving(tenant)
+            let isThere = try await isAtTarget()
+            if here.stage == .moved {
+                guard !isThere, there != nil else { throw TenantMoveError.isElsewhere(tenant, here.peer) }
+                isHere = false
+            } else if isThere {
+                try await source.store.abandonLeaving(tenant, suspends: true)
+                try await changes.stop(patience: patience)
+                throw TenantMoveError.wasInBoth(tenant, source.name, target.name)
+            } else {
+                // What was copied would stay where it is.
+                if there == nil, here.peer != target.name { throw TenantMoveError.otherMove(tenant, here.peer) }
+                try await goBack(here)
+            }
         }
         if there != nil { try await target.store.abandonArriving(tenant) }
         _ = try await target.store.clearRemovedQueues(of: tenant, while: Self.always)
+        return isHere
+    }
+
+    private func goBack(_ move: TenantMoveState) async throws {
+        // It is sent for again at once. From now on, another call that goes on has to copy first.
+        if move.stage == .detached { try await source.store.reattachTenant(tenant) }
+        if move.stage == .stopping { _ = try await source.store.stopLeaving(tenant, false) }
+        try await changes.stop(patience: patience)
+        try await source.store.abandonLeaving(tenant)
+    }
+
+    /// Whether the new place serves a tenant of this name. If the old one does as well, one of them was restored.
+    private func isAtTarget() async throws(PostgresError) -> Bool {
+        try await target.store.tenants(named: tenant).first != nil
+    }
+
+    /// Undoes a move without the database that the tenant was to come to: that is neither looked at nor changed.
+    ///
+    /// Until the tenant was detached, it cannot have arrived. After that it may have: whoever calls this says that the
+    /// other database is lost.
+    package static func abandon(_ tenant: String, at source: Place, patience: Duration) async throws {
+        let mover = TenantMover(tenant, from: source, to: source, patience: patience)
+        try await mover.checkRights()
+        try await mover.alone {
+            guard let move = try await source.store.tenantMove(of: tenant) else {
+                throw TenantMoveError.notUnderWay(tenant)
+            }
+            guard move.leaves else { throw TenantMoveError.otherDirection(tenant, move.peer) }
+            guard move.stage != .moved else { throw TenantMoveError.isElsewhere(tenant, move.peer) }
+            try await mover.goBack(move)
+        }
     }
 
     /// Longer than a worker has a message to a webhook.
@@ -235,6 +273,7 @@ package struct TenantMover {
     private func begin() async throws -> TenantMoveState {
         let (here, there) = try await states()
         if let here, here.stage != .moved {
+            guard try await !isAtTarget() else { throw TenantMoveError.isInBoth(tenant, source.name, target.name) }
             guard there != nil || here.stage == .copying && here.peer == target.name else {
                 throw TenantMoveError.otherMove(tenant, here.peer)
             }
@@ -243,6 +282,7 @@ package struct TenantMover {
         }
         guard try await source.store.tenants(named: tenant).first != nil else { throw TenantMoveError.noTenant(tenant) }
         guard there == nil else { throw TenantMoveError.leftOver(tenant) }
+        guard try await !isAtTarget() else { throw TenantMoveError.isInBoth(tenant, source.name, target.name) }
         try await source.store.beginLeaving(tenant, id: UUID().uuidString, peer: target.name)
         let move = try await state()
         do {
@@ -310,10 +350,7 @@ package struct TenantMover {
 
     /// Whether it may be at the new place although moving it has failed. Then it must not go on at the old one.
     private static func mayHaveArrived(_ error: any Error) -> Bool {
-        switch error as? PostgresError {
-        case .timedOut(_, _, .unknown), .connectionLost(_, _, .unknown): true
-        default: false
-        }
+        (error as? PostgresError)?.mayBeDone == true
     }
 
     /// Stops the tenant, waits until no worker holds anything of it, and takes it out of use. Returns when it was
@@ -397,15 +434,16 @@ package struct TenantMover {
         var report = Report()
         if there?.stage == .arrived { return try await finish(&report) }
         guard let here, here.stage == .moved, try await source.store.tenants(named: tenant).isEmpty else { return nil }
-        guard here.peer == target.name, try await finish(&report).deleted > 0 else {
-            throw TenantMoveError.isElsewhere(tenant, here.peer)
-        }
+        guard here.peer == target.name else { throw TenantMoveError.isElsewhere(tenant, here.peer) }
+        // What is left here may be the last that there is of it.
+        guard try await isAtTarget() else { throw TenantMoveError.isNowhere(tenant, target.name) }
+        guard try await finish(&report).deleted > 0 else { throw TenantMoveError.isElsewhere(tenant, here.peer) }
         return report
     }
 
     private func finish(_ report: inout Report) async throws -> Report {
         if try await state(orMoved: true).stage != .moved { try await source.store.finishLeaving(tenant) }
-        try await whenArrived()
+        await whenArrived()
         try await target.store.finishArriving(tenant)
         // What is deleted now need not be noted; if it is not to be had, that takes longer.
         try? await changes.stop(patience: .seconds(5))
@@ -415,7 +453,13 @@ package struct TenantMover {
             progress(.deleting(rows: deleted))
         }
         report.deleted = deleted
-        try await changes.stop(patience: patience)
+        do {
+            try await changes.stop(patience: patience)
+        } catch TenantMoveError.tableInUse(_, let table, let processes, _) {
+            throw TenantMoveError.triggersStay(tenant, table, processes, patience)
+        }
+        // A tenant that comes back has left triggers where it was, if they could not be removed in time.
+        try? await NotedChanges(tenant: tenant, source: target.store, target: source.store).stop(patience: .seconds(5))
         return report
     }
 

@@ -22,6 +22,9 @@ extension Statement {
         order by 1
         """#)
 
+    fileprivate static let refuseMoved = Statement(
+        "refuse_moved", "select pushq.refuse_moved($tenant, pushq.caller(), true)::text")
+
     fileprivate static let queuesOfMove = Statement(
         "queues_of_move",
         #"""
@@ -84,7 +87,8 @@ extension Statement {
     fileprivate static let detachTenant = Statement("detach_tenant", "select pushq.detach_tenant($tenant)::text")
     fileprivate static let reattachTenant = Statement("reattach_tenant", "select pushq.reattach_tenant($tenant)::text")
     fileprivate static let heldOfMove = Statement("held_of_move", "select pushq.held_of_move($tenant) as held")
-    fileprivate static let abandonLeaving = Statement("abandon_leaving", "select pushq.abandon_leaving($tenant)::text")
+    fileprivate static let abandonLeaving = Statement(
+        "abandon_leaving", "select pushq.abandon_leaving($tenant, $suspends)::text")
     fileprivate static let finishLeaving = Statement("finish_leaving", "select pushq.finish_leaving($tenant)::text")
 
     fileprivate static let numbersOfMove = Statement(
@@ -259,6 +263,11 @@ extension PostgresConnection {
         }
     }
 
+    /// Throws if a tenant is not here because it is on its way between two databases, or has moved. For operators.
+    package func refuseMoved(_ tenant: String) async throws(PostgresError) {
+        _ = try await execute(.refuseMoved, ["tenant": .text(tenant)])
+    }
+
     /// All tenants that this database knows of, or the one of that name, by name.
     package func tenantPlaces(named tenant: String? = nil) async throws(PostgresError) -> [TenantPlace] {
         try await execute(.tenantPlaces, ["tenant": .text(tenant)]).map { row in
@@ -317,8 +326,9 @@ extension PostgresConnection {
         _ = try await execute(.reattachTenant, ["tenant": .text(tenant)])
     }
 
-    func abandonLeaving(_ tenant: String) async throws(PostgresError) {
-        _ = try await execute(.abandonLeaving, ["tenant": .text(tenant)])
+    /// - Parameter suspends: whether nothing of it is sent here afterwards.
+    func abandonLeaving(_ tenant: String, suspends: Bool = false) async throws(PostgresError) {
+        _ = try await execute(.abandonLeaving, ["tenant": .text(tenant), "suspends": .bool(suspends)])
     }
 
     func finishLeaving(_ tenant: String) async throws(PostgresError) {

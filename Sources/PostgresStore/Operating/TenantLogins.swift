@@ -85,7 +85,10 @@ extension PostgresConnection {
             guard let grant = grants.first else { throw TenantGrantError.noRole }
             let rows = try await execute(
                 .grantTenant, ["login": .text(login), "read_only": readOnly, "tenant": .text(tenant)])
-            guard !rows.isEmpty else { throw TenantGrantError.noTenant }
+            guard !rows.isEmpty else {
+                try await refuseMoved(tenant)
+                throw TenantGrantError.noTenant
+            }
             // An administrator may have made it a member, since this login may not.
             guard !grant.bool("is_member") else { return }
             do {

@@ -38,17 +38,9 @@ extension Statement {
         "select pushq.check_tenant($tenant) where not exists (select from pushq.audit a where a.tenant = $tenant)")
 
     static let suspendTenant = Statement(
-        "suspend_tenant",
-        #"""
-        with changed as (
-          update pushq.tenant
-          set suspended_at = case when $suspended::boolean then now() end
-          where name = $name and (suspended_at is not null) <> $suspended::boolean
-          returning pushq.tell('tenant', id)::text, pushq.wake()::text)
-        select exists (select from changed) as has_changed
-        from pushq.tenant
-        where name = $name
-        """#)
+        "suspend_tenant", "select pushq.suspend_tenant($name, $suspended)::int as has_changed")
+
+    static let tenantNames = Statement("tenant_names", "select t.name from pushq.tenant t")
 
     /// What is null stays; 0 days are what is usual, and 0 connections no limit.
     static let setTenant = Statement(
@@ -168,6 +160,11 @@ extension PostgresConnection {
         _ = try await execute(includingRemoved ? .checkAuditedTenant : .checkTenant, ["tenant": .text(name)])
     }
 
+    /// The names of all tenants. For workers, too.
+    package func tenantNames() async throws(PostgresError) -> Set<String> {
+        Set(try await execute(.tenantNames).map { $0.text("name") })
+    }
+
     /// Makes a tenant. False if there is one of that name.
     package func createTenant(_ name: String) async throws(PostgresError) -> Bool {
         try await execute(.createTenant, ["name": .text(name)]).count > 0
@@ -192,16 +189,21 @@ extension PostgresConnection {
     }
 
     /// Suspends a tenant, of which nothing is sent then, or lets it go on. Returns whether that has changed anything;
-    /// nil if there is none of that name.
+    /// nil if there is none of that name. Throws if it is, or goes, to another database.
     package func setTenant(_ name: String, isSuspended: Bool) async throws(PostgresError) -> Bool? {
-        try await execute(.suspendTenant, ["name": .text(name), "suspended": .bool(isSuspended)]).first?
-            .bool("has_changed")
+        let hasChanged = try await execute(
+            .suspendTenant, ["name": .text(name), "suspended": .bool(isSuspended)]
+        ).one().optionalInt4("has_changed").map { $0 != 0 }
+        if hasChanged == nil { try await refuseMoved(name) }
+        return hasChanged
     }
 
     /// Changes settings of a tenant, all or none. False if there is no such tenant. Nobody else uses this connection
-    /// meanwhile.
+    /// meanwhile. Throws if it is, or goes, to another database.
     package func setTenant(_ name: String, to change: TenantChange) async throws -> Bool {
-        try await transaction(within: Self.fileLimit) { try await apply(change, to: name) }
+        let isChanged = try await transaction(within: Self.fileLimit) { try await apply(change, to: name) }
+        if !isChanged { try await refuseMoved(name) }
+        return isChanged
     }
 
     private func apply(_ change: TenantChange, to name: String) async throws(PostgresError) -> Bool {

@@ -17,7 +17,12 @@ enum AppCommands {
 
         func run(_ console: Console) async throws {
             let (tenant, app) = (tenant.text, bundleID.text)
-            switch try await database.session({ store in try await store.createApp(app, of: tenant) }) {
+            let creation = try await database.session { store in
+                let creation = try await store.createApp(app, of: tenant)
+                if creation == .parentMissing { try await store.refuseMoved(tenant) }
+                return creation
+            }
+            switch creation {
             case .created: console.show("created app \(app)", json: ["tenant": .string(tenant), "app": .string(app)])
             case .exists: throw Failure("\(tenant) already has an app \(app)")
             case .parentMissing: throw Failure.noTenant(tenant)

@@ -51,7 +51,10 @@ struct CredentialAddCommand: Command {
         under masterKeys: MasterKeys,
         in store: PostgresConnection
     ) async throws -> [String] {
-        guard let place = try await store.newCredentialID(name, of: tenant) else { throw Failure.noTenant(tenant) }
+        guard let place = try await store.newCredentialID(name, of: tenant) else {
+            try await store.refuseMoved(tenant)
+            throw Failure.noTenant(tenant)
+        }
         try parsed.scope.check(name, for: queues, at: await store.time())
         let sealed = try parsed.sealed(under: masterKeys, for: place.id)
         guard !place.isTaken, try await store.addCredential(sealed, name: name, as: place.id) else {

@@ -18,10 +18,9 @@ struct TenantShowCommand: Command {
     func run(_ console: Console) async throws {
         let name = tenant.text
         let (summary, usage, place) = try await database.session { store in
-            (
-                try await store.tenants(named: name).first, try await store.usage(of: name),
-                try await store.webhook(of: name)
-            )
+            let summary = try await store.tenants(named: name).first
+            if summary == nil { try await store.refuseMoved(name) }
+            return (summary, try await store.usage(of: name), try await store.webhook(of: name))
         }
         guard let summary else { throw Failure.noTenant(name) }
         console.show(Self.facts(of: summary) + Self.facts(of: usage) + Self.facts(of: place?.webhook))

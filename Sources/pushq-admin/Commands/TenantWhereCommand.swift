@@ -9,7 +9,8 @@ struct TenantWhereCommand: Command {
     static let discussion = """
         A tenant is served in one database. If two databases have a tenant of the same name, the command reports it \
         and the exit code is 1, because each of them counts and limits what it sends by itself. The exit code is also \
-        1 if a database cannot be reached, because its tenants are then unknown.
+        1 if a database cannot be reached, because its tenants are then unknown, and if a tenant that is arriving, or is \
+        asked for by its name, is in none of the databases.
         """
     static let examples = [
         "tenant where --databases /etc/pushq/databases", "tenant where acme --databases /etc/pushq/databases",
@@ -25,6 +26,7 @@ struct TenantWhereCommand: Command {
         let number: Int
         let database: String
         let isHere: Bool
+        let isStopped: Bool
     }
 
     func run(_ console: Console) async throws {
@@ -52,13 +54,26 @@ struct TenantWhereCommand: Command {
                 Column("database") { .text($0.database) },
             ])
         for text in silent { console.note("cannot be reached: \(text)") }
+        // What is stopped is in the database that it leaves. A tenant that has moved may have been removed afterwards.
+        let lost =
+            silent.isEmpty
+            ? Dictionary(grouping: rows, by: \.tenant).filter { tenant, rows in
+                here[tenant] == nil && !rows.contains(where: \.isStopped)
+                    && (name != nil || rows.contains { $0.state.hasPrefix("arriving") })
+            }.keys.sorted() : []
+        for tenant in lost {
+            console.note(
+                "\(tenant) is in none of these databases: it was removed, or a database was restored to before it arrived"
+            )
+        }
         let twice = here.filter { $0.value.count > 1 }.keys.sorted()
         for tenant in twice {
             console.note(
-                "\(tenant) is in \(NumberText.counted(here[tenant]?.count ?? 0, "database")): send from one of them, and remove it "
-                    + "from the others with pushq-admin tenant remove")
+                "\(tenant) is in \(NumberText.counted(here[tenant]?.count ?? 0, "database")): suspend it in all but one at once "
+                    + "with pushq-admin tenant suspend, and remove it there with pushq-admin tenant remove. If it was on its way "
+                    + "when a database was restored, undo that first with pushq-admin tenant move --abandon")
         }
-        guard silent.isEmpty, twice.isEmpty else { throw Unsuccessful() }
+        guard silent.isEmpty, twice.isEmpty, lost.isEmpty else { throw Unsuccessful() }
     }
 }
 
@@ -75,6 +90,6 @@ extension TenantWhereCommand.Row {
             }
         self.init(
             tenant: place.tenant, state: state, queues: place.queueCount, number: place.number, database: database,
-            isHere: place.isHere)
+            isHere: place.isHere, isStopped: place.move?.stage == .detached)
     }
 }

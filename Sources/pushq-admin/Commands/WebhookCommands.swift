@@ -69,7 +69,10 @@ enum WebhookCommands {
 extension PostgresConnection {
     /// A tenant's webhook, with the number of the tenant; an error says that there is none.
     func presentWebhook(of tenant: String) async throws -> (tenantID: Int32, webhook: WebhookSummary) {
-        guard let place = try await webhook(of: tenant) else { throw Failure.noTenant(tenant) }
+        guard let place = try await webhook(of: tenant) else {
+            try await refuseMoved(tenant)
+            throw Failure.noTenant(tenant)
+        }
         guard let webhook = place.webhook else { throw Failure.noWebhook(of: tenant) }
         return (place.tenantID, webhook)
     }

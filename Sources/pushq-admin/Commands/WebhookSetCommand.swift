@@ -57,7 +57,10 @@ struct WebhookSetCommand: Command {
             }
         }
         let made = try await database.session { store in
-            guard let place = try await store.webhook(of: name) else { throw Failure.noTenant(name) }
+            guard let place = try await store.webhook(of: name) else {
+                try await store.refuseMoved(name)
+                throw Failure.noTenant(name)
+            }
             guard url != nil || place.webhook != nil else { throw Failure.noWebhook(of: name) }
             let made = given == nil && (newSecret || place.webhook == nil) ? try WebhookSecret.random() : nil
             let sealed = try (given ?? made).map { secret in

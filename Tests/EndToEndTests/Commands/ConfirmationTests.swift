@@ -194,6 +194,14 @@ struct Destruction: Sendable, CustomTestStringConvertible {
             loss: "deletes of acme, within the hour: 1 key of sends from before 2",
             left: "(select count(*) from pushq.tenant where key_days is null)"),
         Destruction(
+            "pushq-admin tenant move", "acme", "--to", "host=127.0.0.1 port=1 user=nobody dbname=nowhere", "--abandon",
+            "--target-is-lost",
+            setup: """
+                select pushq.begin_leaving('acme', gen_random_uuid(), 'elsewhere');
+                select pushq.stop_leaving('acme', true); select pushq.detach_tenant('acme')
+                """,
+            loss: "brings acme back as it was when it was stopped", left: "(select count(*) from pushq.tenant_move)"),
+        Destruction(
             "pushq-admin restore resume", queue, "--unknown",
             setup:
                 "\(send); update pushq.job set run_at = now() - interval '1 hour'; select pushq.judge_lineage(declared => true)",
@@ -306,7 +314,7 @@ struct Destruction: Sendable, CustomTestStringConvertible {
         """,
         "sets what a command sets back": """
         pushq schedule add, pushq schedule pause, pushq schedule resume, pushq-admin tenant suspend,
-        pushq-admin tenant resume, pushq-admin tenant grant, pushq-admin tenant revoke, pushq-admin tenant move,
+        pushq-admin tenant resume, pushq-admin tenant grant, pushq-admin tenant revoke,
         pushq-admin queue set, pushq-admin queue pause, pushq-admin queue resume,
         pushq-admin credential rotate-master, pushq-admin device import, pushq-admin device deactivate,
         pushq-admin channel list, pushq-admin audience add, pushq-admin campaign set, pushq-admin campaign pause,

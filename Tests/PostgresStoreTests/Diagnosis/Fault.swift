@@ -214,6 +214,12 @@ struct Fault: Sendable, CustomTestStringConvertible {
             .advice("give these workers what they lack, and start them again; their logs have credential_unreadable")),
     ]
 
+    private static let moveAgain = HealthFinding.Remedy.advice(
+        "run pushq-admin tenant move again, or undo it with --abandon. If database two at b is lost for good, add "
+            + "--target-is-lost")
+    private static let whereItIs = HealthFinding.Remedy.advice(
+        "see where it is with pushq-admin tenant where --databases FILE, and what to do then in docs/restore.md")
+
     private static let tenants = [
         Fault(
             "a certificate that has expired", .credentials, certificate(endingIn: "-3 days"), .error,
@@ -261,6 +267,14 @@ struct Fault: Sendable, CustomTestStringConvertible {
             "queue \(queue)", "has been paused for 3 h: sale is over",
             .command("pushq-admin queue resume \(queue)")),
         Fault(
+            "a queue that is paused since a restore of another database, from which it has come", .pausedQueues,
+            "update pushq.queue set paused_at = now(), paused_reason = pushq.restored_reason()", .note,
+            "queue \(queue)",
+            "what waits may have been sent already",
+            .advice(
+                "what waits in it may have been sent already: cancel what must not be sent twice "
+                    + "(pushq-admin campaign list, pushq-admin job list) before pushq-admin queue resume")),
+        Fault(
             "a queue that a worker has paused", .pausedQueues,
             """
             update pushq.queue
@@ -276,14 +290,31 @@ struct Fault: Sendable, CustomTestStringConvertible {
             """
             select pushq.begin_leaving('acme', gen_random_uuid(), 'database two at b');
             select pushq.stop_leaving('acme', true);
-            update pushq.tenant_move set changed_at = now() - interval '2 hours'
+            update pushq.tenant_move set changed_at = now() - interval '2 hours';
+            update pushq.lineage set found_at = now() - interval '3 hours'
             """, .error, "tenant acme", "has been stopped since its move to database two at b was interrupted 2 h ago",
-            .advice("run pushq-admin tenant move again, or undo it with --abandon")),
+            moveAgain),
         Fault(
             "a tenant that is still where it was to leave", .interruptedMoves,
             "select pushq.begin_leaving('acme', gen_random_uuid(), 'database two at b')", .note, "tenant acme",
             "its move to database two at b was interrupted",
-            .advice("run pushq-admin tenant move again, or undo it with --abandon")),
+            moveAgain),
+        Fault(
+            "a tenant that was to leave when the database was restored", .interruptedMoves,
+            """
+            select pushq.begin_leaving('acme', gen_random_uuid(), 'database two at b');
+            insert into pushq.lineage (name, is_restore, back_to, old_id) values ('1/2/3/4', true, now(), 0)
+            """, .error, "tenant acme",
+            "Since then, this database was restored, so the tenant may be in the other one as well",
+            whereItIs),
+        Fault(
+            "a tenant that was to arrive", .interruptedMoves,
+            """
+            insert into pushq.tenant_move (tenant, id, leaves, stage, peer)
+            values ('beta', gen_random_uuid(), false, 'copying', 'database one at a')
+            """, .note, "tenant beta", "its move here from database one at a was interrupted",
+            .advice(
+                "run pushq-admin tenant move in database one at a again, or undo it there with --abandon")),
         Fault(
             "a campaign that has paused itself", .pausedCampaigns,
             """

@@ -204,7 +204,7 @@ extension `What happens to a tenant while it moves` {
             }
             try await late.runScript("commit")
             #expect(try await world.leftovers() == 0, "after it has failed")
-            try await world.mover().abandon()
+            #expect(try await world.mover().abandon())
             #expect(try await world.leftovers() == 0, "after it was undone")
             _ = try await world.mover().run(under: world.keys)
             #expect(try await world.leftovers() == 0, "after it has ended")

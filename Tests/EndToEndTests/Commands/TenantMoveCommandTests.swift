@@ -1,0 +1,74 @@
+import LocalStack
+import PostgresStore
+import TestSupport
+import Testing
+
+/// What the command that moves a tenant does when it may not, or cannot, do everything.
+@Suite(.serialized, .timeLimit(.minutes(5))) struct `The command that moves a tenant` {
+    private static let nowhere = "host=127.0.0.1 port=1 user=nobody dbname=nowhere"
+    private static let begin = "select pushq.begin_leaving('acme', gen_random_uuid(), 'elsewhere')"
+    private static let detach = "select pushq.stop_leaving('acme', true); select pushq.detach_tenant('acme')"
+
+    @Test func `undoes a move without the other database, as long as the tenant cannot be there`() async throws {
+        try await Shop.open { shop in
+            try await shop.run("\(Self.begin); select pushq.stop_leaving('acme', true)")
+            let undone = try await shop.admin("tenant", "move", "acme", "--to", Self.nowhere, "--abandon")
+            #expect(undone.code == 0 && undone.errors.contains("cannot be reached"), "\(undone.errors)")
+            #expect(
+                try await shop.texts(
+                    """
+                    select name as text from pushq.tenant t
+                    where t.suspended_at is not null or exists (select from pushq.tenant_move)
+                    """)
+                    == [])
+        }
+    }
+
+    @Test func `asks for more where it may have arrived, and other commands say where it is`() async throws {
+        try await Shop.open { shop in
+            try await shop.run("\(Self.begin); \(Self.detach)")
+            expectFailure(
+                try await shop.admin("tenant", "move", "acme", "--to", Self.nowhere, "--abandon"), code: 1,
+                saying: "acme may have arrived there", "add --target-is-lost")
+            for words in [
+                ["tenant", "suspend", "acme"], ["tenant", "show", "acme"], ["tenant", "set", "acme", "--weight", "2"],
+                ["app", "create", "acme", "com.acme.toys"], ["webhook", "show", "acme"],
+            ] {
+                expectFailure(
+                    try await Executable.admin.run(words, environment: shop.environment), code: 1,
+                    saying: "tenant “acme” is being moved to elsewhere")
+            }
+            #expect(try await shop.admin("tenant", "move", "acme", "--to", Self.nowhere, "--target-is-lost").code == 2)
+        }
+    }
+
+    @Test func `says what it may not grant, and ends the move all the same`() async throws {
+        try await Shop.open { shop in
+            try await withDatabase { _, other in
+                let (mover, login) = ("\(other.name)_mover", "\(other.name)_shop")
+                let store = try await other.connect()
+                let owner = try await store.execute(
+                    Statement(
+                        "owner", "select nspowner::regrole::text as name from pg_namespace where nspname = 'pushq'")
+                ).one().text("name")
+                try await store.runScript(
+                    """
+                    select pushq.set_database_number(5);
+                    create role \(mover) login; grant \(owner) to \(mover); create role \(login) login
+                    """)
+                #expect(try await shop.admin("tenant", "grant", "acme", login).code == 0)
+                try await store.runScript("revoke pushq_producer from \(login)")
+                let to = try await TestServer.shared().connectionString(database: other.name, user: mover)
+                let moved = try await shop.admin("tenant", "move", "acme", "--to", to)
+                #expect(moved.code == 0, "\(moved.errors)")
+                #expect(
+                    moved.errors.contains(
+                        "in the other database, \(mover) may not grant pushq_producer: let an administrator of its "
+                            + "server run: grant pushq_producer to \(login)"), "\(moved.errors)")
+                #expect(try await shop.texts("select stage as text from pushq.tenant_move") == ["moved"])
+                #expect(try await store.tenants(named: "acme").count == 1)
+                try await store.runScript("drop owned by \(mover), \(login); drop role \(mover), \(login)")
+            }
+        }
+    }
+}

@@ -1,0 +1,274 @@
+import QueueCore
+import TestSupport
+import Testing
+import Transport
+
+@testable import PostgresStore
+
+/// What goes wrong between the steps of a move: a database is restored or lost, and operators do what they do.
+/// Serialised: each test takes two of the databases that tests may have at a time.
+@Suite(.serialized, .timeLimit(.minutes(10))) struct `Mishaps of a move of a tenant` {
+    private static let name = MoveWorld.queue
+    private static let payload = MoveWorld.payload
+    private static let id = "00000000-0000-0000-0000-000000000001"
+
+    /// Begins a move, and leaves it as a killed command does.
+    private func begin(_ world: MoveWorld) async throws {
+        let first = world.first.connection
+        try await first.beginLeaving("acme", id: Self.id, peer: "database two at b")
+        try await world.second.beginArriving(
+            "acme", try #require(try await first.tenantMove(of: "acme")), peer: "database one at a",
+            numbers: try await first.numbers(ofMove: "acme"))
+    }
+
+    private func detach(_ world: MoveWorld) async throws {
+        _ = try await world.first.connection.stopLeaving("acme", true)
+        try await world.first.connection.detachTenant("acme")
+    }
+
+    private func stage(_ world: MoveWorld) async throws -> TenantMoveState.Stage? {
+        try await world.first.connection.tenantMove(of: "acme")?.stage
+    }
+
+    private func message(_ body: () async throws -> Void) async throws -> String? {
+        do {
+            try await body()
+            return nil
+        } catch PostgresError.raised(let message, _) {
+            return message
+        }
+    }
+
+    @Test(arguments: [false, true])
+    func `a restore that is found while it copies or stops is decided where it was found`(isStopped: Bool) async throws
+    {
+        try await withMoveWorld { _, world in
+            let first = world.first.connection
+            _ = try await world.first.startCampaign()
+            try await begin(world)
+            if isStopped { _ = try await first.stopLeaving("acme", true) }
+            try await first.declareRestore()
+            let undecided = "queues of acme wait for a decision since the database was restored"
+            if isStopped { #expect(try await message { try await first.detachTenant("acme") } == undecided) }
+            #expect(
+                try await message { _ = try await world.mover().run(under: world.keys) } == undecided)
+            #expect(try await stage(world) == .copying)
+            #expect(try await world.first.number("select count(*) from pushq.tenant where suspended_at is null") == 1)
+            #expect(try await first.restoredQueues().count == 1)
+
+            _ = try await first.resumeRestored(QueueFixture.name, sends: false)
+            _ = try await world.mover().run(under: world.keys)
+            #expect(
+                try await world.number("select count(*) from pushq.queue where paused_at is not null", in: world.second)
+                    == 0)
+        }
+    }
+
+    @Test(arguments: [false, true])
+    func `a restore that is found while it is detached has it come back, and wait for a decision`(isUndone: Bool)
+        async throws
+    {
+        try await withMoveWorld { _, world in
+            let first = world.first.connection
+            _ = try await world.first.startCampaign()
+            try await begin(world)
+            try await detach(world)
+            try await first.declareRestore()
+            #expect(try await first.restoredQueues().isEmpty)
+            if isUndone {
+                #expect(try await world.mover().abandon())
+            } else {
+                #expect(
+                    try await message { _ = try await world.mover().run(under: world.keys) }
+                        == "the database was restored while acme was being moved, so it is back here")
+            }
+            #expect(try await first.restoredQueues().map(\.name) == [QueueFixture.name])
+        }
+    }
+
+    @Test func `a decision about a queue that is gone is waited for no more`() async throws {
+        try await withMoveWorld { _, world in
+            try await world.first.run(
+                """
+                insert into pushq.lineage (name, is_restore, back_to, old_id) values ('1/2/3/4', true, now(), 0);
+                insert into pushq.restored_queue (queue_id, lineage_id) select 4711, max(id) from pushq.lineage;
+                select pushq.judge_lineage()
+                """)
+            #expect(try await world.first.connection.followTimeline()?.undecidedQueues == 0)
+        }
+    }
+
+    @Test(arguments: [TenantMoveState.Stage.copying, .stopping, .detached])
+    func `a tenant that is in both is not moved, and is suspended where its move is undone`(
+        at stage: TenantMoveState.Stage
+    ) async throws {
+        try await withMoveWorld { _, world in
+            try await world.fill()
+            try await begin(world)
+            if stage == .stopping { _ = try await world.first.connection.stopLeaving("acme", true) }
+            if stage == .detached { try await detach(world) }
+            // The move went on, and then the first database was restored to this moment.
+            try await world.second.runScript(
+                "delete from pushq.tenant_move; insert into pushq.tenant (name) values ('acme')")
+            let both = ("acme", "database one at a", "database two at b")
+            await #expect(throws: TenantMoveError.isInBoth(both.0, both.1, both.2)) {
+                _ = try await world.mover().run(under: world.keys)
+            }
+            #expect(try await self.stage(world) == stage)
+            await #expect(throws: TenantMoveError.wasInBoth(both.0, both.1, both.2)) {
+                _ = try await world.mover().abandon()
+            }
+            #expect(try await self.stage(world) == nil)
+            #expect(
+                try await world.first.number("select count(*) from pushq.tenant where suspended_at is not null") == 1)
+            #expect(try await world.leftovers() == 0)
+            await #expect(throws: TenantMoveError.isInBoth(both.0, both.1, both.2)) {
+                _ = try await world.mover().run(under: world.keys)
+            }
+            #expect(try await world.refusal("select pushq.remove_tenant('acme')", in: world.first.connection) == nil)
+        }
+    }
+
+    @Test(arguments: [TenantMoveState.Stage.copying, .stopping, .detached])
+    func `comes back without the other database`(at stage: TenantMoveState.Stage) async throws {
+        try await withMoveWorld { _, world in
+            try await world.fill()
+            let before = try await world.rows(of: "acme", in: world.first.connection)
+            try await begin(world)
+            if stage == .stopping { _ = try await world.first.connection.stopLeaving("acme", true) }
+            if stage == .detached { try await detach(world) }
+            try await TenantMover.abandon(
+                "acme", at: .init(try await world.here.connect(), name: "database one at a"), patience: .seconds(10))
+            #expect(try await self.stage(world) == nil)
+            #expect(try await world.rows(of: "acme", in: world.first.connection) == before)
+            // If the other one is there after all, what was copied is deleted there.
+            #expect(try await world.mover().abandon())
+            #expect(try await world.number("select count(*) from pushq.tenant_move", in: world.second) == 0)
+        }
+    }
+
+    @Test func `a database whose identifiers were given out keeps its number when its tenants are gone`() async throws {
+        try await withMoveWorld { _, world in
+            let refused = "the number 0 of this database cannot be changed, because identifiers with it are in use"
+            let change = "select pushq.set_database_number(7)"
+            try await begin(world)
+            try await detach(world)
+            #expect(try await world.refusal(change, in: world.first.connection) == refused)
+            _ = try await world.mover().run(under: world.keys)
+            try await world.first.run("delete from pushq.tenant_move; delete from pushq.removed_queue")
+            #expect(try await world.refusal(change, in: world.first.connection) == refused)
+        }
+    }
+
+    @Test func `whom an operator suspends or resumes while it is stopped is so at the other side`() async throws {
+        try await withMoveWorld { _, world in
+            let first = world.first.connection
+            try await begin(world)
+            for isSuspended in [true, false, true] {
+                _ = try await first.stopLeaving("acme", true)
+                #expect(try await first.setTenant("acme", isSuspended: isSuspended) == true)
+                #expect(try await first.setTenant("acme", isSuspended: isSuspended) == false)
+                // By the move itself, it is suspended all the time.
+                #expect(
+                    try await world.first.number("select count(*) from pushq.tenant where suspended_at is not null")
+                        == 1)
+                _ = try await first.stopLeaving("acme", false)
+                #expect(try await first.tenants(named: "acme").first?.isSuspended == isSuspended)
+            }
+            try await detach(world)
+            #expect(
+                try await message { _ = try await first.setTenant("acme", isSuspended: false) }
+                    == "tenant “acme” is being moved to database two at b")
+            _ = try await world.mover().run(under: world.keys)
+            #expect(try await world.second.tenants(named: "acme").first?.isSuspended == true)
+            #expect(
+                try await message { _ = try await first.setTenant("acme", isSuspended: false) }
+                    == "tenant “acme” has moved to database two at b")
+        }
+    }
+
+    @Test func `an app that was removed since it was copied leaves nothing at the other side`() async throws {
+        try await withMoveWorld(devices: 5) { _, world in
+            try await world.first.run(
+                """
+                insert into pushq.app (tenant_id, bundle_id) select t.id, 'com.acme.old' from pushq.tenant t;
+                insert into pushq.queue (tenant_id, app_id, environment)
+                select a.tenant_id, a.id, 'sandbox' from pushq.app a where a.bundle_id = 'com.acme.old';
+                select pushq.register_device('acme/com.acme.old/sandbox', 'abcd', 'anna')
+                """)
+            // Interrupted when all is copied.
+            let late = try await world.here.connect()
+            try await late.runScript("begin; update pushq.app set bundle_id = bundle_id")
+            await #expect(throws: TenantMoveError.self) {
+                _ = try await world.mover(patience: .milliseconds(500)).run(under: world.keys)
+            }
+            try await late.runScript("commit")
+            #expect(try await world.number("select count(*) from pushq.device", in: world.second) == 6)
+            try await world.first.run("select pushq.remove_app('acme', 'com.acme.old')")
+            _ = try await world.mover().run(under: world.keys)
+            _ = try await world.second.clearRemovedQueues(of: "acme", while: { true })
+            #expect(try await world.number("select count(*) from pushq.device", in: world.second) == 5)
+        }
+    }
+
+    @Test func `triggers of a move that nobody knows any more go with the next one`() async throws {
+        try await withMoveWorld { _, world in
+            _ = try await world.mover().run(under: world.keys)
+            // They could not be removed in time, and then the tenant came back.
+            try await world.first.run(
+                """
+                create trigger moving_4711_01234567_insert after insert on pushq.device
+                for each row when (new.queue_id = any ('{4711}'))
+                execute function pushq.note_moved_row('4711', 'device', 'id')
+                """)
+            let back = TenantMover(
+                "acme", from: .init(try await world.there.connect(), name: "database two at b"),
+                to: .init(try await world.here.connect(), name: "database one at a"))
+            _ = try await back.run(under: world.keys)
+            #expect(try await world.leftovers() == 0)
+        }
+    }
+
+    @Test func `says that it has moved when only its triggers are left`() async throws {
+        try await withMoveWorld { _, world in
+            let reader = try await world.here.connect()
+            let process = try await world.number("select pg_backend_pid()", in: reader)
+            try await reader.runScript("begin; select count(*) from pushq.wave")
+            // Idle in a transaction: it holds up no move, and keeps the table.
+            await #expect(throws: TenantMoveError.triggersStay("acme", "wave", [process], .seconds(1))) {
+                _ = try await world.mover(patience: .seconds(1)).run(under: world.keys)
+            }
+            try await reader.runScript("commit")
+            #expect(try await stage(world) == .moved)
+        }
+    }
+
+    @Test func `a detached tenant comes back into a schema that has a column more`() async throws {
+        try await withMoveWorld { _, world in
+            try await begin(world)
+            try await detach(world)
+            try await world.first.run("alter table pushq.queue add column more int not null default 7")
+            _ = try await world.first.connection.reattachTenant("acme")
+            #expect(try await world.first.number("select more from pushq.queue") == 7)
+        }
+    }
+
+    @Test func `a tenant whose new database went back to before it arrived is said to be nowhere`() async throws {
+        try await withMoveWorld { _, world in
+            _ = try await world.mover().run(under: world.keys)
+            let id = try #require(try await world.first.connection.tenantMove(of: "acme")).id
+            try await world.second.runScript(
+                """
+                select pushq.remove_tenant('acme');
+                insert into pushq.tenant_move (tenant, id, leaves, stage, peer)
+                values ('acme', '\(id)', false, 'copying', 'database one at a')
+                """)
+            await #expect(throws: TenantMoveError.isNowhere("acme", "database two at b")) {
+                _ = try await world.mover().run(under: world.keys)
+            }
+            #expect(try await !world.mover().abandon())
+            #expect(try await world.number("select count(*) from pushq.tenant_move", in: world.second) == 0)
+            #expect(try await world.refusal("insert into pushq.tenant (name) values ('acme')", in: world.second) == nil)
+        }
+    }
+}
