@@ -98,7 +98,10 @@ extension `Real processes with databases of their own` {
                 // The other one comes first, so it keeps the tokens.
                 try "# where tenants are\n\n\(other.environment["PUSHQ_DATABASE_URL"]!)\n\(first)\n".write(
                     toFile: list, atomically: true, encoding: .utf8)
+                // As after a restore of one of them to before a move.
+                _ = try await other.psql("insert into pushq.tenant (name) values ('acme')")
                 let worker = try rig.startWorker(database: "", ["--databases", list])
+                try await worker.says("tenant_in_two_databases")
                 let roots = (try await send("aa", in: rig), try await other.send("aa"))
                 try await waitForArrival(of: roots.0, rig)
                 try await waitForArrival(of: roots.1, rig)

@@ -122,7 +122,7 @@ import Testing
             #expect(row.level == level.output.1, "docs/logs.md: the level of \(event)")
         }
         // What the command says by itself.
-        let commands = try ["WorkCommand", "DatabaseListWatch"].map {
+        let commands = try ["WorkCommand", "DatabaseListWatch", "DoubledTenants"].map {
             try text(of: "Sources/pushq/Commands/\($0).swift")
         }
         let command = commands.joined()

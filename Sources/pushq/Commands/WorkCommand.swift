@@ -129,7 +129,9 @@ struct WorkCommand: Terminal.Command {
         let telling = manager.map { manager in Task { await Supervision(of: { crew.engines }, for: manager).run() } }
         let stopping = Task { await Self.stop(crew, of: manager, log) }
         let watching = self.databases.mayChange ? await served.follow(self.databases, log) : []
+        let comparing = Task { await served.tellOfDoubledTenants(log) }
         defer {
+            comparing.cancel()
             telling?.cancel()
             stopping.cancel()
             for task in watching { task.cancel() }
