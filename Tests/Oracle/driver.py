@@ -664,7 +664,7 @@ class Driver:
             event.error = "it has ended"  # it was not cancelled
 
     def renewsecret(self, operation, event):
-        self.set_webhook(operation.tenant, "--new-secret")
+        self.set_webhook(operation.tenant, "--new-secret", "--yes")
 
     def suspendtenant(self, operation, event):
         self.admin(event, "tenant", "suspend", operation.tenant)

@@ -83,13 +83,15 @@ class Webhooks:
         return entries
 
     def judge_signature(self, tenant, delivery, where):
-        """The last secret has signed it, and the one before it, too, which is good for a day."""
+        """The last secret has signed it, and the first one, too: a former one is good for a day, and stays when the secret
+        is changed again meanwhile."""
         stamp = delivery.headers.get("webhook-timestamp", "")
         if not stamp.isdigit() or not -2 < delivery.at - int(stamp) < RECENT:
             self.find(f"{where} is of {stamp or 'no time'}, and came at {delivery.at:.0f}")
             return
         secrets = self.history.secrets[tenant]
-        made = [(ended, secret) for began, ended, secret in secrets if began < int(stamp) + 1][-2:]
+        made = [(ended, secret) for began, ended, secret in secrets if began < int(stamp) + 1]
+        made = [made[0], made[-1]] if made else []
         # Of one that was being set when the message was made nobody knows.
         surely = [secret for ended, secret in made if ended < int(stamp) - 1 or len(secrets) == 1]
         signatures = delivery.headers.get("webhook-signature", "")
