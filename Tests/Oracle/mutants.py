@@ -84,8 +84,8 @@ MUTANTS = [
     ),
     Mutant(
         "sent after its time",
-        "(extract(epoch from least(t.send_by,",
-        "(extract(epoch from interval '1 hour' + least(t.send_by,",
+        "(extract(epoch from least(greatest(t.send_by,",
+        "(extract(epoch from interval '1 hour' + least(greatest(t.send_by,",
     ),
     Mutant(
         "sent before its time",
@@ -321,8 +321,8 @@ MUTANTS = [
     ),
     Mutant(
         "rejections without feedback",
-        "left join dead d on d.queue_id = r.queue_id and d.id = r.device_id\n          where r.suspect",
-        "join dead d on d.queue_id = r.queue_id and d.id = r.device_id\n          where r.suspect",
+        "where r.suspect or (r.queue_id, r.device_id) not in (select queue_id, device_id from left_for_later)",
+        "where r.suspect and (r.queue_id, r.device_id) not in (select queue_id, device_id from left_for_later)",
     ),
 ]
 
