@@ -49,10 +49,11 @@ package final class TestDatabase {
 }
 
 /// Runs a test on a loop of its own with an empty database of its own, and throws both away afterwards.
+/// - Parameter options: of `create database`, such as an encoding.
 package func withEmptyDatabase<Success: Sendable>(
-    _ body: @Sendable @escaping (isolated LoopActor, TestDatabase) async throws -> Success
+    _ options: String = "", _ body: @Sendable @escaping (isolated LoopActor, TestDatabase) async throws -> Success
 ) async throws -> Success {
-    try await withDatabase(from: "template0", body)
+    try await withDatabase(from: "template0 \(options)", body)
 }
 
 /// Runs a test on a loop of its own with a migrated database of its own, and throws both away afterwards.
@@ -103,7 +104,7 @@ private func withNewDatabase<Success: Sendable>(
             let database = TestDatabase(name: name, address: address, loop: actor.loop)
             defer { database.closeConnections() }
             // It is a copy, as a restored database is. Nothing is in it yet, so nothing waits for a decision.
-            if template != "template0" { try await database.connect().followTimeline() }
+            if !template.hasPrefix("template0") { try await database.connect().followTimeline() }
             return try await body(actor, database)
         }
     }

@@ -42,7 +42,8 @@ package struct HealthCheck: Sendable {
     ///   - keys: the master keys of the program that asks, if it has any.
     package static func all(version: String, keys: MasterKeys?) -> [HealthCheck] {
         [
-            readOnly, settings, statistics, clock(), connections, transactions(), disk(), walKept, archiving, standby,
+            readOnly, encoding, settings, statistics, clock(), connections, transactions(), disk(), walKept, archiving,
+            standby,
             schema, roles, workerLogins, partitions, deadRows, duties(),
             workers, silentWorkers, versions(of: version), leases(), apns,
             credentials, credentialScopes, secrets(keys), unusableCredentials, queuesWithoutCredential, restoredQueues,

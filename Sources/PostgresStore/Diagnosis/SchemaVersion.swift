@@ -5,6 +5,9 @@ extension HealthCheck {
         let report: Migrator.Report
         do {
             report = try await Migrator(connection).dryRun()
+        } catch MigrationError.wrongEncoding {
+            // `encoding` says so.
+            return []
         } catch let error as MigrationError {
             return [HealthFinding(.error, "schema", "\(error)", .advice("use pushq-admin of the schema's version"))]
         }

@@ -47,6 +47,8 @@ struct DefinitionPlan {
 
 /// Why a schema was left as it is.
 package enum MigrationError: Error, Equatable, CustomStringConvertible {
+    /// The database is not one that pushq can be in.
+    case wrongEncoding(String)
     /// It has a migration that this program does not know.
     case newerSchema(String)
     /// A migration is not what it was when it was applied.
@@ -73,6 +75,7 @@ package enum MigrationError: Error, Equatable, CustomStringConvertible {
 
     package var description: String {
         switch self {
+        case .wrongEncoding(let sentence): sentence
         case .newerSchema(let name):
             "the schema is newer than this program (it has migration \(name)); use the program that made it, or a later one"
         case .changed(let applied, let here):

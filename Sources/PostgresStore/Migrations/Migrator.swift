@@ -48,6 +48,7 @@ package struct Migrator {
     package func run(within limit: Duration = .seconds(300)) async throws -> Report {
         let deadline = connection.loop.now + limit
         var report = Report()
+        if let wrong = try await connection.wrongEncoding() { throw MigrationError.wrongEncoding(wrong.sentence) }
         report.advice = try await step(until: deadline, prepareRoles)
         while let name = try await step(until: deadline, applyNext) { report.applied.append(name) }
         do {
@@ -76,6 +77,7 @@ package struct Migrator {
 
     /// Looks what is missing and changes nothing.
     package func dryRun() async throws -> Report {
+        if let wrong = try await connection.wrongEncoding() { throw MigrationError.wrongEncoding(wrong.sentence) }
         let plan = try MigrationPlan(migrations, applied: try await appliedMigrations())
         let definitions = DefinitionPlan(definitions, present: try await definedObjects())
         return Report(

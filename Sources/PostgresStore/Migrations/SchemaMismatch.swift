@@ -1,5 +1,7 @@
 /// Why a worker of this version cannot work with the schema that it finds.
 package enum SchemaMismatch: Error, Equatable, CustomStringConvertible {
+    /// The database's texts need not be UTF-8.
+    case wrongEncoding(String)
     /// The schema lacks this migration, or all of them.
     case olderSchema(missing: String)
     /// This migration, which the worker does not know, stops older workers.
@@ -7,6 +9,7 @@ package enum SchemaMismatch: Error, Equatable, CustomStringConvertible {
 
     package var description: String {
         switch self {
+        case .wrongEncoding(let sentence): sentence
         case .olderSchema(let name):
             "the schema is older than this worker (it lacks migration \(name)): run pushq-admin migrate, then start the worker again"
         case .olderWorker(let name):
@@ -22,6 +25,7 @@ package enum SchemaMismatch: Error, Equatable, CustomStringConvertible {
 extension PostgresConnection {
     /// Looks whether a worker of this version may start.
     package func checkSchema() async throws {
+        if let wrong = try await wrongEncoding() { throw SchemaMismatch.wrongEncoding(wrong.sentence) }
         let isThere = try await hasMigrationTable()
         let applied = isThere ? Set(try await execute(.appliedMigrations).map { AppliedMigration($0).version }) : []
         if let missing = Migration.all.first(where: { !applied.contains($0.version) }) {

@@ -25,6 +25,26 @@ struct `Migrating` {
         }
     }
 
+    /// With SQL_ASCII, which `initdb` chooses in the locale C, one push that is not UTF-8 would stop all workers.
+    @Test(arguments: ["SQL_ASCII", "LATIN1"])
+    func `refuses a database whose texts are not UTF-8, and so do workers and the doctor`(
+        encoding: String
+    ) async throws {
+        try await withEmptyDatabase("encoding '\(encoding)'") { _, database in
+            let connection = try await database.connect()
+            let problem = "database \(database.name) has the encoding \(encoding), and pushq needs UTF8: create another"
+            await #expect { try await Migrator(connection).run() } throws: { "\($0)".hasPrefix(problem) }
+            await #expect { try await Migrator(connection).dryRun() } throws: { "\($0)".hasPrefix(problem) }
+            await #expect { try await connection.checkSchema() } throws: { "\($0)".hasPrefix(problem) }
+            let checks = [HealthCheck.encoding, .schema]
+            var findings: [HealthFinding] = []
+            for check in checks { findings += await check.findings(in: connection) }
+            #expect(findings.map(\.severity) == [.error])
+            #expect(findings.first?.evidence.hasPrefix("has the encoding \(encoding)") == true)
+            #expect(try await connection.hasMigrationTable() == false)
+        }
+    }
+
     @Test func `changes nothing for the role that migrates, which producers may share`() async throws {
         try await withEmptyDatabase { _, database in
             _ = try await Migrator(try await database.connect()).run()
