@@ -44,15 +44,16 @@ begin
   return true;
 end $$;
 
--- Refuses a transaction whose snapshot is older than its statement: it would not see jobs that workers have set
--- aside since.
-create or replace function pushq.check_isolation() returns void
+-- Refuses a transaction whose snapshot is older than its statement, for `what` must see all that others have committed:
+-- jobs that workers have set aside since, sends, or another token of the installation. PostgreSQL notices rows that
+-- others have changed since (40001), and not those that they have added.
+create or replace function pushq.check_isolation(what text default 'a campaign cannot be resumed or cancelled')
+returns void
 language plpgsql stable as $$
 begin
   if current_setting('transaction_isolation') not like 'read %' then
     raise exception using errcode = 'PQ409',
-      message = format('a campaign cannot be resumed or cancelled in a transaction with isolation level %s',
-                       current_setting('transaction_isolation')),
+      message = format('%s in a transaction with isolation level %s', what, current_setting('transaction_isolation')),
       hint = 'use read committed, or a transaction of its own';
   end if;
 end $$;

@@ -14,6 +14,7 @@ declare
   gone  bigint;
   roots bigint[];
 begin
+  perform pushq.check_isolation('a device cannot be forgotten');
   sends := 0;
   delete from pushq.feedback_record f where f.queue_id = q and f.token = bytes;
   delete from pushq.device d where d.queue_id = q and d.token = bytes returning d.id into gone;

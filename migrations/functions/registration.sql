@@ -46,6 +46,7 @@ begin
                          then decode(register_device.token, 'hex') end
     join pushq.profile p on p.queue_id = d.queue_id and p.device_id = d.id
     where d.active and d.registered_at > clock_timestamp() - interval '6 hours'
+      and current_setting('transaction_isolation') like 'read %'
       and (keep_user or d.user_key is not distinct from register_device.user_key)
       and coalesce(register_device.kind = d.kind, register_device.kind is null)
       and p.installation = register_device.installation
@@ -95,6 +96,8 @@ declare
 begin
   if problem is not null then
     raise exception using errcode = 'PQ400', message = problem;
+  elsif said.installation <> '' then
+    perform pushq.check_isolation('an installation cannot be registered');
   end if;
   select d.* into was from pushq.device d where d.queue_id = door.q and d.token = bytes;
   select p.* into had from pushq.profile p where p.queue_id = door.q and p.device_id = was.id;
