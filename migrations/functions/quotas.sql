@@ -47,8 +47,9 @@ begin
   if max_calls is not null then
     perform pushq.count_call(tenant, split_part(queue, '/', 1), max_calls);
   end if;
-  -- No worker has counted for a while, so a producer does. One of them: the others take what there is.
-  if is_stale then
+  -- No worker has counted for a while, so a producer does. One of them: the others take what there is. A transaction
+  -- that may only read adds nothing.
+  if is_stale and current_setting('transaction_read_only') = 'off' then
     perform pushq.count_usage(tenant, by_producer => true);
   end if;
 end $$;
@@ -76,7 +77,8 @@ end $$;
 --
 -- Calls are rows, so that no two of them wait for each other. Where many are allowed, a row stands for several calls
 -- and is written by chance: about fifty rows are read and written a second, and the limit is kept within about a sixth.
--- Up to fifty calls a second it is exact, except for calls that are not committed yet.
+-- Up to fifty calls a second it is exact, except for calls that are not committed yet. A call in a read-only
+-- transaction cannot be written: it is refused like the others, and does not count.
 create or replace function pushq.count_call(tenant int, name text, most int) returns void
 language plpgsql as $$
 declare
@@ -91,7 +93,9 @@ begin
         'repeat the call later; an operator can allow more with: pushq-admin tenant set %s --max-calls', name);
   -- Not `random()`, whose numbers the caller can choose with `setseed`. 1.5 µs.
   elsif weight = 1 or uuid_hash(gen_random_uuid()) % weight = 0 then
-    insert into pushq.call (tenant_id) values (tenant);
+    if current_setting('transaction_read_only') = 'off' then
+      insert into pushq.call (tenant_id) values (tenant);
+    end if;
   end if;
 end $$;
 

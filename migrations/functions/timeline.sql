@@ -52,6 +52,10 @@ declare
   start   bigint := pushq.current_start();
   lineage bigint := hashtextextended(pushq.current_lineage(), 0);
 begin
+  -- Such a transaction draws no numbers.
+  if current_setting('transaction_read_only') = 'on' then
+    return;
+  end if;
   begin
     perform pushq.take_lock('timeline');
     if lineage <> (select last_value from pushq.known_lineage) then

@@ -312,6 +312,30 @@ import Transport
         }
     }
 
+    @Test func `of calls lets a read-only transaction read, and counts nothing of it`() async throws {
+        try await withQueue { _, queue, _ in
+            try await set(queue.connection) { $0.calls = .limit(1) }
+            try await queue.run(#"select pushq.send('\#(QueueFixture.name)', \#(Self.payload), '{aa}')"#)
+            // As after a restart of the server, and when no worker has counted for a while.
+            try await queue.run("select setval('pushq.known_start', 1); delete from pushq.call")
+            try await queue.run("update pushq.tenant_usage set counted_at = now() - interval '1 hour'")
+            for call in [
+                "status('\(QueueFixture.name)', 1)", "trace('\(QueueFixture.name)', token => 'aa')",
+                "feedback_after('\(QueueFixture.name)')",
+                "preview_campaign('\(QueueFixture.name)', 'k', payload => \(Self.payload))",
+            ] {
+                try await queue.run("begin read only; select count(*) from pushq.\(call); commit")
+            }
+            #expect(try await queue.number("select count(*) from pushq.call") == 0)
+            try await queue.run("insert into pushq.call (tenant_id) select id from pushq.tenant")
+            try await queue.run("update pushq.call set called_at = now() + interval '1 hour'; begin read only")
+            let error = await #expect(throws: PostgresError.self) {
+                try await queue.run("select pushq.feedback_after('\(QueueFixture.name)')")
+            }
+            #expect(error?.description.contains("has reached its limit of 1 calls a second") == true)
+        }
+    }
+
     @Test(arguments: ["", "setseed(0.5), "])
     func `of many calls a second is kept by chance, which the caller cannot choose`(first: String) async throws {
         try await withQueue { _, queue, _ in
