@@ -38,7 +38,7 @@ begin
   -- What is only written differently is another text to be shown, and no conflict.
   if known = filter or not replaces and pushq.parse_filter(known) = tree then
     return false;
-  elsif not replaces then
+  elsif replaces is not true then
     raise exception using errcode = 'PQ409',
       message = format('audience “%s” already has another filter: %s', name, known),
       hint = 'replace it (replaces => true, --replace), or use another name';

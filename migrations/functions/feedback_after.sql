@@ -18,7 +18,7 @@ begin
   from (
     select *
     from pushq.feedback f
-    where f.queue_id = q and f.cursor is not null and f.cursor > after
+    where f.queue_id = q and f.cursor is not null and f.cursor > coalesce(after, 0)
     order by f.cursor
     limit most) f
   cross join lateral pushq.reason(f.reason) r

@@ -70,7 +70,7 @@ language plpgsql stable as $$
 declare
   nearest text;
 begin
-  if length(word) > 30 then
+  if word is null or length(word) > 30 then
     return '';
   end if;
   select k into nearest

@@ -12,14 +12,26 @@ begin
   return payload::text::json;
 end $$;
 
+-- What is wrong with a text that no payload can be, however it is written, or null. To read it, and to say what is
+-- wrong in it, would take seconds.
+create or replace function pushq.length_problem(written text) returns text
+language plpgsql immutable parallel safe as $$
+begin
+  return case when octet_length(written) > 1000000
+              then format('the payload has %s bytes: a push takes at most 5120', octet_length(written)) end;
+end $$;
+
 -- The same for a text that is longer than any usual payload: only such a one can be nested so deeply that PostgreSQL
 -- gives up. Of what is wrong in it, PostgreSQL's detail may repeat all.
 create or replace function pushq.long_json(written text) returns json
 language plpgsql immutable parallel safe as $$
 declare
-  reason text;
+  reason text := pushq.length_problem(written);
   lack   text;
 begin
+  if reason is not null then
+    raise exception using errcode = 'PQ400', message = reason;
+  end if;
   return written::json;
 exception
   when statement_too_complex then

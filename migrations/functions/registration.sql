@@ -42,7 +42,8 @@ begin
     from pushq.queues_for(who, queue, false) k
     join pushq.device d
       on d.queue_id = k.queue_id
-      and d.token = case when register_device.token !~ '[^0-9A-Fa-f]' and length(register_device.token) % 2 = 0
+      and d.token = case when octet_length(register_device.token) > 200 then null
+                         when register_device.token !~ '[^0-9A-Fa-f]' and length(register_device.token) % 2 = 0
                          then decode(register_device.token, 'hex') end
     join pushq.profile p on p.queue_id = d.queue_id and p.device_id = d.id
     where d.active and d.registered_at > clock_timestamp() - interval '6 hours'

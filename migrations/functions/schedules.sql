@@ -162,6 +162,7 @@ declare
   following timestamptz;
   missed    timestamptz;                                  -- a run that was due, at a time that it has no more
 begin
+  after_outage := coalesce(after_outage, 'skip');
   perform pushq.parse_cron(cron);
   perform pushq.check_schedule(q, name, coalesce(time_zone, 'UTC'), after_outage, body, given);
   following := pushq.cron_run(cron, coalesce(time_zone, 'UTC'), now());
@@ -184,7 +185,7 @@ begin
     return known.next_at;
   end if;
   keeps_times := known.time_zone = coalesce(time_zone, 'UTC') and pushq.is_same_cron(known.cron, cron);
-  if not replaces then
+  if replaces is not true then
     if keeps_times and (known.after_outage, pushq.content(known.payload), pushq.meant_options(known.options))
       = (after_outage, pushq.content(body), pushq.meant_options(given)) then
       return known.next_at;

@@ -76,7 +76,8 @@ begin
       -- be written otherwise.
       earlier := pushq.earlier_send(door.q, key, root, sha256(convert_to(
         row(pushq.content(body),
-            case when cardinality(tokens) = 1 then array[encode(pushq.token(tokens[1]), 'hex')]
+            case when cardinality(tokens) = 1 and tokens[1] is not null
+                   then array[encode(pushq.token(tokens[1]), 'hex')]
                  when tokens is not null
                    then pushq.set_of(array(select encode(pushq.token(t), 'hex') from unnest(tokens) t)) end,
             case when user_keys is null then user_key else to_json(pushq.set_of(user_keys))::text end, push_type,

@@ -140,6 +140,9 @@ declare
 begin
   if (tokens is null) = (user_keys is null) then
     raise exception using errcode = 'PQ400', message = 'sends need either tokens or user_keys';
+  elsif count is null then
+    raise exception using errcode = 'PQ400', message = 'payloads is null',
+      hint = 'for no messages, give an empty array';
   elsif count > 10000 then
     raise exception using errcode = 'PQ400', message = format('one call takes at most 10000 messages, not %s', count),
       hint = 'make several calls; they may be in one transaction';
@@ -151,12 +154,13 @@ begin
   limit 1;
   if found then
     raise exception using errcode = 'PQ400',
-      message = format('payloads and %s have different lengths: %s and %s', of_other.name, coalesce(count, 0),
+      message = format('payloads and %s have different lengths: %s and %s', of_other.name, count,
                        cardinality(of_other.list)),
       hint = 'give both the same length: element n of each is for message n';
-  elsif array_position(user_keys, null) is not null then
-    raise exception using errcode = 'PQ400',
-      message = format('message %s: its user_key is null', array_position(user_keys, null));
+  end if;
+  select u.n into of_other from unnest(user_keys) with ordinality u(key, n) where u.key is null order by u.n limit 1;
+  if found then
+    raise exception using errcode = 'PQ400', message = format('message %s: its user_key is null', of_other.n);
   end if;
   select format('message %s: %s', u.n, pushq.user_key_problem(u.key)) into problem
   from unnest(user_keys) with ordinality u(key, n)
@@ -181,9 +185,20 @@ begin
       message = format('the payloads are of type %s: use json[], jsonb[] or text[]', pg_typeof(payloads));
   end if;
   texts := payloads::text[];
+  if pg_column_size(texts) > 1000000 then
+    select format('message %s: %s', u.n, pushq.length_problem(u.t)) into reason
+    from unnest(texts) with ordinality u(t, n)
+    where pushq.length_problem(u.t) is not null
+    order by u.n
+    limit 1;
+    if found then
+      raise exception using errcode = 'PQ400', message = reason;
+    end if;
+  end if;
   return texts::json[];
 exception when invalid_text_representation or statement_too_complex then
-  -- Which it was.
+  -- Which it was, whatever the array's subscripts.
+  texts := array(select t from unnest(texts) t);
   for n in 1 .. cardinality(texts) loop
     begin
       perform texts[n]::json;
@@ -209,7 +224,8 @@ declare
 begin
   return (select array_agg(pushq.token(u.t) order by u.n) from unnest(hex) with ordinality u(t, n));
 exception when sqlstate 'PQ400' then
-  -- Which it was.
+  -- Which it was, whatever the array's subscripts.
+  hex := array(select t from unnest(hex) t);
   for n in 1 .. cardinality(hex) loop
     begin
       perform pushq.token(hex[n]);

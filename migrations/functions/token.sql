@@ -6,16 +6,20 @@ language sql immutable as $$ select coalesce(pushq.plain_token(hex), pushq.read_
 -- The same for what is plainly right; null for what is written otherwise, or wrong.
 create or replace function pushq.plain_token(hex text) returns bytea
 language sql immutable as $$
-  select case when hex ~ '^(?:[0-9A-Fa-f]{2})+$' and length(hex) <= 200 then decode(hex, 'hex') end
+  select case when octet_length(hex) > 200 then null
+              when hex ~ '^(?:[0-9A-Fa-f]{2})+$' then decode(hex, 'hex') end
 $$;
 
 -- The same for what is written otherwise, or wrong.
 create or replace function pushq.read_token(hex text) returns bytea
 language plpgsql immutable as $$
 declare
-  digits text := translate(hex, '<> ', '');
+  digits text := translate(left(hex, 1000), '<> ', '');
 begin
-  if digits is null or digits = '' then
+  if length(hex) > 1000 then
+    raise exception using errcode = 'PQ400', message = format('the device token has %s characters', length(hex)),
+      hint = 'use at most 100 bytes, which are 200 hexadecimal digits';
+  elsif digits is null or digits = '' then
     raise exception using errcode = 'PQ400', message = 'the device token is empty',
       hint = 'a token is hexadecimal, such as 64 digits';
   elsif digits !~ '^[0-9A-Fa-f]*$' then

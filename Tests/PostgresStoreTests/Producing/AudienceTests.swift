@@ -76,6 +76,10 @@ import Transport
             } throws: {
                 "\($0)".contains("audience “vips” already has another filter: tag 'a'")
             }
+            await #expect(throws: PostgresError.self) {
+                try await queue.run(
+                    "select pushq.save_audience('\(QueueFixture.name)', 'vips', 'tag ''b''', replaces => null)")
+            }
             #expect(try await save("tag 'b'", queue, replacing: true))
             let saved = try await queue.connection.audiences(ofQueue: QueueFixture.name)
             #expect(saved.map(\.filter) == ["tag 'b'"])

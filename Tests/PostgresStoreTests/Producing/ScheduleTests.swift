@@ -364,9 +364,14 @@ import Transport
             let before = try await value("s", queue)
             try await add(to: queue)
             #expect(try await value("s", queue) == before)
-            let error = await #expect(throws: PostgresError.self) { try await add("@daily", to: queue) }
-            #expect(
-                error?.description.contains("there is already a different schedule “s”: \(Self.hourly) in UTC") == true)
+            try await add(Self.hourly, ", after_outage => null, replaces => null", to: queue)
+            #expect(try await value("after_outage", queue) == "skip")
+            for replaces in ["", ", replaces => null"] {
+                let error = await #expect(throws: PostgresError.self) { try await add("@daily", replaces, to: queue) }
+                #expect(
+                    error?.description.contains("there is already a different schedule “s”: \(Self.hourly) in UTC")
+                        == true)
+            }
             try await add("@daily", ", replaces => true, time_zone => 'Europe/Vienna'", to: queue)
             #expect(try await value("cron", queue) == "@daily")
             #expect(

@@ -238,6 +238,26 @@ import Testing
             #"array_fill('{"aps":{"alert":"x"}}'::text, '{10001}')"#, "tokens => array_fill('aa'::text, '{10001}')",
             "one call takes at most 10000 messages, not 10001"
         ),
+        ("null::text[]", "user_keys => '{ann}'", "payloads is null"),
+        (
+            #"array['{"aps":{"alert":"x"}}', '{"aps":{"alert":"x"}}']"#, "tokens => '[0:1]={aa,xy}'",
+            "message 2: the device token has a character that is not hexadecimal"
+        ),
+        (
+            #"array['{"aps":{"alert":"x"}}', '{"aps":{"alert":"x"}}']"#, "user_keys => '[0:1]={ann,NULL}'",
+            "message 2: its user_key is null"
+        ),
+        (
+            #"array['{"aps":{"alert":"x"}}', '{"aps":{"alert":"x"}}']"#, "user_keys => '{{ann},{NULL}}'",
+            "message 2: its user_key is null"
+        ),
+        (
+            #"'[0:1]={"1","{"}'::text[]"#, "tokens => '{aa,bb}'", "message 2: invalid input syntax for type json"
+        ),
+        (
+            #"array['{"aps":{"alert":"x"}}', repeat('x', 1000001)]"#, "tokens => '{aa,bb}'",
+            "message 2: the payload has 1000001 bytes: a push takes at most 5120"
+        ),
         ("array[1]", "tokens => '{aa}'", "the payloads are of type integer[]: use json[], jsonb[] or text[]"),
     ])
     func `are refused with the number of the message, and nothing is sent`(

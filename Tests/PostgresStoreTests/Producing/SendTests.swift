@@ -133,6 +133,19 @@ import Transport
         }
     }
 
+    @Test(arguments: ["'{00ff}'", "'[0:0]={00FF}'", "'{{00ff}}'"])
+    func `send once under a key, whatever the subscripts of the array`(tokens: String) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let roots = [
+                try await send("\(alert), \(tokens), key => 'k'", in: queue),
+                try await send("\(alert), '{00ff}', key => 'k'", in: queue),
+            ]
+            #expect(Set(roots).count == 1)
+            #expect(try await queue.number("select count(*) from pushq.job") == 1)
+        }
+    }
+
     @Test func `send once under a key to a token that nobody knew before`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
@@ -373,6 +386,8 @@ import Transport
         (#"'[]', array['00ff']"#, "the payload is not a JSON object"),
         (#"'{"aps":{"alert":"x"}}', array['00f']"#, "the device token has 3 hexadecimal digits"),
         (#"'{"aps":{"alert":"x"}}', array['00fg']"#, "the device token has a character that is not hexadecimal"),
+        (#"'{"aps":{"alert":"x"}}', array[repeat('0', 1001)]"#, "the device token has 1001 characters"),
+        (#"repeat('x', 1000001), array['00ff']"#, "the payload has 1000001 bytes: a push takes at most 5120"),
         (#"'{"aps":{"alert":"x"}}', array['']"#, "the device token is empty"),
         (#"'{"aps":{"alert":"x"}}', array['00ff'], push_type => 'alerts'"#, "push type “alerts” is unknown"),
         (#"'{"aps":{"alert":"x"}}', array['00ff'], priority => 7"#, "priority 7 is unknown"),

@@ -58,6 +58,8 @@ import Transport
             #expect(try await queue.worker.listFeedback() == 0)
             try await reader.read()
             #expect(reader.seen.dropFirst(3) == ["deactivated 1"])
+            let all = "select count(*) from pushq.feedback_after('\(QueueFixture.name)', null)"
+            #expect(try await queue.number(all) == 4, "null is before the first, too")
         }
     }
 
