@@ -286,7 +286,7 @@ create table pushq.quiet_hours (
   time_zone       text,                                   -- of devices of which nobody has said one; null: they get all
   set_at          timestamptz not null default now(),     -- when it was last changed
   constraint quiet_hours_pkey primary key (queue_id),
-  constraint quiet_hours_form check (hours ~ '^\d\d:\d\d(:\d\d)?-\d\d:\d\d(:\d\d)?$'),
+  constraint quiet_hours_form check (hours ~ E'^\\d\\d:\\d\\d(:\\d\\d)?-\\d\\d:\\d\\d(:\\d\\d)?$'),
   constraint quiet_hours_release_range check (release between interval '0' and interval '2 hours')
 );
 

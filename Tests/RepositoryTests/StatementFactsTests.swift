@@ -78,6 +78,30 @@ import Testing
 }
 
 @Suite struct `SQL` {
+    /// A backslash there is an escape where standard_conforming_strings is off, which a producer may have set. In a
+    /// literal that begins with E it is one everywhere.
+    @Test func `has no backslash in a plain literal`() throws {
+        var count = 0
+        for file in try Repository().files(in: "migrations", endings: [".sql"]) {
+            let literals = Literals(in: file.text)
+            count += literals.count
+            for line in literals.linesOfPlainBackslashes { Issue.record("\(file.path):\(line): write E'…'") }
+        }
+        for file in try Repository().files(in: "Sources/PostgresStore", endings: [".swift"]) {
+            for match in file.text.matches(of: /#"""[\s\S]*?"""#/) {
+                let before = file.text[..<match.range.lowerBound].count { $0 == "\n" }
+                for line in Literals(in: match.output.replacing("\\#(", with: "(")).linesOfPlainBackslashes {
+                    Issue.record("\(file.path):\(before + line): write E'…'")
+                }
+            }
+        }
+        #expect(count > 1000)
+        #expect(Literals(in: "-- '\\'\n'a''b' E'\\'' \"\\'\" 'c'").linesOfPlainBackslashes == [])
+        #expect(Literals(in: #"select E'\\', '''\'"#).linesOfPlainBackslashes == [1])
+        #expect(Literals(in: "'a'\n  'b\\s'").linesOfPlainBackslashes == [2])
+        #expect(Literals(in: "E'a'\n  'b\\s'").linesOfPlainBackslashes == [])
+    }
+
     @Test func `fits into 120 columns in its files`() throws {
         for file in try Repository().files(in: "migrations", endings: [".sql"]) {
             for (index, line) in file.lines.enumerated() {
@@ -128,5 +152,56 @@ import Testing
             }
         }
         #expect(files.count > 50)
+    }
+}
+
+/// The literals of some SQL, also of those within bodies of functions.
+private struct Literals {
+    private(set) var count = 0
+    /// Where those without E have a backslash, counted from 1.
+    private(set) var linesOfPlainBackslashes: [Int] = []
+
+    init(in sql: some StringProtocol) {
+        let text = Array(sql.unicodeScalars)
+        var (place, line) = (0, 1)
+        var last: Unicode.Scalar = " "
+        // Whether a literal that begins here goes on with one before it that began with E.
+        var goesOn = false
+        func skip(_ count: Int) {
+            let end = min(place + count, text.count)
+            line += text[place..<end].count { $0 == "\n" }
+            place = end
+        }
+        func skip(to end: Unicode.Scalar) {
+            while place < text.count, text[place] != end { skip(1) }
+        }
+        while place < text.count {
+            let next = text[place]
+            if next == "-", place + 1 < text.count, text[place + 1] == "-" {
+                skip(to: "\n")
+            } else if next == "\"" {
+                skip(1)
+                skip(to: "\"")
+                skip(1)
+                goesOn = false
+            } else if next == "'" {
+                count += 1
+                let escapes = goesOn || last == "E" || last == "e"
+                skip(1)
+                while place < text.count {
+                    if text[place] == "\\", !escapes { linesOfPlainBackslashes.append(line) }
+                    let isPair = place + 1 < text.count && text[place] == "'" && text[place + 1] == "'"
+                    if text[place] == "'", !isPair { break }
+                    skip(isPair || text[place] == "\\" && escapes ? 2 : 1)
+                }
+                skip(1)
+                goesOn = escapes
+                last = "'"
+            } else {
+                if !next.properties.isWhitespace { goesOn = false }
+                last = next
+                skip(1)
+            }
+        }
     }
 }

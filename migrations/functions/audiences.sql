@@ -36,7 +36,7 @@ begin
   where a.queue_id = q and a.name = save_audience.name
   for no key update;
   -- What is only written differently is another text to be shown, and no conflict.
-  if known = filter or not replaces and pushq.parse_filter(known) = tree then
+  if known = filter or replaces is not true and pushq.parse_filter(known) = tree then
     return false;
   elsif replaces is not true then
     raise exception using errcode = 'PQ409',

@@ -9,7 +9,7 @@
 -- By how much a message raises badges; null if it does not. Nearly no message does, and few are looked into for it.
 create or replace function pushq.badge_increment(payload json, push_type text) returns smallint
 language sql immutable parallel safe as $$
-  select case when push_type = 'alert' and (strpos(payload::text, 'increment') > 0 or strpos(payload::text, '\u') > 0)
+  select case when push_type = 'alert' and (strpos(payload::text, 'increment') > 0 or strpos(payload::text, E'\\u') > 0)
               then (payload #>> '{aps,badge,increment}')::smallint end
 $$;
 
@@ -17,7 +17,7 @@ $$;
 create or replace function pushq.sent_bytes(payload json) returns int
 language sql immutable parallel safe as $$
   select octet_length(payload::text)
-    - case when strpos(payload::text, 'increment') > 0 or strpos(payload::text, '\u') > 0 then
+    - case when strpos(payload::text, 'increment') > 0 or strpos(payload::text, E'\\u') > 0 then
         case when json_typeof(payload) = 'object' and pushq.has_readable_escapes(payload::text) then
           case when json_typeof(payload #> '{aps,badge}') = 'object'
                then octet_length((payload #> '{aps,badge}')::text) - 5 else 0 end
@@ -29,7 +29,7 @@ $$;
 -- by reading the JSON (QueueCore/Message/PayloadTemplate.swift).
 create or replace function pushq.with_badge(payload text, figure int) returns text
 language sql immutable parallel safe as $$
-  select regexp_replace(payload, '("badge"\s*:\s*)\{\s*"increment"\s*:\s*[0-9]+\s*\}', '\1' || figure)
+  select regexp_replace(payload, E'("badge"\\s*:\\s*)\\{\\s*"increment"\\s*:\\s*[0-9]+\\s*\\}', E'\\1' || figure)
 $$;
 
 -- Takes figures for the recipients of jobs that `worker` holds, of which each raises badges by its `increments`. The

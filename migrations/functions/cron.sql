@@ -37,8 +37,8 @@ begin
   into words, positions
   from (
     select part[1] as word, n, (1 + sum(length(part[1])) over (order by n) - length(part[1]))::int as place
-    from regexp_matches(cron, '\s+|\S+', 'g') with ordinality s(part, n)) m
-  where m.word !~ '^\s';
+    from regexp_matches(cron, E'\\s+|\\S+', 'g') with ordinality s(part, n)) m
+  where m.word !~ E'^\\s';
   if words is null then
     perform pushq.refuse_cron(1, 'it is empty');
   elsif words[1] ~ '^@' then
@@ -65,10 +65,10 @@ begin
   days := pushq.cron_field('day of the month', words[3], positions[3]);
   months := pushq.cron_field('month', words[4], positions[4]);
   weekdays := pushq.cron_field('day of the week', words[5], positions[5]);
-  follows_clock := words[2] ~ '^\*';
+  follows_clock := words[2] ~ E'^\\*';
   -- crontab(5): if both fields for days are restricted, which means that they do not begin with *, one of them is
   -- enough.
-  needs_both := words[3] ~ '^\*' or words[5] ~ '^\*';
+  needs_both := words[3] ~ E'^\\*' or words[5] ~ E'^\\*';
   select max(case when m = 2 then 29 when m in (4, 6, 9, 11) then 30 else 31 end) into longest from unnest(months) m;
   if needs_both and days[1] > longest then
     perform pushq.refuse_cron(
@@ -92,7 +92,7 @@ declare
   last   int;
 begin
   foreach part in array string_to_array(word, ',') loop
-    pieces := regexp_match(part, '^(?:(\*)|([^-/]+)(?:-([^-/]+))?)(?:/(.*))?$');
+    pieces := regexp_match(part, E'^(?:(\\*)|([^-/]+)(?:-([^-/]+))?)(?:/(.*))?$');
     if pieces is null then
       perform pushq.refuse_cron(
         place, case when part = '' then format('a value for the %s is missing', field)

@@ -15,10 +15,10 @@ begin
     from regexp_matches(
            filter,
            -- Space, quoted texts, words, numbers, signs; and whatever else there is.
-           '([\s\u00a0]+|''(?:[^'']|'''')*''|"(?:[^"]|"")*"|[A-Za-z_][A-Za-z0-9_]*|'
+           E'([\\s\\u00a0]+|''(?:[^'']|'''')*''|"(?:[^"]|"")*"|[A-Za-z_][A-Za-z0-9_]*|'
              '-?[0-9]+(?:[.][0-9]+)*|[<>!=]=|<>|.)',
            'g') with ordinality s(part, n)) m
-  where m.word !~ '^[\s\u00a0]';
+  where m.word !~ E'^[\\s\\u00a0]';
   words := words || ''::text;
   positions := positions || length(filter) + 1;
 end $$;

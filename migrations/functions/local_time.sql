@@ -16,7 +16,7 @@ create or replace function pushq.read_clock(
 ) returns jsonb
 language plpgsql stable as $$
 declare
-  parts   text[] := regexp_match(local_time, '^(?:(\d{4}-\d\d-\d\d)[T ])?([01]?\d|2[0-3]):([0-5]\d)$');
+  parts   text[] := regexp_match(local_time, E'^(?:(\\d{4}-\\d\\d-\\d\\d)[T ])?([01]?\\d|2[0-3]):([0-5]\\d)$');
   problem text   := pushq.time_zone_problem(default_zone);
 begin
   if local_time is null then

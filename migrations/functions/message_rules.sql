@@ -144,7 +144,8 @@ begin
     select coalesce(max(depth), 0)
     from (
       select sum(case when c in ('{', '[') then 1 when c in ('}', ']') then -1 else 0 end) over (order by n) as depth
-      from regexp_split_to_table(regexp_replace(payload, '"(?:[^"\\]|\\.)*"', '', 'g'), '') with ordinality s(c, n)) d);
+      from regexp_split_to_table(regexp_replace(payload, E'"(?:[^"\\\\]|\\\\.)*"', '', 'g'), '')
+             with ordinality s(c, n)) d);
 end $$;
 
 -- Whether every \u escape is a character: neither a zero nor half of a surrogate pair. PostgreSQL's json takes them
@@ -152,7 +153,7 @@ end $$;
 create or replace function pushq.has_readable_escapes(payload text) returns boolean
 language plpgsql immutable parallel safe as $$
 begin
-  return strpos(payload, '\u') = 0 or payload::jsonb is not null;
+  return strpos(payload, E'\\u') = 0 or payload::jsonb is not null;
 exception
   when untranslatable_character or invalid_text_representation then return false;
   when numeric_value_out_of_range then return true;
@@ -173,9 +174,9 @@ declare
   aps   jsonb;
   alert jsonb;
 begin
-  if octet_length(given) > 4096 or strpos(given, '\u') > 0
+  if octet_length(given) > 4096 or strpos(given, E'\\u') > 0
     -- Outside strings; nearly no payload has it inside one, either.
-    or given ~ '[0-9][eE][-+0-9]' and regexp_replace(given, '"(?:[^"\\]|\\.)*"', '', 'g') ~ '[0-9][eE]'
+    or given ~ '[0-9][eE][-+0-9]' and regexp_replace(given, E'"(?:[^"\\\\]|\\\\.)*"', '', 'g') ~ '[0-9][eE]'
     -- What nests deeper than 64 levels has as many brackets.
     or octet_length(given) > 128
       and 2 * length(given) - length(replace(given, '{', '')) - length(replace(given, '[', '')) > 64 then
@@ -227,8 +228,8 @@ begin
                   case when is_broadcast then 'a broadcast' else 'push type ' || push_type end, most);
   elsif pushq.nesting(payload::text) > 64 then
     return 'the payload nests deeper than 64 levels: flatten it';
-  elsif strpos(payload::text, '\u') > 0 and not pushq.has_readable_escapes(payload::text) then
-    return 'the payload has a \u escape that is not a character: write the character itself';
+  elsif strpos(payload::text, E'\\u') > 0 and not pushq.has_readable_escapes(payload::text) then
+    return E'the payload has a \\u escape that is not a character: write the character itself';
   end if;
   problem := pushq.repetition(payload, 'the payload');
   if problem is not null then
@@ -339,7 +340,7 @@ begin
     return format('expiration %s has passed: use 0 for one attempt, or seconds since 1970 that lie ahead', expiration);
   elsif octet_length(collapse_id) not between 1 and 64 then
     return format('the collapse ID has %s bytes: use 1 to 64', octet_length(collapse_id));
-  elsif collapse_id ~ '[\u0001-\u001f\u007f]' or collapse_id like ' %' or collapse_id like '% ' then
+  elsif collapse_id ~ E'[\\u0001-\\u001f\\u007f]' or collapse_id like ' %' or collapse_id like '% ' then
     return 'the collapse ID has a control character, or a space around it: use visible characters';
   end if;
   return null;

@@ -319,10 +319,10 @@ end $$;
 create or replace function pushq.filter_time(value text, place int) returns numeric
 language plpgsql stable as $$
 begin
-  if value ~ '^\d{4}-\d\d-\d\d$' then
+  if value ~ E'^\\d{4}-\\d\\d-\\d\\d$' then
     return extract(epoch from (value || 'T00:00:00Z')::timestamptz);
-  elsif value ~ ('^\d{4}-\d\d-\d\d[T ]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d([.]\d{1,6})?)?'
-                 '(Z|[+-](0\d|1[0-4]):[0-5]\d)$') then
+  elsif value ~ (E'^\\d{4}-\\d\\d-\\d\\d[T ]([01]\\d|2[0-3]):[0-5]\\d(:[0-5]\\d([.]\\d{1,6})?)?'
+                 '(Z|[+-](0\\d|1[0-4]):[0-5]\\d)$') then
     return extract(epoch from value::timestamptz);
   end if;
   perform pushq.refuse_filter(

@@ -33,8 +33,8 @@ begin
     -- The loops below would not end.
     problem := 'there is no payload: begin with {"aps": …}';
     return;
-  elsif payload ~ '\{\\u007[bB]|\\u007[bB](\{|\\u007[bB])' then
-    problem := 'the payload has braces that are written as \u007b: write { instead';
+  elsif payload ~ E'\\{\\\\u007[bB]|\\\\u007[bB](\\{|\\\\u007[bB])' then
+    problem := E'the payload has braces that are written as \\u007b: write { instead';
     return;
   elsif strpos(payload, '{{') = 0 then
     return;
@@ -43,7 +43,7 @@ begin
   loop
     place := strpos(rest, '"');
     exit when place = 0;
-    string := substring(rest from '"(?:[^"\\]|\\.)*"');
+    string := substring(rest from E'"(?:[^"\\\\]|\\\\.)*"');
     literal := literal || left(rest, place - 1);
     rest := substr(rest, place + length(string));
     done := done + place - 1;
@@ -53,7 +53,7 @@ begin
       literal := literal || left(string, place - 1);
       string := substr(string, place);
       done := done + place - 1;
-      if rest ~ '^\s*:' then
+      if rest ~ E'^\\s*:' then
         problem := format('the placeholder at position %s is in a name: use it in texts only', done + 1);
         return;
       elsif left(string, 4) = '{{{{' then
@@ -76,7 +76,7 @@ begin
         problem := format('the placeholder at position %s names no attribute: write {{name}} or {{name|there}}',
                           done + 1);
         return;
-      elsif name ~ '[{}\\]' or octet_length(name) > 100 then
+      elsif name ~ E'[{}\\\\]' or octet_length(name) > 100 then
         problem := format('the placeholder at position %s asks for “%s”: the name of an attribute has 1 to 100 bytes '
                           'here, without braces and backslashes', done + 1, left(name, 40));
         return;

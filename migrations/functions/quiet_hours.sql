@@ -9,7 +9,7 @@
 create or replace function pushq.read_quiet_hours(hours text) returns text
 language plpgsql immutable parallel safe as $$
 declare
-  parts text[] := regexp_match(hours, '^([01]?\d|2[0-3]):([0-5]\d)-([01]?\d|2[0-3]):([0-5]\d)$');
+  parts text[] := regexp_match(hours, E'^([01]?\\d|2[0-3]):([0-5]\\d)-([01]?\\d|2[0-3]):([0-5]\\d)$');
   m     int;
 begin
   if hours is null or hours = 'none' then

@@ -73,7 +73,7 @@ end $$;
 create or replace function pushq.is_same_cluster(before text, here text) returns boolean
 language plpgsql stable as $$
 begin
-  return regexp_replace(before, '/\d+$', '') = regexp_replace(here, '/\d+$', '');
+  return regexp_replace(before, E'/\\d+$', '') = regexp_replace(here, E'/\\d+$', '');
 end $$;
 
 -- Whether this server was a standby that followed the primary until the end: a transaction was committed while it was
@@ -366,7 +366,7 @@ begin
     insert into pushq.lease (queue_id, job_id, worker_id, epoch, deadline, watermark, outcomes, flush, lane, run_at,
                              send_by, message_id, campaign_id, root_id, body_day, recipient_count, attempt, rescues,
                              at_most_once)
-    select queue_id, id, 0, epoch, now(), watermark, coalesce(outcomes, '\x00'), 0, lane, run_at, send_by,
+    select queue_id, id, 0, epoch, now(), watermark, coalesce(outcomes, E'\\x00'), 0, lane, run_at, send_by,
            message_id, campaign_id, root_id, body_day, recipient_count, attempt, rescues, at_most_once
     from taken
     returning job_id, epoch)

@@ -99,7 +99,7 @@ begin
       message = format('there is no option “%s” of a campaign%s', left(unknown, 40),
                        pushq.suggestion(unknown, known)),
       hint = format('the options are: %s', array_to_string(known, ', '));
-  elsif options ->> 'local_time' ~ '^\d{4}-' then
+  elsif options ->> 'local_time' ~ E'^\\d{4}-' then
     raise exception using errcode = 'PQ400',
       message = format(
         'the local time of a schedule has no date, and “%s” has one', left(options ->> 'local_time', 40)),

@@ -92,7 +92,7 @@ create or replace function pushq.shares_of(shares jsonb, ids bigint[]) returns t
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
-  prefix bytea    := convert_to(shares ->> 'key', 'UTF8') || '\x00';
+  prefix bytea    := convert_to(shares ->> 'key', 'UTF8') || E'\\x00';
   bounds bigint[] := array(select b::bigint from jsonb_array_elements_text(shares -> 'bounds') b);
 begin
   return query

@@ -180,7 +180,8 @@ begin
   cross join lateral (
     select count(*) > 0 as alive,
            coalesce(bool_or(
-             n.name like replace(replace(replace(replace(w.queues, '\', '\\'), '%', '\%'), '_', '\_'), '*', '%')
+             n.name like replace(
+               replace(replace(replace(w.queues, E'\\', E'\\\\'), '%', E'\\%'), '_', E'\\_'), '*', '%')
            ), false) as serving
     from pushq.worker w
     where w.seen_at > now() - interval '20 seconds' and not w.draining) w

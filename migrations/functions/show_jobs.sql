@@ -172,7 +172,7 @@ begin
       from pushq.body own
       join pushq.result r on r.queue_id = q and r.root_id = j.root_id
         and r.attempt between j.attempt - 1 and j.attempt
-        and position(set_byte('\x00'::bytea, 0, retries + reason) in r.outcomes) > 0
+        and position(set_byte(E'\\x00'::bytea, 0, retries + reason) in r.outcomes) > 0
       join pushq.body before on before.day = r.body_day and before.queue_id = q and before.job_id = r.job_id
         and before.first_device_id <= own.last_device_id and before.last_device_id >= own.first_device_id
       cross join lateral generate_series(0, octet_length(r.outcomes) - 1) n

@@ -232,7 +232,7 @@ begin
     if e.job_id is null then
       attempt := coalesce(l.attempt, j.attempt);
       worker := pushq.worker_name(l.worker_id);
-      outcome := get_byte(coalesce(l.outcomes, j.outcomes, '\x00'),
+      outcome := get_byte(coalesce(l.outcomes, j.outcomes, E'\\x00'),
                           case when coalesce(l.outcomes, j.outcomes) is null then 0 else place - 1 end);
       at := coalesce(l.run_at, nullif(j.run_at, 'infinity'));
       if outcome <> 0 then

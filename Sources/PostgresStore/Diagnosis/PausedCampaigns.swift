@@ -17,7 +17,7 @@ extension Statement {
         "paused_campaigns",
         #"""
         select n.name as queue, c.key, c.paused_reason as reason,
-               format('pushq-admin campaign show %s ''%s''', n.name, replace(c.key, '''', '''\''''')) as remedy
+               format('pushq-admin campaign show %s ''%s''', n.name, replace(c.key, '''', E'''\\''''')) as remedy
         from (select * from pushq.campaign order by id desc limit 10000) c
         join pushq.queue_name n on n.queue_id = c.queue_id
         where c.paused_reason is not null and c.cancelled_at is null

@@ -31,7 +31,8 @@ extension Statement {
         "running_workers",
         #"""
         with alive as materialized (
-          select replace(replace(replace(replace(queues, '\', '\\'), '%', '\%'), '_', '\_'), '*', '%') as pattern
+          select replace(
+                   replace(replace(replace(queues, E'\\', E'\\\\'), '%', E'\\%'), '_', E'\\_'), '*', '%') as pattern
           from pushq.worker
           where seen_at > now() - interval '20 seconds' and not draining),
         unserved as materialized (

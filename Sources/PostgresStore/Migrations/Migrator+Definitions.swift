@@ -97,7 +97,7 @@ extension Statement {
         #"""
         select type, identity, split_part(mark, ' ', 1) as definition, split_part(mark, ' ', 2) as checksum
         from (\#(objects)) o
-        where mark ~ '^(functions|views)/\w+ [0-9a-f]{64}$'
+        where mark ~ '^(functions|views)/[A-Za-z0-9_]+ [0-9a-f]{64}$'
         order by type, identity
         """#)
 

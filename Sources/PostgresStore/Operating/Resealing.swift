@@ -5,7 +5,7 @@ extension Statement {
     fileprivate static let foreignSecrets = Statement(
         "foreign_secrets",
         #"""
-        (select 'credential' as kind, c.tenant_id, c.id, t.name || '/' || c.name as name, '\x'::bytea as signer,
+        (select 'credential' as kind, c.tenant_id, c.id, t.name || '/' || c.name as name, ''::bytea as signer,
                 c.sealed
          from pushq.credential c
          join pushq.tenant t on t.id = c.tenant_id
@@ -19,7 +19,7 @@ extension Statement {
          order by t.signer
          limit $step)
         union all
-        (select 'webhook', w.tenant_id, w.place, t.name, '\x', w.sealed
+        (select 'webhook', w.tenant_id, w.place, t.name, '', w.sealed
          from (
            select tenant_id, tenant_id * 2 as place, sealed from pushq.webhook
            union all
