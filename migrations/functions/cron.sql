@@ -42,7 +42,7 @@ begin
   if words is null then
     perform pushq.refuse_cron(1, 'it is empty');
   elsif words[1] ~ '^@' then
-    if not short ? lower(words[1]) then
+    if not short ? lower(words[1] collate "C") then
       perform pushq.refuse_cron(
         positions[1],
         format('there is no %s%s', pushq.shown_word(words[1]),
@@ -51,7 +51,7 @@ begin
     elsif cardinality(words) > 1 then
       perform pushq.refuse_cron(positions[2], format('expected the end behind %s', pushq.shown_word(words[1])));
     end if;
-    words := string_to_array(short ->> lower(words[1]), ' ');
+    words := string_to_array(short ->> lower(words[1] collate "C"), ' ');
     positions := array_fill(positions[1], array[5]);
   elsif cardinality(words) <> 5 then
     perform pushq.refuse_cron(
@@ -136,7 +136,8 @@ declare
                   when 'month' then array['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov',
                                           'dec']
                   when 'day of the week' then array['sun', 'mon', 'tue', 'wed', 'thu', 'fri', 'sat'] end;
-  which int    := array_position(names, lower(word));
+  which int    := array_position(names, lower(word collate "C"));
+  short text   := lower(left(word, 3) collate "C");
 begin
   if word is null then
     return null;
@@ -149,7 +150,7 @@ begin
     place,
     format('%s is wrong for the %s: use %s to %s%s%s', pushq.shown_word(word), field, low, high,
            coalesce(' or ' || names[1] || ' to ' || names[cardinality(names)], ''),
-           case when lower(left(word, 3)) = any (names) then format('; did you mean “%s”?', lower(left(word, 3)))
+           case when short = any (names) then format('; did you mean “%s”?', short)
                 when names is not null then pushq.suggestion(word, names) else '' end));
 end $$;
 

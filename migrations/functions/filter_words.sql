@@ -75,8 +75,8 @@ begin
   end if;
   select k into nearest
   from unnest(known) k
-  where pushq.word_distance(lower(word), k) <= greatest(length(word) / 3, 1)
-  order by pushq.word_distance(lower(word), k), k
+  where pushq.word_distance(lower(word collate "C"), k) <= greatest(length(word) / 3, 1)
+  order by pushq.word_distance(lower(word collate "C"), k), k
   limit 1;
   return coalesce('; did you mean “' || nearest || '”?', '');
 end $$;

@@ -37,7 +37,7 @@ begin
     perform pushq.refuse_filter(1, 'it is empty');
   end if;
   loop
-    word := lower(words[i]);
+    word := lower(words[i] collate "C");
     if wants and word = 'not' then
       waiting := waiting || word;
     elsif wants and word = '(' then
@@ -50,7 +50,7 @@ begin
       conditions := conditions + 1;
       if conditions > pushq.most_conditions() then
         perform pushq.refuse_filter(positions[i], pushq.many_conditions(
-          (select conditions + count(*) from unnest(words[i :]) w where lower(w) in ('and', 'or'))));
+          (select conditions + count(*) from unnest(words[i :]) w where lower(w collate "C") in ('and', 'or'))));
       end if;
       select c.condition, c.next into tree, next from pushq.filter_condition(words, positions, i) c;
       trees := trees || tree;
@@ -129,7 +129,7 @@ language plpgsql stable as $$
 declare
   fields constant text[] := array['locale', 'time_zone', 'app_version', 'kind', 'user', 'tag', 'attribute',
                                   'registered', 'seen', 'activity_type', 'activity', 'audience'];
-  field  text := lower(words[i]);
+  field  text := lower(words[i] collate "C");
   shown  text := pushq.shown_word(words[i]);
   name   text;
   sign   text;
@@ -170,11 +170,11 @@ begin
     return;
   end if;
 
-  sign := lower(words[next]);
+  sign := lower(words[next] collate "C");
   if sign = 'is' then
-    denied := lower(words[next + 1]) = 'not';
+    denied := lower(words[next + 1] collate "C") = 'not';
     next := next + case when denied then 2 else 1 end;
-    if lower(words[next]) <> 'missing' then
+    if lower(words[next] collate "C") <> 'missing' then
       perform pushq.refuse_filter(
         positions[next], format('expected “missing” behind “is”, not %s', pushq.shown_word(words[next])));
     elsif field = 'kind' then
@@ -183,7 +183,7 @@ begin
     end if;
     condition := condition || '{"is": "missing"}';
     next := next + 1;
-  elsif sign = 'in' or sign = 'not' and lower(words[next + 1]) = 'in' then
+  elsif sign = 'in' or sign = 'not' and lower(words[next + 1] collate "C") = 'in' then
     denied := sign = 'not';
     next := next + case when denied then 2 else 1 end;
     if field in ('registered', 'seen') then
@@ -284,8 +284,8 @@ begin
     return to_jsonb(word::numeric);
   elsif word ~ '^[0-9]' and field = 'app_version' then
     value := word;
-  elsif lower(word) in ('true', 'false') and field = 'attribute' then
-    return to_jsonb(lower(word)::boolean);
+  elsif lower(word collate "C") in ('true', 'false') and field = 'attribute' then
+    return to_jsonb(lower(word collate "C")::boolean);
   else
     perform pushq.refuse_filter(
       positions[i],
@@ -337,7 +337,7 @@ create or replace function pushq.filter_seconds(words text[], positions int[], i
 language plpgsql stable as $$
 declare
   units constant text[] := array['minutes', 'hours', 'days', 'weeks'];
-  unit  text   := lower(words[i + 1]);
+  unit  text   := lower(words[i + 1] collate "C");
   which int;
 begin
   if words[i] !~ '^[0-9]{1,5}$' or words[i]::int = 0 then

@@ -9,10 +9,10 @@ begin
     return locale;
   end if;
   return (
-    select string_agg(case when n = 1 then lower(part)
-                           when length(part) = 4 and part ~ '^[A-Za-z]+$' then initcap(part)
-                           when length(part) = 2 then upper(part)
-                           else lower(part) end, '-' order by n)
+    select string_agg(case when n = 1 then lower(part collate "C")
+                           when length(part) = 4 and part ~ '^[A-Za-z]+$' then initcap(part collate "C")
+                           when length(part) = 2 then upper(part collate "C")
+                           else lower(part collate "C") end, '-' order by n)
     from unnest(string_to_array(replace(locale, '_', '-'), '-')) with ordinality s(part, n));
 end $$;
 

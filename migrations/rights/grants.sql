@@ -173,12 +173,12 @@ begin
         ('duty', 'select', null), ('duty', 'insert', null), ('duty', 'update', null),
         ('migration', 'select', 'version name checksum stops_older_workers')) w(table_name, right_name, columns)),
     present as (
-      select c.relname as table_name, lower(x.privilege_type) as right_name, '{}'::text[] as columns
+      select c.relname as table_name, lower(x.privilege_type collate "C") as right_name, '{}'::text[] as columns
       from pg_class c
       cross join aclexplode(c.relacl) x
       where c.relnamespace = 'pushq'::regnamespace and c.relkind <> 'S' and x.grantee = 'pushq_worker'::regrole
       union all
-      select c.relname, lower(x.privilege_type), array_agg(a.attname::text order by a.attname)
+      select c.relname, lower(x.privilege_type collate "C"), array_agg(a.attname::text order by a.attname)
       from pg_class c
       join pg_attribute a on a.attrelid = c.oid and not a.attisdropped
       cross join aclexplode(a.attacl) x
