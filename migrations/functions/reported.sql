@@ -102,7 +102,8 @@ begin
   if pushq.time_zone_problem(plain) is null then
     return plain;
   elsif octet_length(time_zone) <= 60 and time_zone ~ '^([A-Za-z_]+(/[A-Za-z_-]+){1,2}|GMT[+-][0-9]{4})$' then
-    raise notice 'the time zone “%” is unknown here: the device is registered without one', time_zone;
+    -- In quotes that any encoding of a client has, or PostgreSQL makes an error of it.
+    raise notice 'the time zone "%" is unknown here: the device is registered without one', time_zone;
     return '';
   end if;
   return time_zone;

@@ -45,7 +45,8 @@ end $$;
 
 -- The root of the earlier send with this key; null for the first one, which is recorded. `digest` is of what was
 -- asked for: the same key for something else is an error. A cancelled send is a warning and not an error, because a
--- repeated transaction must not fail for it.
+-- repeated transaction must not fail for it. Nor for the warning: where the client's encoding lacks a character of it,
+-- PostgreSQL makes an error of it.
 create or replace function pushq.earlier_send(queue_id int, key text, root bigint, digest bytea, due_at timestamptz)
 returns bigint
 language plpgsql as $$
@@ -64,7 +65,7 @@ begin
     raise exception using errcode = 'PQ409', message = format('key “%s” was used for another send', key),
       hint = 'to repeat the call, leave its content unchanged; otherwise use a new key';
   elsif exists (select from pushq.cancelled x where x.queue_id = $1 and x.id = known.root_id) then
-    raise warning 'send % of key “%” was cancelled: nothing is sent', known.root_id, key
+    raise warning 'send % of key "%" was cancelled: nothing is sent', known.root_id, key
       using hint = 'send it under a new key';
   end if;
   return known.root_id;
@@ -102,7 +103,7 @@ begin
         message = format('message %s: key “%s” was used for another send', known.n, known.key),
         hint = 'to repeat the call, leave its content unchanged; otherwise use a new key';
     elsif known.is_cancelled then
-      raise warning 'send % of key “%” was cancelled: nothing is sent', known.root_id, known.key
+      raise warning 'send % of key "%" was cancelled: nothing is sent', known.root_id, known.key
         using hint = 'send it under a new key';
     end if;
     roots[known.n] := known.root_id;

@@ -1,0 +1,118 @@
+import QueueCore
+import TestSupport
+import Testing
+
+@testable import PostgresStore
+
+/// What producers may set for their session, login or database without harm to the functions that they call.
+@Suite(.timeLimit(.minutes(10))) struct `Producers with settings of their own` {
+    private static let name = QueueFixture.name
+    private static let payload = #"'{"aps":{"alert":"x"}}'"#
+
+    @Test func `may read backslashes in literals as escapes, as before PostgreSQL 9.1`() async throws {
+        try await withEmptyDatabase { _, database in
+            try await database.connect().runScript(
+                "alter database \(database.name) set standard_conforming_strings = off")
+            let migrating = try await database.connect()
+            _ = try await Migrator(migrating).run()
+            try await migrating.makeWorkerLogin()
+            #expect(try await Migrator(migrating).dryRun().isUpToDate)
+            let queue = try await QueueFixture(database)
+            try await queue.run("select pushq.register_device('\(Self.name)', 'aa', 'ann', locale => 'de_AT')")
+            for call in [
+                "send(QUEUE, PAYLOAD, array['aa'], key => 'k')",
+                #"send(QUEUE, E'{"aps":{"alert":"\\u00e9 \\"y\\""}}', array['aa'], collapse_id => 'u0', priority => 5)"#,
+                "send_many(QUEUE, array[PAYLOAD], array['aa'], keys => array['m'])",
+                "start_campaign(QUEUE, 'filter', PAYLOAD, filter => 'user = ''ann'' and registered >= ''2026-01-01''')",
+                "start_campaign(QUEUE, 'local', PAYLOAD, local_time => '09:00', default_zone => 'UTC')",
+                "start_campaign(QUEUE, 'quiet', PAYLOAD, quiet_hours => '22:00-08:00')",
+                #"start_campaign(QUEUE, 'names', '{"aps":{"alert":"Hi {{name|you}}"}}')"#,
+                "add_schedule(QUEUE, 's', '*/5 9 * * mon-fri', PAYLOAD, options => '{\"local_time\":\"10:00\"}')",
+                "trace(QUEUE, token => 'aa')", "show_campaigns(QUEUE, null, 9)",
+            ] {
+                let call = call.replacing("QUEUE", with: "'\(Self.name)'").replacing("PAYLOAD", with: Self.payload)
+                try await queue.run("select pushq.\(call)")
+            }
+            #expect(try await queue.number("select count(*) from pushq.campaign") == 4)
+            #expect(try await queue.number("select count(*) from pushq.message where collapse_id = 'u0'") == 1)
+        }
+    }
+
+    @Test func `are warned in characters that every encoding of a client has`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await queue.run(
+                """
+                set client_encoding = LATIN1;
+                select pushq.register_device('\(Self.name)', 'aa', 'ann', time_zone => 'Europe/Nowhere');
+                select pushq.send('\(Self.name)', \(Self.payload), array['aa'], key => 'k');
+                select pushq.cancel('\(Self.name)', (select max(root_id) from pushq.send_key));
+                select pushq.send('\(Self.name)', \(Self.payload), array['aa'], key => 'k');
+                select pushq.send_many('\(Self.name)', array[\(Self.payload)], array['aa'], keys => array['k']);
+                """)
+            #expect(try await queue.number("select count(*) from pushq.job") == 1)
+        }
+    }
+
+    /// Lower-case I has no dot there, and upper-case i has one.
+    @Test(.enabled("PostgreSQL has ICU") { try await serverHasICU() })
+    func `write ASCII words in either case where the database's language is Turkish`() async throws {
+        try await withEmptyDatabase("locale_provider icu icu_locale 'tr'") { _, database in
+            let migrating = try await database.connect()
+            _ = try await Migrator(migrating).run()
+            try await migrating.makeWorkerLogin()
+            let queue = try await QueueFixture(database)
+            for (token, locale) in [("aa", "IT-it"), ("bb", "ID"), ("cc", "zh-HANS-cn")] {
+                try await queue.run(
+                    "select pushq.register_device('\(Self.name)', '\(token)', null, locale => '\(locale)')")
+            }
+            #expect(
+                try await queue.texts("select locale from pushq.profile order by device_id") == [
+                    "it-IT", "id", "zh-Hans-CN",
+                ])
+            for call in [
+                "start_campaign(QUEUE, '1', PAYLOAD, filter => 'TAG IN (''vip'') AND locale IS MISSING')",
+                "start_campaign(QUEUE, '2', PAYLOAD, filter => 'registered WITHIN 2 DAYS')",
+                "add_schedule(QUEUE, 's1', '30 9 * * FRI', PAYLOAD)", "add_schedule(QUEUE, 's2', '@DAILY', PAYLOAD)",
+                #"preview_message(QUEUE, '{"default":{"aps":{"alert":"S"}},"languages":{"IT-it":{"aps":{"alert":"S"}}}}')"#,
+            ] {
+                let call = call.replacing("QUEUE", with: "'\(Self.name)'").replacing("PAYLOAD", with: Self.payload)
+                try await queue.run("select pushq.\(call)")
+            }
+        }
+    }
+
+    @Test func `are refused a call that needs to see what others have committed, if their snapshot is older`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let register = "select pushq.register_device('\(Self.name)', 'aa', 'ann', installation => 'i')"
+            try await queue.run(register)
+            for (level, call, problem) in [
+                ("repeatable read", register, "an installation cannot be registered"),
+                ("serializable", register.replacing("'aa'", with: "'bb'"), "an installation cannot be registered"),
+                ("repeatable read", "select pushq.forget_device('\(Self.name)', 'aa')", "a device cannot be forgotten"),
+            ] {
+                let other = try await database.connect()
+                let error = await #expect(throws: PostgresError.self) {
+                    try await other.runScript("begin isolation level \(level); \(call)")
+                }
+                #expect(
+                    error?.description.contains("\(problem) in a transaction with isolation level \(level)") == true)
+            }
+            try await database.connect().runScript(
+                "begin isolation level repeatable read; select pushq.register_device('\(Self.name)', 'bb', 'ann'); commit"
+            )
+            #expect(try await queue.number("select count(*) from pushq.device where active") == 2)
+        }
+    }
+}
+
+/// Whether the tests' server was built with ICU.
+private func serverHasICU() async throws -> Bool {
+    try await withEmptyDatabase { _, database in
+        let icu = Statement("icu", "select exists (select from pg_collation where collname = 'tr-x-icu') as is_there")
+        return try await database.connect().execute(icu).one().bool("is_there")
+    }
+}
