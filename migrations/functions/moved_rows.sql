@@ -109,7 +109,7 @@ begin
   for old in
     select t.tgname as name, p.owner
     from pg_trigger t
-    cross join lateral (select substring(t.tgname from '^moving_(\d+)_')::int as owner) p
+    cross join lateral (select substring(t.tgname from '^moving_([0-9]+)_')::int as owner) p
     left join pushq.tenant_move m on m.owner = p.owner and m.leaves
     where t.tgrelid = format('pushq.%I', from_table)::regclass and t.tgparentid = 0 and p.owner is not null
       and (m.tenant is null or m.tenant = stop_noting.tenant)

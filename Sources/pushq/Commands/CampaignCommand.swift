@@ -134,10 +134,10 @@ struct CampaignCommand: Command {
             }
             if campaign.total == 0 {
                 let reason = try await store.whyNobody(isReachedBy: campaign.id, inQueue: queue)
+                let why = reason.map { ": \($0)" } ?? ""
                 console.remark(
-                    "campaign \(key) reached nobody" + (reason.map { ": \($0)" } ?? "")
-                        + ". Its key is used: another attempt needs another key; --dry-run shows whom it would reach"
-                )
+                    "campaign \(key) reached nobody\(why)\(why.hasSuffix("?") ? "" : ".") Its key is used: another "
+                        + "attempt needs another key; --dry-run shows whom it would reach")
                 throw Unsuccessful()
             }
         }

@@ -110,6 +110,18 @@ struct `A database with several hosts` {
             try await eventually("the setting") {
                 try await connection.execute(setting).one().text("names") == "nobody"
             }
+            // The process that lets commits wait reads the setting when it comes to it.
+            try await eventually("that commits wait") {
+                let probe = try await PostgresConnection.connect(to: here, as: "probe", on: actor.loop)
+                defer { probe.close() }
+                try await probe.runScript("set statement_timeout = '200ms'")
+                do {
+                    try await probe.runScript("begin; insert into note default values; commit")
+                    return false
+                } catch {
+                    return true
+                }
+            }
             let cancel = Statement(
                 "cancel",
                 """
