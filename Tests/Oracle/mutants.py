@@ -199,13 +199,13 @@ MUTANTS = [
     ),
     Mutant(
         "a report read twice",
-        "where f.queue_id = q and f.cursor is not null and f.cursor > after",
-        "where f.queue_id = q and f.cursor is not null and f.cursor >= after",
+        "where f.queue_id = q and f.cursor is not null and f.cursor > coalesce(after, 0)",
+        "where f.queue_id = q and f.cursor is not null and f.cursor >= coalesce(after, 0)",
     ),
     Mutant(
         "a page of the newest reports",
-        "and f.cursor > after\n    order by f.cursor\n",
-        "and f.cursor > after\n    order by f.cursor desc\n",
+        "and f.cursor > coalesce(after, 0)\n    order by f.cursor\n",
+        "and f.cursor > coalesce(after, 0)\n    order by f.cursor desc\n",
     ),
     Mutant(
         "a report of another push",
