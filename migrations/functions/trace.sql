@@ -332,14 +332,11 @@ create or replace function pushq.trace_suppressed(q int, m pushq.message, device
 returns text
 language plpgsql stable as $$
 begin
-  if m.replaces and not exists (
-    select from pushq.device d where d.queue_id = q and d.id = device and d.inactive_since <= ended_at) then
-    return 'not sent: a newer update had taken its place';
-  end if;
   return case
     when exists (
       select from pushq.device d where d.queue_id = q and d.id = device and d.inactive_since <= ended_at)
       then 'not sent: the device was inactive'
+    when m.replaces then 'not sent: a newer update had taken its place'
     when m.user_key is not null
       or exists (
         select from pushq.fan_out f where f.queue_id = q and f.campaign_id = m.root_id and f.is_for_users)
