@@ -49,7 +49,7 @@ extension Statement {
 
     /// The last line of each token: the rows of a table that was only copied into lie in the order of the file.
     private static let lastLines =
-        "select distinct on (token) token, user_key, active, kind from device_stage order by token, ctid desc"
+        "select distinct on (token) token, user_key, active, kind, seen_at from device_stage order by token, ctid desc"
 
     /// Whether a device that is active stays so: its app has registered it, and the line does not say that it is from
     /// after that.
@@ -69,10 +69,8 @@ extension Statement {
                                   else d.inactive_since end,
             inactive_reason = case when not s.returns then d.inactive_reason end
         from (
-          select distinct on (token) token, user_key, kind, active, $reactivates and active as returns,
-                 coalesce(seen_at, '-infinity') as since
-          from device_stage
-          order by token, ctid desc) s
+          select l.*, $reactivates and l.active as returns, coalesce(l.seen_at, '-infinity') as since
+          from (\#(lastLines)) l) s
         where d.queue_id = $queue_id and d.token = s.token
           and (d.registered_at is null and (s.user_key is not null and s.user_key is distinct from d.user_key
                                             or s.kind is not null and s.kind is distinct from d.kind)
