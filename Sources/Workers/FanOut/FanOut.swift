@@ -27,7 +27,7 @@ final class FanOut {
 
     /// Takes the campaigns that a poll found. Returns whether one of them has to create jobs now.
     func note(_ campaigns: [ReadyWork.FanOut]) -> Bool {
-        plan.note(campaigns) { [queues] place in
+        plan.note(campaigns, now: .now) { [queues] place in
             queues[place.queueID].map { FanOutPlan.Demand($0, place.lane) }
         }
         if plan.hasWork { signal.raise() }
@@ -45,24 +45,27 @@ final class FanOut {
         while !plan.isStopping {
             await signal.wait(atMost: interval)
             while let step = plan.next() {
-                await carryOut(step)
-                plan.noteDone()
+                let hasFoundWork = await carryOut(step)
+                plan.noteDone(hasFoundWork: hasFoundWork, now: .now)
+                if hasFoundWork { mayHaveWork.raise() }
             }
         }
     }
 
-    private func carryOut(_ step: FanOutPlan.Step) async {
+    /// Returns whether there was something to do, also if no job was made of it: of a filter that holds for few
+    /// devices, many steps have to be made for a job.
+    private func carryOut(_ step: FanOutPlan.Step) async -> Bool {
         let made = await store.attempt {
             try await $0.fanOutStep(
                 queueID: step.place.queueID, lane: step.place.lane, jobLimit: step.jobs, scanLimit: Self.devicesOfStep)
         }
-        // Also if it has made none: of a filter that holds for few devices, many steps have to be made for a job.
-        if let made, made != nil { mayHaveWork.raise() }
+        return made.map { $0 != nil } ?? false
     }
 }
 
 extension FanOutPlan.Demand {
     init(_ queue: QueueState, _ lane: Lane) {
+        tenantID = queue.settings.tenantID
         maySend = queue.mayWork
         rate = queue.maximumRate(of: lane)
         sendRate = queue.sendRate

@@ -1,7 +1,8 @@
 import PostgresStore
 import QueueCore
 
-/// Decides which campaigns create jobs now: those whose lane would become empty soon, urgent ones first.
+/// Decides which campaigns create jobs now: those whose lane would become empty soon. Urgent ones come first; then
+/// tenants take turns, and the lanes of each.
 struct FanOutPlan {
     /// The maximum number of ready jobs of a queue that a poll counts, and that fan-out keeps ahead.
     static let maximumReadyJobs = 400
@@ -10,6 +11,9 @@ struct FanOutPlan {
     private static let least = 80
     /// Jobs that one step makes: 20,000 recipients. Under a rate limit no more than are to be ahead.
     static let jobsOfStep = 40
+    /// How long a lane rests after a step that found nothing to do: another worker is at it, or a producer's
+    /// transaction, which may stay open for long.
+    private static let rest = Backoff(base: .milliseconds(10), cap: .milliseconds(500))
 
     /// A step to be made.
     struct Step: Equatable {
@@ -20,6 +24,7 @@ struct FanOutPlan {
 
     /// What the worker knows of a campaign's queue and lane.
     struct Demand {
+        var tenantID: Int32 = 0
         /// Whether the queue may send.
         var maySend = true
         /// Pushes per second that its limits allow; nil: it has none.
@@ -30,8 +35,24 @@ struct FanOutPlan {
         var jobSize = 500.0
     }
 
-    /// The steps that are due, in their order.
+    /// What is known of a lane whose campaigns create jobs.
+    private struct Standing {
+        var tenantID: Int32
+        /// The steps in succession that found nothing to do.
+        var failures = 0
+        /// The lane rests until then.
+        var restsUntil: ContinuousClock.Instant?
+        /// The number of its last step; 0 if there was none.
+        var lastTurn = 0
+    }
+
+    /// The steps that are due.
     private var due: [Step] = []
+    private var lanes: [LanePlace: Standing] = [:]
+    /// The number of each tenant's last step.
+    private var lastTurns: [Int32: Int] = [:]
+    /// The number of the last step.
+    private var turn = 0
     /// The step that is under way.
     private var current: LanePlace?
     private(set) var isStopping = false
@@ -41,30 +62,59 @@ struct FanOutPlan {
 
     /// Takes what a poll found. Steps that are no longer due are dropped.
     /// - Parameter demand: what is known of a queue and lane; nil if this worker does not serve it.
-    mutating func note(_ campaigns: [ReadyWork.FanOut], demand: (LanePlace) -> Demand?) {
-        // The number of ready jobs of a lane with a step under way is known only after the step.
-        let found = campaigns.compactMap { campaign -> Step? in
-            guard campaign.dueIn <= .zero, campaign.place != current, let demand = demand(campaign.place),
+    mutating func note(
+        _ campaigns: [ReadyWork.FanOut], now: ContinuousClock.Instant, demand: (LanePlace) -> Demand?
+    ) {
+        due = []
+        var found: [LanePlace: Standing] = [:]
+        for campaign in campaigns where campaign.dueIn <= .zero {
+            let place = campaign.place
+            guard let demand = demand(place) else { continue }
+            let lane = lanes[place] ?? Standing(tenantID: demand.tenantID)
+            found[place] = lane
+            // The number of ready jobs of a lane with a step under way is known only after the step.
+            guard place != current, lane.restsUntil.map({ $0 <= now }) ?? true,
                 Self.runsDry(demand, readyJobs: campaign.readyJobs)
-            else { return nil }
-            return Step(
-                place: campaign.place,
-                jobs: demand.rate == nil ? Self.jobsOfStep : min(Self.jobsAhead(demand), Self.jobsOfStep))
+            else { continue }
+            let jobs = demand.rate == nil ? Self.jobsOfStep : min(Self.jobsAhead(demand), Self.jobsOfStep)
+            due.append(Step(place: place, jobs: jobs))
         }
-        due = found.filter { $0.place.lane.peer == .urgent } + found.filter { $0.place.lane.peer != .urgent }
+        lanes = found
+        let tenants = Set(found.values.map(\.tenantID))
+        lastTurns = lastTurns.filter { tenants.contains($0.key) }
     }
 
     /// The next step; nil if none is due. The step before has to be through.
     mutating func next() -> Step? {
         precondition(current == nil, "the step before is not through")
-        guard !isStopping, !due.isEmpty else { return nil }
-        let step = due.removeFirst()
+        guard !isStopping, let index = due.indices.min(by: { order(of: due[$0]) < order(of: due[$1]) }) else {
+            return nil
+        }
+        let step = due.remove(at: index)
         current = step.place
+        turn += 1
+        if let tenantID = lanes[step.place]?.tenantID { lastTurns[tenantID] = turn }
+        lanes[step.place]?.lastTurn = turn
         return step
     }
 
+    private func order(of step: Step) -> (Int, Int, Int) {
+        let lane = lanes[step.place]
+        return (
+            step.place.lane.peer == .urgent ? 0 : 1, lane.flatMap { lastTurns[$0.tenantID] } ?? 0, lane?.lastTurn ?? 0
+        )
+    }
+
     /// The step is through.
-    mutating func noteDone() { current = nil }
+    /// - Parameter hasFoundWork: false if it could do nothing; the lane rests for a while.
+    mutating func noteDone(hasFoundWork: Bool, now: ContinuousClock.Instant) {
+        guard let place = current else { return }
+        current = nil
+        let failures = hasFoundWork ? 0 : (lanes[place]?.failures ?? 0) + 1
+        lanes[place]?.failures = failures
+        lanes[place]?.restsUntil =
+            hasFoundWork ? nil : now + Self.rest.ceiling(afterAttempt: failures)
+    }
 
     /// Creates no more jobs.
     mutating func stop() { isStopping = true }
