@@ -2,7 +2,8 @@
 
 -- The text of a reason as APNs spells it, and the status beside it: null where the reason is pushq's own.
 create or replace function pushq.reason(code int, out reason text, out status int)
-language sql immutable strict parallel safe as $$
+language sql immutable strict parallel safe
+begin atomic
   select
     coalesce((array[
     'Other', 'BadCollapseId', 'BadDeviceToken', 'BadExpirationDate', 'BadMessageId', 'BadPriority', 'BadTopic',
@@ -18,5 +19,5 @@ language sql immutable strict parallel safe as $$
     nullif((array[
     0, 400, 400, 400, 400, 400, 400, 400, 400, 400, 400, 400, 400, 400, 400, 403, 403, 403, 403, 403, 403, 403, 403,
     404, 405, 410, 410, 413, 429, 429, 500, 503, 503, 0, 0, 0, 0, 0, 400, 400, 400, 400, 400, 400, 400, 400, 400, 403, 0
-    ])[code + 1], 0)
-$$;
+    ])[code + 1], 0);
+end;

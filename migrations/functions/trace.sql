@@ -131,10 +131,9 @@ end $$;
 
 -- The identifier by which APNs knows a notification (QueueCore/Names/APNsID.swift).
 create or replace function pushq.apns_id(root bigint, device bigint) returns uuid
-language sql immutable parallel safe as $$
-  select (lpad(to_hex(root >> 12), 12, '0') || '8' || lpad(to_hex(root & 4095), 3, '0')
-          || lpad(to_hex((1::bigint << 63) | device), 16, '0'))::uuid
-$$;
+language sql immutable parallel safe
+return (lpad(to_hex(root >> 12), 12, '0') || '8' || lpad(to_hex(root & 4095), 3, '0')
+        || lpad(to_hex((1::bigint << 63) | device), 16, '0'))::uuid;
 
 -- The latest campaigns of a queue, and the sends among its newest `budget` jobs that are for one of these devices:
 -- `most` in all. `oldest`: when the oldest job was made that was looked at, if there are more.

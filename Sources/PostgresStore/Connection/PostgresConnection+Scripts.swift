@@ -13,13 +13,14 @@ extension PostgresConnection {
     }
 
     /// Runs `body` in a transaction: committed when it returns, rolled back when it throws. The connection must not be
-    /// used by anybody else meanwhile, or their statements are part of it.
+    /// used by anybody else meanwhile, or their statements are part of it. Names without a schema are PostgreSQL's: a
+    /// function in a schema of others cannot stand for one of these.
     /// - Throws: what `body` throws; or a ``PostgresError`` of the begin or the commit. Of a commit without an answer
     ///   nobody knows whether it was done, and the error says so.
     package func transaction<Success>(
         within limit: Duration = usualLimit, _ body: () async throws -> Success
     ) async throws -> Success {
-        _ = try await command("begin", task: "begin", within: limit)
+        _ = try await command("begin; set local search_path = pg_catalog", task: "begin", within: limit)
         isInTransaction = true
         defer { isInTransaction = false }
         let success: Success

@@ -24,6 +24,9 @@ package struct StatementTerms: Sendable {
         join pg_catalog.pg_settings s on s.name = t.name
         union all
         select set_config('pushq.program', coalesce($program::text, ''), true)
+        union all
+        -- A function in a schema of others, with parameters that fit better, would stand for one of PostgreSQL's.
+        select set_config('search_path', 'pg_catalog', true)
         """#)
 
     func parameters(within limit: Duration) -> Parameters {

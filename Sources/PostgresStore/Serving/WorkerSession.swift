@@ -61,7 +61,8 @@ extension Statement {
     fileprivate static let prepareWorkerSession = Statement(
         "prepare_worker_session",
         #"""
-        select current_user::text as role, format('%s = %s', w.name, w.value) as setting
+        -- With names in full: the search path is set by it.
+        select current_user::text as role, pg_catalog.format('%s = %s', w.name, w.value) as setting
         from unnest($names::text[], $values::text[]) w(name, value)
         cross join lateral (
           select case when pg_catalog.pg_backend_pid() = $backend then pg_catalog.set_config(w.name, w.value, false)

@@ -34,6 +34,7 @@ final class WorkerSession {
                 let connection = try? await PostgresConnection.connect(
                     to: host, as: "pushq work (survey)", on: loop, within: Self.surveyLimit, needsWrites: true)
             else { continue }
+            connection.terms = StatementTerms()
             if let found = try? await connection.followTimeline() { timeline = max(timeline, found.timeline) }
             connection.close()
         }
@@ -43,6 +44,8 @@ final class WorkerSession {
     /// - Throws: ``PostgresError/cannotConnect(address:reason:)`` at a server whose place another one has taken: it
     ///   does not know what was sent since, and would have it sent again.
     func prepare(_ connection: PostgresConnection) async throws(PostgresError) {
+        // First of all, because it fixes the search path.
+        let lack = try await connection.prepareWorkerSession()
         if let copy = try await connection.followTimeline() {
             let found = copy.timeline
             guard found >= timeline else {
@@ -58,7 +61,7 @@ final class WorkerSession {
             }
             hasSaidRestore = copy.backTo != nil
         }
-        guard let lack = try await connection.prepareWorkerSession(), !hasSaid else { return }
+        guard let lack, !hasSaid else { return }
         hasSaid = true
         report(.sessionLacks(lack))
     }

@@ -37,20 +37,20 @@ import Testing
     @Test func `have the server answer before the caller gives up, so that the connection lasts`() async throws {
         try await withEmptyDatabase { _, database in
             let (holder, store) = (try await database.connect(), try await database.connect())
-            try await holder.runScript("create table t (i int); insert into t values (1)")
+            try await holder.runScript("create table public.t (i int); insert into public.t values (1)")
             store.terms = StatementTerms()
             let slept = await #expect(throws: PostgresError.self) {
                 _ = try await store.execute(Self.sleep, within: .seconds(2))
             }
             #expect(slept?.description.hasSuffix("(57014); nothing was changed") == true, "\(slept as Any)")
             try await holder.transaction {
-                _ = try await holder.execute(Statement("hold", "select i from t for update"))
+                _ = try await holder.execute(Statement("hold", "select i from public.t for update"))
                 let held = await #expect(throws: PostgresError.self) {
-                    _ = try await store.execute(Statement("change", "update t set i = 2"), within: .seconds(2))
+                    _ = try await store.execute(Statement("change", "update public.t set i = 2"), within: .seconds(2))
                 }
                 #expect(held?.isContended == true && held?.description.contains("nothing was changed") == true)
             }
-            #expect(try await store.execute(Statement("now", "select i from t")).one().int4("i") == 1)
+            #expect(try await store.execute(Statement("now", "select i from public.t")).one().int4("i") == 1)
         }
     }
 

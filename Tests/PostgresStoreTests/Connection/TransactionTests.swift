@@ -7,15 +7,15 @@ import Transport
 struct `A transaction` {
     private struct Refusal: Error, Equatable {}
 
-    private static let insert = Statement("insert", "insert into row values ($1)")
-    private static let count = Statement("count", "select count(*) from row")
+    private static let insert = Statement("insert", "insert into public.row values ($1)")
+    private static let count = Statement("count", "select count(*) from public.row")
 
     private func withTable(
         _ body: @Sendable @escaping (isolated LoopActor, TestDatabase, PostgresConnection) async throws -> Void
     ) async throws {
         try await withEmptyDatabase { actor, database in
             let connection = try await database.connect()
-            try await connection.runScript("create table row (n int constraint row_positive check (n > 0))")
+            try await connection.runScript("create table public.row (n int constraint row_positive check (n > 0))")
             try await body(actor, database, connection)
         }
     }
