@@ -185,7 +185,8 @@ begin
           locale = excluded.locale, time_zone = excluded.time_zone, app_version = excluded.app_version,
           tags = excluded.tags, attributes = excluded.attributes, first_seen_at = excluded.first_seen_at;
   end if;
-  if door.has_quota and (is_new or not was.active) then
+  -- One that takes the place of an active token is none more.
+  if door.has_quota and (is_new or not was.active) and older.active is not true then
     perform pushq.check_quota(door.q, devices => 1);
   end if;
   return device;

@@ -72,7 +72,8 @@ import Transport
                     store,
                     "pushq.send(QUEUE, \(Self.payload), tokens => array['\(Self.token(20))', '\(Self.token(21))'])")
                     == "PQ507 tenant “acme” may have at most 6 devices: it has 5, and this call would add 2; unregister devices that are not "
-                    + "needed; an operator can allow more with: pushq-admin tenant set acme --max-devices")
+                    + "needed, which are counted within a minute; an operator can allow more with: pushq-admin tenant set acme --max-devices"
+            )
             #expect(try await refusal(store, calls[0]) == nil)
             try await store.countUsage()
             for call in calls.dropFirst() {
@@ -95,6 +96,33 @@ import Transport
             )
             _ = try await store.usage(of: "acme")
             #expect(try await refusal(store, calls[1]) == nil)
+        }
+    }
+
+    @Test func `of devices lets a phone get another token, and has room for what was deactivated in seconds`()
+        async throws
+    {
+        try await withQueue { _, queue, _ in
+            let store = queue.connection
+            func register(_ number: Int, _ installation: String) async throws -> String? {
+                try await refusal(
+                    store,
+                    "pushq.register_device(QUEUE, '\(Self.token(number))', 'u', installation => '\(installation)')")
+            }
+            #expect(try await register(10, "i10") == nil)
+            try await set(store) { $0.devices = .limit(6) }
+            try await store.countUsage()
+            // It takes the place of an active token.
+            #expect(try await register(11, "i10") == nil)
+            #expect(try await register(12, "i12")?.hasPrefix("PQ507") == true)
+            #expect(try await queue.number("select count(*) from pushq.device where active") == 6)
+
+            try await queue.run("select pushq.set_device('\(QueueFixture.name)', '\(Self.token(11))', false)")
+            // Ten seconds later, and not only after an hour.
+            try await queue.run(
+                "update pushq.tenant_usage set devices_counted_at = devices_counted_at - interval '11 seconds'")
+            try await store.countUsage()
+            #expect(try await register(12, "i12") == nil)
         }
     }
 
