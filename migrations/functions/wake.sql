@@ -29,5 +29,11 @@ end $$;
 -- Tells all workers that a `queue`, `tenant` or `root` (a campaign or send) with this number was stopped or
 -- changed, so that those that hold jobs of it look at once. Nothing depends on it: workers also find out by
 -- themselves.
+--
+-- On the channel of each. Of one that all share, any login of the database could hear which session has stopped
+-- something, and `pg_stat_activity` says whose that is; a worker's number is random, and no other login reads it.
 create or replace function pushq.tell(what text, number bigint) returns void
-language sql as $$ select pg_notify('pushq', what || ' ' || number) $$;
+language plpgsql as $$
+begin
+  perform pg_notify('pushq_' || w.id, what || ' ' || number) from pushq.worker w;
+end $$;

@@ -17,15 +17,12 @@ package enum Notice: Equatable, Sendable {
     /// A campaign or send was paused or cancelled.
     case root(Int64)
 
-    /// The channel that all workers listen to.
-    package static let channel = "pushq"
-
-    /// The channel of one that sleeps.
+    /// The channel that a worker listens to. Nobody else knows its number.
     package static func channel(of workerID: Int64) -> String { "pushq_\(workerID)" }
 
     /// Reads a notification; nil for what only a newer version knows.
-    package init?(channel: String, payload: String) {
-        guard channel == Self.channel else {
+    package init?(payload: String) {
+        guard !payload.isEmpty else {
             self = .work
             return
         }

@@ -55,14 +55,13 @@ final class NotificationListener {
     private func listen() async throws(PostgresError) -> PostgresConnection {
         let connection = try await PostgresConnection.connect(
             to: database, as: "pushq work (notifications)", on: loop, needsWrites: true)
-        connection.onNotification = { [self] channel, payload in
-            if let notice = Notice(channel: channel, payload: payload) { hear(notice) }
+        connection.onNotification = { [self] _, payload in
+            if let notice = Notice(payload: payload) { hear(notice) }
         }
         // One of its own: what a connection raises that ends before it listens would end the next one.
         let isOver = Signal(loop: loop)
         self.isOver = isOver
         connection.onClose = { _ in isOver.raise() }
-        try await connection.listen(to: Notice.channel)
         try await connection.listen(to: Notice.channel(of: workerID))
         // Notifications before this moment were missed.
         intake.noteInterruption()

@@ -62,18 +62,31 @@ extension `A login of one tenant` {
         }
     }
 
-    @Test func `hears of a neighbour's campaign only a number`() async throws {
+    /// The number of a worker is the only part of its channel that nobody knows.
+    @Test func `hears nothing of a neighbour's campaign, of which workers are told`() async throws {
         try await withNeighbours { _, database, neighbours in
             let neighbour = try await database.connect(login: "neighbour_\(database.name)")
-            var heard: [String] = []
+            try await neighbours.admin.runScript("insert into pushq.worker (id, name, version) values (4711, 'w', '1')")
+            var (heard, told) = ([String](), [String]())
             neighbours.producer.onNotification = { heard.append("\($0) \($1)") }
-            try await neighbours.producer.runScript("listen pushq; listen beta")
-            try await neighbour.runScript("select pushq.pause_campaign('beta/com.beta/production', 'sale')")
-            try await eventually("a notification") {
+            try await neighbours.producer.runScript(
+                "listen pushq; listen pushq_; listen pushq_0; listen beta; listen mine")
+            neighbours.admin.onNotification = { told.append("\($0) \($1)") }
+            try await neighbours.admin.listen(to: Notice.channel(of: 4711))
+            try await neighbour.runScript(
+                "select pushq.pause_campaign('beta/com.beta/production', 'sale'); notify mine")
+            try await eventually("the notifications") {
+                _ = await answer(neighbours.admin, "1")
                 _ = await answer(neighbours.producer, "1")
-                return !heard.isEmpty
+                return !told.isEmpty && !heard.isEmpty
             }
-            #expect(heard.allSatisfy { $0.wholeMatch(of: /pushq root \d+/) != nil }, "\(heard)")
+            #expect(heard == ["mine "])
+            #expect(told == ["pushq_4711 root \(neighbours.campaign)"])
+            #expect(
+                Notice(payload: String(told[0].split(separator: " ", maxSplits: 1)[1])) == .root(neighbours.campaign))
+            #expect(
+                await answer(neighbours.producer, "(select string_agg(id::text, ',') from pushq.worker)")
+                    .contains("permission denied"))
         }
     }
 }
