@@ -386,6 +386,19 @@ begin
   if not found then
     return false;
   end if;
+  if not suspends then
+    -- Runs that fell due meanwhile have failed again and again. They are tried at once, and not only after a quarter of
+    -- an hour, when it may be too late for them.
+    update pushq.schedule s
+    set retry_at = now()
+    from (
+      select x.queue_id, x.name
+      from pushq.schedule x
+      join pushq.queue k on k.id = x.queue_id
+      where k.tenant_id = owner.id and x.retry_at > now()
+      for no key update of x skip locked) x
+    where s.queue_id = x.queue_id and s.name = x.name;
+  end if;
   perform pushq.tell('tenant', owner.id), pushq.wake();
   return true;
 end $$;

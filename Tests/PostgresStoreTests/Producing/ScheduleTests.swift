@@ -207,6 +207,20 @@ import Transport
         }
     }
 
+    @Test func `that fell due while its tenant was suspended is tried at once when that is resumed`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await add(Self.hourly, ", after_outage => 'skip'", to: queue)
+            try await neglect(for: "1 hour", queue)
+            try await queue.run("select pushq.suspend_tenant('acme', true)")
+            #expect(try await runDue(queue).map(\.event) == [.failed(problem: "tenant “acme” is suspended")])
+            #expect(try await runDue(queue) == [])
+            try await queue.run("select pushq.suspend_tenant('acme', false)")
+            #expect(try await runDue(queue).count == 1)
+            #expect(try await keys(queue).count == 1)
+        }
+    }
+
     @Test func `whose saved audience has grown too large since says so, and holds up no other one`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
