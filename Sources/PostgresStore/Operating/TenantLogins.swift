@@ -44,6 +44,9 @@ extension Statement {
           select case when $read_only::boolean then 'pushq_reader' else 'pushq_producer' end) w(role)
         where r.rolname = $login
         """#)
+    fileprivate static let hasRole = Statement(
+        "has_role",
+        "select pg_has_role($login::text::name, to_regrole($role), 'usage') as has_rights")
 }
 
 /// A login that may act for a tenant.
@@ -62,6 +65,10 @@ package enum TenantGrantError: Error, Equatable {
     /// The server has no role of this name.
     case noRole
     case mayNotGrant(GrantRefusal)
+    /// It is one of pushq's own roles, as which nobody logs in.
+    case isOwnRole
+    /// The role would not have the rights of the roles that it is a member of.
+    case doesNotInherit
 }
 
 /// A login may not make others members of a role.
@@ -76,9 +83,13 @@ package struct GrantRefusal: Equatable, Sendable, CustomStringConvertible {
 }
 
 extension PostgresConnection {
+    /// The roles that `migrate` makes.
+    private static let ownRoles: Set = ["pushq_owner", "pushq_worker", "pushq_producer", "pushq_reader"]
+
     /// Lets a login act for a tenant, and makes it a member of `pushq_producer` or `pushq_reader`. Nobody else uses
     /// this connection meanwhile.
     package func grantTenant(_ tenant: String, to login: String, isReadOnly: Bool) async throws {
+        guard !Self.ownRoles.contains(login) else { throw TenantGrantError.isOwnRole }
         try await transaction {
             let readOnly = Parameter.bool(isReadOnly)
             let grants = try await execute(.grantRole, ["login": .text(login), "read_only": readOnly])
@@ -90,12 +101,17 @@ extension PostgresConnection {
                 throw TenantGrantError.noTenant
             }
             // An administrator may have made it a member, since this login may not.
-            guard !grant.bool("is_member") else { return }
-            do {
-                try await runScript(grant.text("statement"))
-            } catch let error as PostgresError where error.isNotAllowed {
-                throw TenantGrantError.mayNotGrant(
-                    GrantRefusal(role: grant.text("role"), login: grant.text("me")))
+            if !grant.bool("is_member") {
+                do {
+                    try await runScript(grant.text("statement"))
+                } catch let error as PostgresError where error.isNotAllowed {
+                    throw TenantGrantError.mayNotGrant(
+                        GrantRefusal(role: grant.text("role"), login: grant.text("me")))
+                }
+            }
+            let rights: Parameters = ["login": .text(login), "role": .text(grant.text("role"))]
+            guard try await execute(.hasRole, rights).one().bool("has_rights") else {
+                throw TenantGrantError.doesNotInherit
             }
         }
     }

@@ -34,6 +34,12 @@ enum TenantLoginCommands {
                 throw Failure("\(refusal)")
             } catch TenantGrantError.noRole {
                 throw Failure("the database has no role \(login): create it with PostgreSQL's create role")
+            } catch TenantGrantError.isOwnRole {
+                throw Failure("\(login) is a role of pushq's own: grant the tenant to the login of its programs")
+            } catch TenantGrantError.doesNotInherit {
+                throw Failure(
+                    "\(login) would have none of the rights, since it does not inherit those of its roles: run in "
+                        + "PostgreSQL: alter role \(login) inherit. Then repeat this command")
             }
             console.show(
                 "\(login) may \(readOnly ? "read what belongs to" : "act for") \(name)",

@@ -34,4 +34,27 @@ import Transport
             try await admin.runScript("drop owned by \(login); drop role \(login)")
         }
     }
+
+    @Test func `is refused to a role that would have none of the rights, and to pushq's own`() async throws {
+        try await withDatabase { _, database in
+            let admin = try await database.connect()
+            let login = "heir_\(database.name)"
+            _ = try await admin.createTenant("acme")
+            try await admin.runScript("create role \(login) login noinherit")
+            await #expect(throws: TenantGrantError.doesNotInherit) {
+                try await admin.grantTenant("acme", to: login, isReadOnly: false)
+            }
+            for role in ["pushq_owner", "pushq_worker", "pushq_producer", "pushq_reader"] {
+                await #expect(throws: TenantGrantError.isOwnRole) {
+                    try await admin.grantTenant("acme", to: role, isReadOnly: true)
+                }
+            }
+            #expect(try await admin.tenantLogins(of: nil).isEmpty)
+            try await admin.runScript("alter role \(login) inherit")
+            try await admin.grantTenant("acme", to: login, isReadOnly: false)
+            let session = try await database.connect(login: login)
+            #expect(try await session.execute(Statement("none", "select queue from pushq.my_queues")).isEmpty)
+            try await admin.runScript("drop owned by \(login); drop role \(login)")
+        }
+    }
 }
