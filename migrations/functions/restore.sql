@@ -336,6 +336,10 @@ begin
   end if;
 
   delete from pushq.restored_queue x where x.queue_id = q;
+  perform pushq.note_change(
+    split_part(queue, '/', 1), 'queue', queue, 'resumed after a restore',
+    jsonb_build_object(
+      'recipients', jsonb_build_object('to', recipients), 'unknown', jsonb_build_object('to', unknown)));
   -- Somebody may have paused it for another reason meanwhile: then it stays so.
   update pushq.queue k
   set paused_at = r.paused_at, paused_reason = r.paused_reason,

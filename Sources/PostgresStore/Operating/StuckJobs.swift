@@ -25,7 +25,13 @@ extension Statement {
           returning j.queue_id, j.id),
         told as (
           delete from pushq.stuck_job s using due d where s.queue_id = d.queue_id and s.job_id = d.id)
-        select (select count(*) from due) as resumed, pushq.wake(pushq.queue_id($queue))::text
+        select (select count(*) from due) as resumed, pushq.wake(pushq.queue_id($queue))::text,
+               (
+                 select pushq.note_change(
+                   n.tenant, 'job', concat_ws(' ', n.name, $job::bigint), 'resumed',
+                   jsonb_build_object('jobs', jsonb_build_object('to', (select count(*) from due))))::text
+                 from pushq.queue_name n
+                 where n.queue_id = pushq.queue_id($queue) and exists (select from due)) as noted
         """#)
 }
 

@@ -14,10 +14,14 @@ extension Statement {
                  where m.roleid = to_regrole('pushq_worker') and m.member = r.oid) as is_member,
                to_regrole('pushq_worker') is not null as has_role,
                quote_ident(current_user) as me,
-               coalesce(pg_has_role(to_regrole('pushq_owner'), 'usage'), false) as is_owner
+               coalesce(pg_has_role(to_regrole('pushq_owner'), 'usage'), false) as is_owner,
+               to_regclass('pushq.audit') is not null as has_audit
         from pg_roles r
         where r.rolname = $login
         """#)
+    /// No trigger sees who is a member of a role.
+    fileprivate static let noteWorkerLogin = Statement(
+        "note_worker_login", "select pushq.note_change(null, 'worker_login', $login, $action, '{}')::text")
 }
 
 /// Why a login was not made a worker, or is none that could be revoked.
@@ -37,12 +41,18 @@ extension PostgresConnection {
         let rows = try await execute(.changeWorkerLogin, ["login": .text(login), "is_granted": .bool(isGranted)])
         guard let row = rows.first else { throw WorkerGrantError.noLogin }
         guard row.bool("has_role") else { throw WorkerGrantError.noRole }
-        // Without the right to do so it fails here, whether or not there is something to revoke.
-        do {
-            try await runScript(row.text("statement"))
-        } catch {
-            guard error.isNotAllowed, row.bool("is_owner") else { throw error }
-            throw WorkerGrantError.mayNotGrant(GrantRefusal(role: "pushq_worker", login: row.text("me")))
+        let isNews = row.bool("is_member") != isGranted
+        try await transaction {
+            // Without the right to do so it fails here, whether or not there is something to revoke.
+            do {
+                try await runScript(row.text("statement"))
+            } catch let error as PostgresError {
+                guard error.isNotAllowed, row.bool("is_owner") else { throw error }
+                throw WorkerGrantError.mayNotGrant(GrantRefusal(role: "pushq_worker", login: row.text("me")))
+            }
+            guard isNews, row.bool("is_owner"), row.bool("has_audit") else { return }
+            _ = try await execute(
+                .noteWorkerLogin, ["login": .text(login), "action": .text(isGranted ? "created" : "removed")])
         }
         guard isGranted || row.bool("is_member") else { throw WorkerGrantError.noWorker }
     }

@@ -300,6 +300,40 @@ import Testing
         }
     }
 
+    @Test func `has what commands do that changes no setting: workers' logins, devices in mass, jobs and channels`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 2)
+            let (store, name) = (queue.connection, QueueFixture.name)
+            let login = "audited_\(database.name)"
+            try await queue.run("create role \(login) login; select pushq.register_channel('\(name)', 'dGhlaXJz', 0)")
+            try await queue.fanOut(try await queue.startCampaign())
+            try await queue.run(
+                """
+                insert into pushq.feedback (queue_id, device_id, reason, reported_at, recorded_at, verdict)
+                select queue_id, id, 26, now(), now(), 'deactivated' from pushq.device;
+                update pushq.device set active = false, inactive_since = f.reported_at, inactive_reason = f.reason
+                from pushq.feedback f where f.queue_id = device.queue_id and f.device_id = device.id;
+                insert into pushq.stuck_job (queue_id, job_id, tries, problem, set_aside_at)
+                select queue_id, id, 3, 'x', now() from pushq.job
+                """)
+            let made = try await entries(store) {
+                for isGranted in [true, true, false] { try await store.setWorker(login, isGranted: isGranted) }
+                for _ in 1...2 { _ = try await store.reactivateDevices(inQueue: name, .init(), counts: false) }
+                for _ in 1...2 { _ = try await store.resumeJobs(ofQueue: name, only: nil) }
+                for _ in 1...2 { try await store.retireChannels([ChannelID("dGhlaXJz")], ofQueue: name) }
+            }
+            #expect(
+                made == [
+                    "- worker_login \(login) created", "- worker_login \(login) removed",
+                    "acme device \(name) reactivated devices:→2", "acme job \(name) resumed jobs:→1",
+                    "acme channel \(name) retired channels:→1",
+                ])
+            try await queue.run("drop role \(login)")
+        }
+    }
+
     @Test func `keeps only the beginning of what is long, so that nobody fills it with filters or payloads`()
         async throws
     {
