@@ -45,7 +45,8 @@ create table pushq.fan_out (                              -- locked for a step; 
   is_for_users     boolean     not null default false,    -- the list is one of users
   start_at         timestamptz not null,
   send_by          timestamptz not null,
-  extended_to      timestamptz,                           -- since it was resumed: no job of it ends before that
+  -- Since it was resumed with a new `send_by`: jobs with lower ids end at that, whatever they say themselves.
+  new_end_before   bigint      not null default 0,
   at_most_once     boolean     not null,
   lane             int         not null,                  -- of its jobs: 0 urgent, 2 bulk, or one of its own
   cursor_device_id bigint      not null default 0,        -- the last one seen

@@ -80,7 +80,9 @@ begin
       (select max(j.send_by)
        from pushq.job j
        where j.queue_id = f.queue_id and j.lane in (f.lane, f.lane % 3) and j.campaign_id = f.campaign_id),
-      (select max(l.send_by) from pushq.lease l where l.queue_id = f.queue_id and l.campaign_id = f.campaign_id),
+      (select max(case when l.job_id < f.new_end_before then f.send_by else l.send_by end)
+       from pushq.lease l
+       where l.queue_id = f.queue_id and l.campaign_id = f.campaign_id),
       (select max(pushq.wave_end(f, w.due_at))
        from pushq.wave w
        where w.queue_id = f.queue_id and w.campaign_id = f.campaign_id),
@@ -112,8 +114,10 @@ begin
   perform pushq.check_times(now(), 'now', send_by);
   update pushq.fan_out o
   set paused = false, send_by = coalesce($3, o.send_by),
-      -- Of jobs that workers hold: they give these back, and claim them with the new time.
-      extended_to = coalesce($3, o.extended_to),
+      -- For all jobs that there are, until failed recipients are sent to again, by a time of their own. Workers give
+      -- those back that they hold, and claim them with the new time. These are not changed here, because the caller's
+      -- transaction may last.
+      new_end_before = case when $3 is null then o.new_end_before else 9223372036854775807 end,
       -- It holds for every wave, however late that is.
       clock = case when $3 is null then o.clock else o.clock - 'within' end
   where o.queue_id = q and o.campaign_id = c

@@ -35,6 +35,10 @@ begin
       hint = 'send the message again with a new call';
   end if;
   perform pushq.refuse_past_expiration(q, root);
+  -- The new jobs end at `until`, also if the campaign was resumed with another end for those that there were.
+  update pushq.fan_out f
+  set new_end_before = nextval('pushq.id')
+  where f.queue_id = q and f.campaign_id = campaign.id and f.new_end_before = 9223372036854775807;
 
   for failed in
     with taken as materialized (

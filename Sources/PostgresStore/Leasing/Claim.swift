@@ -52,8 +52,9 @@ extension Statement {
                m.is_broadcast, t.recipient_count, t.queue_id, t.id as job_id, t.epoch + 1 as epoch, t.lane, t.root_id,
                t.attempt, t.rescues, t.at_most_once, t.watermark as previous_watermark, t.outcomes,
                -- What APNs is told to forget by then is not worth sending any more.
-               (extract(epoch from least(greatest(t.send_by, f.extended_to), to_timestamp(nullif(m.expiration, 0)))
-                                   - now()) * 1000000)::bigint as send_within,
+               (extract(epoch from least(case when t.id < f.new_end_before then f.send_by else t.send_by end,
+                                         to_timestamp(nullif(m.expiration, 0))) - now()) * 1000000)::bigint
+                 as send_within,
                c.cancelled_at is not null
                  or exists (select from pushq.cancelled x where x.queue_id = t.queue_id and x.id in (t.root_id, t.id))
                    as stopped,

@@ -9,8 +9,9 @@ extension Statement {
                  or exists (select from pushq.cancelled x
                             where x.queue_id = k.queue_id and x.id in (k.root_id, k.job_id)) as stopped,
                c.paused_at is not null as paused,
-               -- Its campaign has a lane of its own by now, or may be sent for longer: it is claimed anew.
-               coalesce(f.lane <> k.lane, false) or coalesce(k.send_by < f.extended_to, false) as is_elsewhere
+               -- Its campaign has a lane of its own by now, or another end: it is claimed anew.
+               coalesce(f.lane <> k.lane or k.job_id < f.new_end_before and k.send_by <> f.send_by, false)
+                 as is_elsewhere
         from kept k
         left join pushq.campaign c on c.queue_id = k.queue_id and c.id = k.campaign_id
         left join pushq.fan_out f on f.queue_id = k.queue_id and f.campaign_id = k.campaign_id
@@ -80,7 +81,7 @@ package struct KeptLeases: Sendable {
     package private(set) var stopped: Set<LeaseKey> = []
     /// The renewed ones whose campaign is paused.
     package private(set) var paused: Set<LeaseKey> = []
-    /// The renewed ones whose campaign was given a lane of its own, or a later end: they are claimed anew.
+    /// The renewed ones whose campaign was given a lane of its own, or another end: they are claimed anew.
     package private(set) var elsewhere: Set<LeaseKey> = []
 
     package init(

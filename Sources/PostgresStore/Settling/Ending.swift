@@ -76,14 +76,17 @@ extension Statement {
           join fenced f on f.place = p.place
           where exists (select from pushq.cancelled x where x.queue_id = f.queue_id and x.id = f.job_id)),
         member as materialized (
-          select f.queue_id, f.lane, f.send_by, f.message_id, f.campaign_id, f.root_id, f.at_most_once,
-                 f.attempt + r.attempts as attempt, f.rescues + r.losses as rescues, f.run_at, r.delay, r.part,
-                 r.is_quiet, r.device_id, f.place in (select place from stopped) as is_stopped
+          select f.queue_id, f.lane,
+                 case when f.job_id < c.new_end_before then c.send_by else f.send_by end as send_by,
+                 f.message_id, f.campaign_id, f.root_id, f.at_most_once, f.attempt + r.attempts as attempt,
+                 f.rescues + r.losses as rescues, f.run_at, r.delay, r.part, r.is_quiet, r.device_id,
+                 f.place in (select place from stopped) as is_stopped
           from unnest($again_places::bigint[], $again_devices::bigint[], $again_delays::bigint[],
                       $again_attempts::smallint[], $again_losses::smallint[], $again_groups::smallint[],
                       $again_quiet::boolean[])
             as r(place, device_id, delay, attempts, losses, part, is_quiet)
-          join fenced f on f.place = r.place),
+          join fenced f on f.place = r.place
+          left join pushq.fan_out c on c.queue_id = f.queue_id and c.campaign_id = f.campaign_id),
         again as materialized (
           select nextval('pushq.id') as id, queue_id, lane, send_by, message_id, campaign_id, root_id, at_most_once,
                  attempt, rescues, delay, min(run_at) as run_at, is_stopped, is_quiet,

@@ -38,8 +38,8 @@ extension Statement {
                  case when a.id is not null then 'infinity'
                       when delay = 0 then run_at
                       else greatest(run_at, now() + delay * interval '1 microsecond') end,
-                 greatest(b.send_by, f.extended_to), b.message_id, b.campaign_id, root_id, body_day, recipient_count,
-                 attempt, rescues + added, epoch, b.at_most_once, lowered, known
+                 case when job_id < f.new_end_before then f.send_by else b.send_by end, b.message_id, b.campaign_id,
+                 root_id, body_day, recipient_count, attempt, rescues + added, epoch, b.at_most_once, lowered, known
           from back b
           left join aside a on a.queue_id = b.queue_id and a.id = b.campaign_id
           left join pushq.fan_out f on f.queue_id = b.queue_id and f.campaign_id = b.campaign_id

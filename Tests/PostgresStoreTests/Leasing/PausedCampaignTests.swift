@@ -66,6 +66,74 @@ import Transport
         }
     }
 
+    /// A job of the campaign is given back, lost, or sent again to one of its recipients.
+    @Test(arguments: ["yielded", "rescued", "retried"])
+    func `may be sent no longer than until the time with which its campaign is resumed, though that is earlier`(
+        fate: String
+    ) async throws {
+        try await withLease { _, _, queue, job in
+            #expect(job.sendWithin > .seconds(3600))
+            try await queue.run(
+                """
+                \(Self.pause);
+                select pushq.resume_campaign('\(QueueFixture.name)', 'k', send_by => now() + interval '1 minute')
+                """)
+            let kept = try await queue.worker.flush([progress(job)], workerID: 1, lease: .seconds(15), number: 1)
+            #expect(kept.elsewhere == [job.key])
+            switch fate {
+            case "yielded": try await queue.worker.yield([YieldedLease(progress: progress(job))], workerID: 1)
+            case "rescued":
+                try await queue.run("update pushq.lease set deadline = now() - interval '1 minute'")
+                #expect(try await queue.worker.rescue(grace: .zero) == 1)
+            default:
+                let again = SettledJob.Again(deviceID: job.deviceIDs[2], delay: .zero, attempts: 1, losses: 0)
+                let settled = queue.settled(job, other: [2: .retried(.otherPassing)], again: [again])
+                #expect(try await queue.worker.endJobs([settled], workerID: 1).keys.count == 1)
+            }
+            let again = try #require(try await queue.claim().first)
+            #expect(again.sendWithin <= .seconds(60))
+        }
+    }
+
+    /// What is sent again by hand has a time of its own; what was made before that has the campaign's new one.
+    @Test func `may be sent until its own time if it was made after the campaign was resumed with another`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 2)
+            try await queue.run(
+                """
+                insert into pushq.rate_limit (tenant_id, queue_id, rate, burst)
+                select tenant_id, id, 0.5, 1 from pushq.queue
+                """
+            )
+            try await queue.fanOut(try await queue.startCampaign())
+            let jobs = try await queue.claim()
+            #expect(jobs.count == 2)
+            let held = jobs[1]
+            let settled = queue.settled(jobs[0], other: [0: .failed(.otherPassing)])
+            _ = try await queue.worker.endJobs([settled], workerID: 1)
+            try await queue.run(
+                """
+                \(Self.pause);
+                select pushq.resume_campaign('\(QueueFixture.name)', 'k', send_by => now() + interval '3 days');
+                select pushq.retry_failed_campaign('\(QueueFixture.name)', 'k', now() + interval '1 minute')
+                """)
+            let byHand = try #require(try await queue.claim().first)
+            #expect(byHand.sendWithin <= .seconds(60))
+            let kept = try await queue.worker.renew([byHand.key, held.key], workerID: 1, lease: .seconds(15))
+            #expect(kept.elsewhere == [held.key])
+            // Each keeps its end when it is sent again once more.
+            for (job, isLong) in [(byHand, false), (held, true)] {
+                let again = SettledJob.Again(deviceID: job.deviceIDs[0], delay: .zero, attempts: 1, losses: 0)
+                let settled = queue.settled(job, other: [0: .retried(.otherPassing)], again: [again])
+                _ = try await queue.worker.endJobs([settled], workerID: 1)
+                let next = try #require(try await queue.claim().first)
+                #expect(isLong ? next.sendWithin > .seconds(100_000) : next.sendWithin <= .seconds(60))
+            }
+        }
+    }
+
     @Test(arguments: [false, true])
     func `is told of by its claim when it came to be after the others were set aside`(isRescued: Bool) async throws {
         try await withLease { _, _, queue, job in
