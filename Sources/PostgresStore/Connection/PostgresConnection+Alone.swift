@@ -87,7 +87,7 @@ extension PostgresConnection {
     func brokenOff(_ solo: Solo, _ reason: String? = nil) -> PostgresError {
         let reason = reason ?? lastFailure
         lose(reason)
-        return .connectionLost(solo.task, reason: reason, .unknown)
+        return .connectionLost(solo.task, reason: reason, outcomeOfSent)
     }
 
     /// Waits for more from the server.
@@ -108,7 +108,7 @@ extension PostgresConnection {
         guard isOpen else { throw brokenOff(solo) }
         guard isReady else {
             loseSilent("\(solo.task) was not done within \(solo.limit)")
-            throw .timedOut(solo.task, after: solo.limit, .unknown)
+            throw .timedOut(solo.task, after: solo.limit, outcomeOfSent)
         }
     }
 

@@ -49,7 +49,7 @@ extension PostgresConnection {
     private func send(_ call: Call) {
         guard let session = unsafe session else { return }
         inFlight.append(call)
-        if let terms, !isInTransaction {
+        if let terms {
             guard unsafe sendTerms(terms, of: call, session) else { return lose(lastFailure) }
         }
         encoder.encode(call.parameters)
@@ -83,7 +83,7 @@ extension PostgresConnection {
     private func sendTerms(_ terms: StatementTerms, of call: Call, _ session: OpaquePointer) -> Bool {
         call.awaitsTerms = true
         let statement = StatementTerms.statement
-        encoder.encode(statement.values(of: terms.parameters(within: call.limit)))
+        encoder.encode(statement.values(of: terms.parameters(within: call.limit, inTransaction: isInTransaction)))
         return unsafe sendText(statement, session)
     }
 
@@ -227,7 +227,7 @@ extension PostgresConnection {
     // MARK: Deadlines
 
     private func expire(_ call: Call) {
-        let error = PostgresError.timedOut(call.statement.name, after: call.limit, .unknown)
+        let error = PostgresError.timedOut(call.statement.name, after: call.limit, outcomeOfSent)
         if let index = waiting.firstIndex(where: { $0 === call }) {
             waiting.remove(at: index)
             return call.finish(.failure(.timedOut(call.statement.name, after: call.limit, .notDone)))

@@ -30,6 +30,8 @@ extension PostgresConnection {
             await rollBack(within: limit)
             throw error
         }
+        // From here on, nobody knows what became of it if there is no answer.
+        isInTransaction = false
         let tag = try await command("commit", task: "commit", within: limit)
         guard tag == "COMMIT" else {
             throw PostgresError.server(

@@ -157,6 +157,9 @@ package import Transport
         if state == .readOnlyTransaction { lose("the server takes no writes any more") }
     }
 
+    /// What became of a statement that was sent and not answered: without its commit, a transaction comes to nothing.
+    var outcomeOfSent: PostgresError.Outcome { isInTransaction ? .notDone : .unknown }
+
     /// Why the connection has failed: what the server said, else what libpq says.
     var lastFailure: String {
         if let farewell = notices.farewell { return farewell }
@@ -174,7 +177,7 @@ package import Transport
         Glibc.close(descriptor)
         let (sent, unsent, wanting) = (inFlight, waiting, takers)
         (inFlight, waiting, takers) = ([], [], [])
-        for call in sent { call.finish(.failure(error(call.statement.name, .unknown))) }
+        for call in sent { call.finish(.failure(error(call.statement.name, outcomeOfSent))) }
         for call in unsent { call.finish(.failure(error(call.statement.name, .notDone))) }
         for taker in wanting { taker.finish(.failure(error(taker.task, .notDone))) }
         let handler = onClose

@@ -1,8 +1,11 @@
-/// What the server is to keep to in each statement of a connection that is a transaction of its own.
+/// What the server is to keep to in each statement of a connection.
 ///
 /// It goes ahead of the statement, in the same round trip and the same transaction, and ends with that. So it works
-/// behind a transaction pooler, too, whose next client finds nothing of it. In a transaction of several statements it
-/// is not needed: if one of them is not answered, the commit is never sent.
+/// behind a transaction pooler, too, whose next client finds nothing of it.
+///
+/// In a transaction of several statements it holds until the next of them has its own, and so for a script or a COPY in
+/// between, too. Therefore it does not say there how long a statement may take. That is not needed: if one is not
+/// answered, the commit is never sent. A transaction that sets such limits itself is run without terms.
 package struct StatementTerms: Sendable {
     /// How the audit is to call the program, in any script; nil: as the session is called, which may only have ASCII
     /// characters.
@@ -18,10 +21,10 @@ package struct StatementTerms: Sendable {
         "terms",
         #"""
         select set_config(t.name, least(nullif(s.reset_val::int8, 0), t.milliseconds)::text, true) as setting
-        from (values ('lock_timeout', $limit::int8 * 8 / 10), ('statement_timeout', $limit * 9 / 10),
+        from (values ('lock_timeout', $limit::int8 * 8 / 10), ('statement_timeout', $longest::int8),
                      -- The caller was interrupted: what it has asked for is not carried out minutes later.
                      ('client_connection_check_interval', 2000)) t(name, milliseconds)
-        join pg_catalog.pg_settings s on s.name = t.name
+        join pg_catalog.pg_settings s on s.name = t.name and t.milliseconds is not null
         union all
         select set_config('pushq.program', coalesce($program::text, ''), true)
         union all
@@ -29,7 +32,10 @@ package struct StatementTerms: Sendable {
         select set_config('search_path', 'pg_catalog', true)
         """#)
 
-    func parameters(within limit: Duration) -> Parameters {
-        ["limit": .int8(max(Int64(limit / .milliseconds(1)), 10)), "program": .text(program)]
+    func parameters(within limit: Duration, inTransaction isInTransaction: Bool) -> Parameters {
+        let limit = max(Int64(limit / .milliseconds(1)), 10)
+        return [
+            "limit": .int8(limit), "longest": .int8(isInTransaction ? nil : limit * 9 / 10), "program": .text(program),
+        ]
     }
 }

@@ -36,15 +36,16 @@ package struct ServerError: Error, Equatable, Sendable {
     private static func hint(for state: SQLState, constraint: String?) -> String? {
         switch state {
         case .lockNotAvailable: heldUp
-        case .queryCanceled: "nothing was changed"
+        case .queryCanceled: "it was not carried out"
         case _ where state.isMissingDay(constraint: constraint): missingDay
         default: nil
         }
     }
 
+    /// It is about this statement alone: a caller may have committed others before.
     private static let heldUp =
-        "nothing was changed: another transaction holds a lock that this needs; try again, and if it fails again, find "
-        + "old transactions with: pushq-admin doctor"
+        "it was not carried out: another transaction holds a lock that it needs; try again, and if it fails again, "
+        + "find old transactions with: pushq-admin doctor"
     private static let missingDay =
         "history has no partition for this day, because no worker has made it: start a worker; if one runs, see its log"
 }

@@ -94,6 +94,10 @@ package struct Migrator {
         until deadline: ContinuousClock.Instant, _ body: (Duration) async throws -> Result
     ) async throws -> Result {
         var pause = Duration.milliseconds(100)
+        // It says itself how long its statements may wait, and holds the scripts to that, too.
+        let terms = connection.terms
+        connection.terms = nil
+        defer { connection.terms = terms }
         while true {
             do {
                 return try await connection.transaction {

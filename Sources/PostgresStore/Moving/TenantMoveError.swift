@@ -27,6 +27,8 @@ package enum TenantMoveError: Error, Equatable, CustomStringConvertible {
     case tableInUse(String, String, [Int], Duration)
     /// It has moved, and the triggers of that are still there.
     case triggersStay(String, String, [Int], Duration)
+    /// It has moved, and not all that it had at the old place is deleted.
+    case contentsStay(String, String, PostgresError)
 
     package var description: String {
         switch self {
@@ -83,6 +85,8 @@ package enum TenantMoveError: Error, Equatable, CustomStringConvertible {
             "\(tenant) has moved. Only triggers of the move are left, because transactions still have the table "
                 + "pushq.\(table) open after \(patience) (processes "
                 + "\(processes.map(String.init).joined(separator: ", "))); run the command again when they have ended"
+        case .contentsStay(let tenant, let place, let error):
+            "\(tenant) has moved, but what it had in \(place) is not all deleted yet: run the command again (\(error))"
         }
     }
 }

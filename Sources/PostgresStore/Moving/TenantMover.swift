@@ -448,9 +448,13 @@ package struct TenantMover {
         // What is deleted now need not be noted; if it is not to be had, that takes longer.
         try? await changes.stop(patience: .seconds(5))
         var deleted = 0
-        _ = try await source.store.clearRemovedQueues(of: tenant, while: Self.always) { _, rows in
-            deleted += rows
-            progress(.deleting(rows: deleted))
+        do throws(PostgresError) {
+            _ = try await source.store.clearRemovedQueues(of: tenant, while: Self.always) { _, rows in
+                deleted += rows
+                progress(.deleting(rows: deleted))
+            }
+        } catch {
+            throw TenantMoveError.contentsStay(tenant, source.name, error)
         }
         report.deleted = deleted
         do {

@@ -99,9 +99,10 @@ extension PostgresConnection {
     /// Removes an app with its queues. What they held is deleted afterwards, in steps of some thousand rows; should
     /// that be interrupted, upkeep goes on with it. False if there is no such app.
     /// - Parameter progress: is told how many rows have been deleted.
+    /// - Throws: ``UnfinishedRemoval`` if the app is gone, and not all that its queues held.
     package func removeApp(
         _ bundleID: String, of tenant: String, progress: (Int) -> Void = { _ in }
-    ) async throws(PostgresError) -> Bool {
+    ) async throws -> Bool {
         guard let row = try await execute(.removeApp, ["tenant": .text(tenant), "bundle_id": .text(bundleID)]).first,
             !row.isNull("remove_app")
         else {
@@ -109,9 +110,14 @@ extension PostgresConnection {
         }
         var count = 0
         let always = { () async throws(PostgresError) -> Bool in true }
-        _ = try await clear(queues: row.int4Array("remove_app"), while: always) { _, rows in
-            count += rows
-            progress(count)
+        do throws(PostgresError) {
+            _ = try await clear(queues: row.int4Array("remove_app"), while: always) { _, rows in
+                count += rows
+                progress(count)
+            }
+        } catch {
+            throw UnfinishedRemoval(
+                what: "\(tenant)/\(bundleID)", cause: error, advice: "workers delete the rest within the hour")
         }
         return true
     }

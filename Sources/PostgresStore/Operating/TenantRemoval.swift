@@ -38,9 +38,10 @@ extension PostgresConnection {
     /// hour. Entries of the audit stay.
     /// - Parameter progress: is told how many rows have been deleted.
     /// - Returns: nil if there is no such tenant, and nothing is left of one that was removed.
+    /// - Throws: ``UnfinishedRemoval`` if the tenant is gone, and not all that its queues held.
     package func removeTenant(
         _ name: String, progress: (Int) -> Void = { _ in }
-    ) async throws(PostgresError) -> TenantRemoval? {
+    ) async throws -> TenantRemoval? {
         var removal = TenantRemoval()
         removal.owned = try await execute(.removeTenant, ["name": .text(name)]).first.map { row in
             TenantRemoval.Owned(
@@ -48,9 +49,15 @@ extension PostgresConnection {
                 logins: row.count("logins"))
         }
         let always = { () async throws(PostgresError) -> Bool in true }
-        _ = try await clearRemovedQueues(of: name, while: always) { table, rows in
-            removal.count(table, rows)
-            progress(removal.rows)
+        do throws(PostgresError) {
+            _ = try await clearRemovedQueues(of: name, while: always) { table, rows in
+                removal.count(table, rows)
+                progress(removal.rows)
+            }
+        } catch {
+            throw UnfinishedRemoval(
+                what: name, cause: error,
+                advice: "run the command again, or leave the rest to the workers: they delete it within the hour")
         }
         return removal.owned == nil && removal.rows == 0 ? nil : removal
     }

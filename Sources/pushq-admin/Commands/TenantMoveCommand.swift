@@ -83,6 +83,7 @@ struct TenantMoveCommand: Command {
             let target = try await PostgresConnection.connect(
                 to: there, as: "pushq-admin", on: source.loop, needsWrites: true)
             defer { target.close() }
+            target.terms = source.terms
             return try await body(source, target)
         }
     }

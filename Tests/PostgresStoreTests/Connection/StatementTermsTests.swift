@@ -42,15 +42,35 @@ import Testing
             let slept = await #expect(throws: PostgresError.self) {
                 _ = try await store.execute(Self.sleep, within: .seconds(2))
             }
-            #expect(slept?.description.hasSuffix("(57014); nothing was changed") == true, "\(slept as Any)")
+            #expect(slept?.description.hasSuffix("(57014); it was not carried out") == true, "\(slept as Any)")
             try await holder.transaction {
                 _ = try await holder.execute(Statement("hold", "select i from public.t for update"))
                 let held = await #expect(throws: PostgresError.self) {
                     _ = try await store.execute(Statement("change", "update public.t set i = 2"), within: .seconds(2))
                 }
-                #expect(held?.isContended == true && held?.description.contains("nothing was changed") == true)
+                #expect(held?.isContended == true && held?.description.contains("it was not carried out") == true)
             }
             #expect(try await store.execute(Statement("now", "select i from public.t")).one().int4("i") == 1)
+        }
+    }
+
+    /// What follows in the transaction, such as a COPY of a large file, may take as long as it is given.
+    @Test func `say in a transaction of several statements only how long to wait for a lock`() async throws {
+        try await withEmptyDatabase { _, database in
+            let store = try await database.connect()
+            store.terms = StatementTerms(program: "p")
+            try await store.transaction {
+                let row = try await store.execute(Self.settings).one()
+                #expect((row.text("lock"), row.text("statement"), row.text("program")) == ("8s", "0", "p"))
+                let longer = try await store.execute(Self.settings, within: .seconds(1800)).one()
+                #expect((longer.text("lock"), longer.text("statement")) == ("24min", "0"))
+            }
+            store.terms = nil
+            #expect(try await store.execute(Self.settings).one().text("lock") == "0")
+            // Without a commit nothing of it was done, whatever the server does now.
+            await #expect(throws: PostgresError.timedOut("sleep", after: .seconds(1), .notDone)) {
+                try await store.transaction { _ = try await store.execute(Self.sleep, within: .seconds(1)) }
+            }
         }
     }
 
