@@ -67,11 +67,11 @@ begin
 end $$;
 
 -- Gives up a list that no campaign was started with: it counts for no quota any more, and upkeep deletes it. Returns
--- whether there was one.
+-- whether there was one. What was refused because of too many calls must be possible to give up all the same.
 create or replace function pushq.abandon_list(queue text, list bigint) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  door record := pushq.enter(queue, sends => false);
+  door record := pushq.enter(queue, sends => false, counts => false);
 begin
   update pushq.list l set abandoned = true
   where l.queue_id = door.q and l.id = list and l.campaign_id is null and not l.abandoned;

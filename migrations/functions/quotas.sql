@@ -8,8 +8,11 @@
 -- The queue that a producer's call is for. Every function that producers call begins with this: it checks the caller,
 -- counts the call where calls are limited, and refuses a call that makes something to send if the tenant is suspended.
 -- Only `pushq.register_device` looks before, by the same rules, whether there is anything to do.
+-- `counts`: false for a call that only gives up what others have added, and must not be refused for their number.
 -- `has_quota`: whether `pushq.check_quota` is to be asked about what the call adds.
-create or replace function pushq.enter(queue text, sends boolean, out q int, out has_quota boolean)
+create or replace function pushq.enter(
+  queue text, sends boolean, counts boolean default true, out q int, out has_quota boolean
+)
 language plpgsql as $$
 declare
   who       text := pushq.caller();
@@ -24,7 +27,7 @@ begin
   if pushq.is_new_start() then
     perform pushq.follow_start();
   end if;
-  if has_quota then
+  if has_quota and counts then
     perform pushq.enter_with_quota(tenant, queue);
   end if;
   if sends and suspended is not null then

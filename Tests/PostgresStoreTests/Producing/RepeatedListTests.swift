@@ -103,6 +103,28 @@ import Testing
         }
     }
 
+    /// Of the calls of a start, the first three are the list's, its part and the campaign's: two are too few.
+    @Test(arguments: [false, true]) func `leaves nothing that counts if it makes too many calls`(ofUsers: Bool)
+        async throws
+    {
+        try await withQueue { queue in
+            var change = TenantChange()
+            change.quotas.calls = .limit(2)
+            #expect(try await queue.connection.setTenant("acme", to: change))
+            try await queue.run("delete from pushq.call")
+            await #expect {
+                try await start(1...49, ofUsers: ofUsers, in: queue)
+            } throws: { error in
+                "\(error)".contains("has reached its limit of 2 calls a second")
+            }
+            #expect(try await queue.number("select count(*) from pushq.list where not abandoned") == 0)
+            #expect(try await queue.number("select count(*) from pushq.list") == 1, "it was loaded")
+            change.quotas.calls = Quota.none
+            #expect(try await queue.connection.setTenant("acme", to: change))
+            _ = try await start(1...49, ofUsers: ofUsers, in: queue)
+        }
+    }
+
     @Test func `may give up a list that it has loaded with SQL, unless it was used`() async throws {
         try await withQueue { queue in
             let list = try await queue.number("select pushq.new_list('\(Self.name)')")
