@@ -110,11 +110,12 @@ begin
     if was.active and said.installation <> '' and was.registered_at > clock_timestamp() - interval '6 hours' then
       return was.id;
     end if;
-    -- Nothing but the time, if it is still so.
+    -- Nothing but the time, if it is still so. Another token may have taken the place of this one while the update
+    -- waited for it, which has deactivated it: only the lock of the installation tells which of them comes last.
     update pushq.device d
     set active = true, inactive_since = null, inactive_reason = null, registered_at = clock_timestamp()
     where d.queue_id = door.q and d.id = was.id and d.user_key is not distinct from was.user_key
-      and d.kind is not distinct from was.kind;
+      and d.kind is not distinct from was.kind and (d.active or coalesce(said.installation, '') = '');
     if found then
       if door.has_quota and not was.active then
         perform pushq.check_quota(door.q, devices => 1);

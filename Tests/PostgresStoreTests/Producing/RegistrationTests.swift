@@ -294,6 +294,44 @@ import Testing
         }
     }
 
+    /// The second call finds the token as it was, waits for the first one, and says nothing new of it.
+    @Test(arguments: [true, false])
+    func `leaves one token of an installation whose older one is reported again at the same moment`(isActive: Bool)
+        async throws
+    {
+        try await withDatabase { actor, database in
+            let queue = try await QueueFixture(database)
+            let other = try await database.connect()
+            try await register("aa", "installation => 'i1'", user: nil, in: queue)
+            try await queue.run(
+                """
+                update pushq.device
+                set registered_at = now() - interval '7 hours', active = \(isActive),
+                    inactive_since = case when not \(isActive) then now() end
+                """)
+            try await queue.run("begin")
+            try await register("bb", "installation => 'i1'", user: nil, in: queue)
+            let second = Task {
+                _ = actor  // where the connection lives
+                try await other.runScript(
+                    "select pushq.register_device('\(Self.name)', 'aa', null, installation => 'i1')")
+            }
+            let watcher = try await database.connect()
+            try await eventually("the second waits") {
+                try await watcher.execute(
+                    Statement(
+                        "waiting",
+                        "select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()")
+                ).count > 0
+            }
+            try await queue.run("commit")
+            try await second.value
+            #expect(try await queue.number("select count(*) from pushq.device where active") == 1)
+            let last = try await device("aa", in: queue)
+            #expect(last.isActive && last.profile.installation == "i1")
+        }
+    }
+
     @Test(arguments: [
         ("locale => 'german!'", "the locale “german!” is not a language tag: use one such as de or de-AT"),
         ("locale => '@rg=dezzzz'", "the locale “@rg=dezzzz” is not a language tag"),
