@@ -32,7 +32,11 @@ extension Statement {
         "select line, time_zone from device_stage where time_zone = any ($zones::text[]) order by line limit $limit")
 
     static let dropLinesOfZones = Statement(
-        "drop_lines_of_zones", "delete from device_stage where time_zone = any ($zones::text[])")
+        "drop_lines_of_zones",
+        #"""
+        with dropped as (delete from device_stage where time_zone = any ($zones::text[]) returning active)
+        select count(*) as lines, count(*) filter (where not active) as inactive from dropped
+        """#)
 
     /// By itself, and first: among the rows of a statement the planner may call the function for each.
     static let queueID = Statement("queue_id", "select (pushq.enter($queue, sends => false)).q as queue_id")
@@ -202,7 +206,7 @@ package struct RefusedLines: Error {
 
 /// What came of an import.
 package struct DeviceImportSummary: Sendable, Equatable {
-    /// Lines with a device.
+    /// Lines with a device that were not refused.
     package let read: Int
     /// Lines among them with a device that is inactive, by the column `active`.
     package let inactive: Int
@@ -260,7 +264,7 @@ extension PostgresConnection {
             try await runScript("set local work_mem = '256MB'")
             var reader = DeviceFileReader(file: file.name, for: .importing, goesOn: true)
             _ = try await stageDevices(from: file, by: &reader, progress: progress)
-            let refused = try await refuseLines(of: reader, file: file.name)
+            let (refused, dropped) = try await refuseLines(of: reader, file: file.name)
             guard refused.count == 0 || keepsGoing else {
                 if refused.count == 1 { throw refused.refusals[0] }
                 throw refused
@@ -281,33 +285,39 @@ extension PostgresConnection {
             _ = try await execute(
                 .noteImport, ["queue_id": .int4(queueID), "devices": .int8(Int64(new + known.changed))])
             return DeviceImportSummary(
-                read: reader.deviceCount, inactive: reader.inactiveCount, new: new, changed: known.changed,
+                read: reader.deviceCount - dropped.lines, inactive: reader.inactiveCount - dropped.inactive, new: new,
+                changed: known.changed,
                 keptByApp: known.keptByApp, keptActive: known.keptActive, profiles: profiles, refused: refused.count,
                 refusals: refused.refusals)
         }
     }
 
+    /// Lines that the reader has counted, and that have gone from the stage again.
+    private typealias DroppedLines = (lines: Int, inactive: Int)
+
     /// What the reader has refused, and the lines of the stage with a time zone that there is not, which are deleted.
     private func refuseLines(
         of reader: DeviceFileReader, file: String
-    ) async throws(PostgresError) -> RefusedLines {
+    ) async throws(PostgresError) -> (refused: RefusedLines, dropped: DroppedLines) {
         let none = RefusedLines(refusals: reader.refusals, count: reader.refusedCount)
-        guard reader.profileCount > 0 else { return none }
+        guard reader.profileCount > 0 else { return (none, (0, 0)) }
         try await runScript(Statement.makeZoneStage, within: Self.fileLimit)
         let unknown = try await execute(.unknownZones, within: Self.fileLimit)
         let problems = Dictionary(
             unknown.map { ($0.text("time_zone"), $0.text("problem")) }, uniquingKeysWith: { one, _ in one })
-        guard !problems.isEmpty else { return none }
+        guard !problems.isEmpty else { return (none, (0, 0)) }
         let zones: Parameters = ["zones": .textArray(problems.keys.sorted())]
         let lines = try await execute(
             .linesOfZones, ["limit": .int8(Int64(DeviceFileReader.toldRefusals))] + zones, within: Self.fileLimit
         ).map { row in
             DeviceFileError(file: file, line: row.count("line"), problem: problems[row.text("time_zone")] ?? "")
         }
-        let dropped = try await execute(.dropLinesOfZones, zones, within: Self.fileLimit).affectedRows
+        let row = try await execute(.dropLinesOfZones, zones, within: Self.fileLimit).one()
+        let dropped = (lines: row.count("lines"), inactive: row.count("inactive"))
         let all = (none.refusals + lines).sorted { $0.line < $1.line }
-        return RefusedLines(
-            refusals: Array(all.prefix(DeviceFileReader.toldRefusals)), count: none.count + dropped)
+        let refused = RefusedLines(
+            refusals: Array(all.prefix(DeviceFileReader.toldRefusals)), count: none.count + dropped.lines)
+        return (refused, dropped)
     }
 
     private func queueID(of queue: QueueName) async throws(PostgresError) -> Int32 {

@@ -318,6 +318,25 @@ private func withQueue(_ body: @Sendable @escaping (PostgresConnection) async th
         }
     }
 
+    @Test func `counts each line once: as read or as refused, by whatever it is`() async throws {
+        try await withQueue { store in
+            let file = """
+                token,active,time_zone
+                ab,true,
+                zz,true,
+                cd,false,Nowhere/X
+                ef,true,Nowhere/X
+                01,false,UTC
+                """
+            let summary = try await store.importDevices(
+                from: .text(file), inQueue: queue, reactivates: false, keepsGoing: true
+            ) { _ in }
+            #expect(summary.read + summary.refused == 5)
+            #expect((summary.read, summary.new, summary.inactive) == (2, 2, 1))
+            #expect((summary.changed, summary.unchanged, summary.refused) == (0, 0, 3))
+        }
+    }
+
     @Test func `refuses what a registration refuses, with the same words`() async throws {
         try await withQueue { store in
             let wrong = [
