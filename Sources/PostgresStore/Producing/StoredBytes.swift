@@ -33,7 +33,7 @@ extension JSONNode {
         let most = 100_000
         let parts = written.utf8.split(maxSplits: 1) { $0 | 0x20 == UInt8(ascii: "e") }
         let exponent = parts.count == 1 ? 0 : Int(String(decoding: parts[1], as: UTF8.self)) ?? most
-        guard abs(exponent) < most else { return most }
+        guard exponent.magnitude < most else { return most }
         let digits = parts[0].filter { $0 != UInt8(ascii: "-") }
         let point = digits.firstIndex(of: UInt8(ascii: ".")) ?? digits.count
         let decimals = max(0, digits.count - point - 1) - exponent

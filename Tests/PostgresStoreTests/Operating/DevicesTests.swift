@@ -395,7 +395,25 @@ private func withQueue(_ body: @Sendable @escaping (PostgresConnection) async th
                 "0e-3",
                 "0.0001e3", "1e400", "-1.5e-300", "123456789012345678901234567890",
             ]
-            for number in numbers + ["\"a\\\"\\\\/\\n\\u0001\\u00fcü😀\"", "true", "false"] {
+            // Any way to write a number that is stored.
+            var random = SeededGenerator(seed: 1)
+            let anyNumbers = (0..<200).map { _ in
+                let digits = { (count: Int) in
+                    (0..<count).map { _ in "\(Int.random(in: 0...9, using: &random))" }.joined()
+                }
+                let whole = Bool.random(using: &random) ? "0" : "1" + digits(.random(in: 0...5, using: &random))
+                let decimals =
+                    Bool.random(using: &random) ? "" : "." + digits(.random(in: 1...5, using: &random))
+                return (Bool.random(using: &random) ? "-" : "") + whole + decimals
+                    + ["e", "E", "e+", "e-"].randomElement(using: &random)!
+                    + "\(Int.random(in: 0...[9, 300, 16_000].randomElement(using: &random)!, using: &random))"
+            }
+            // The ends of an exponent that fits into 64 bits, and what is beyond; PostgreSQL takes none of these.
+            for exponent in ["9223372036854775807", "-9223372036854775808", "-9223372036854775809", "1e9"] {
+                var reader = JSONReader("1e\(exponent)")
+                #expect((try? reader.read().storedBytes) ?? .max > 8192, "\(exponent)")
+            }
+            for number in numbers + anyNumbers + ["\"a\\\"\\\\/\\n\\u0001\\u00fcü😀\"", "true", "false"] {
                 for text in [#"{"a":\#(number)}"#, #"{"a":"b","ü":\#(number),"c":true,"ü":\#(number)}"#] {
                     var reader = JSONReader(text)
                     let stored = Statement("stored", "select octet_length($1::text::jsonb::text) as bytes")
