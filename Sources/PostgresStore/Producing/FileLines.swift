@@ -56,7 +56,8 @@ struct FileLines {
         DeviceFileError(file: file, line: max(number, 1), problem: text)
     }
 
-    /// Where the first line that has not been taken ends; nil if that has not come.
+    /// Where the first line that has not been taken ends; nil if that has not come. No line goes on in the next one
+    /// beyond ``longest``.
     private func endOfLine(isAtEnd: Bool) -> Int? {
         guard start < bytes.count else { return nil }
         let (newline, mark) = (UInt8(ascii: "\n"), UInt8(ascii: "\""))
@@ -64,7 +65,7 @@ struct FileLines {
         guard let first else { return isAtEnd ? bytes.count : nil }
         guard let separator, bytes[start..<first].contains(mark) else { return first }
         var scan = QuotedFields(separator: separator)
-        for index in start..<bytes.count {
+        for index in start..<min(bytes.count, start + Self.longest) {
             let byte = bytes[index]
             if !scan.isOpen, byte == newline { return index }
             if !scan.isOpen, byte == UInt8(ascii: "\r") {
@@ -74,8 +75,9 @@ struct FileLines {
             }
             if scan.take(byte) == .misplaced { return first }
         }
-        guard isAtEnd || bytes.count - start > Self.longest else { return nil }
-        return scan.isOpen ? first : isAtEnd ? bytes.count : nil
+        guard bytes.count - start <= Self.longest else { return first }
+        guard isAtEnd else { return nil }
+        return scan.isOpen ? first : bytes.count
     }
 }
 

@@ -224,6 +224,18 @@ import Testing
         #expect(reader.refusals.map(\.line) == [3, 4])
     }
 
+    /// Each mark is opened in one line and closed in the next, on and on.
+    @Test(arguments: [1000, 65_536, 1_000_000])
+    func `refuses lines one by one where marks are open across more than a line may have`(pieceBytes: Int) throws {
+        let token = String(repeating: "0a", count: 32)
+        let lines = 1000
+        let text = "token,user_key,app_version\n" + String(repeating: "\(token),5\",\"yN\n", count: lines)
+        let reader = try read(text, pieceBytes: pieceBytes, goesOn: true).reader
+        #expect(reader.deviceCount == 0)
+        #expect(reader.refusedCount == lines)
+        #expect(Array(reader.refusals.map(\.line)) == Array(2...101))
+    }
+
     @Test func `does not hold a file without newlines in memory`() {
         let endless = String(repeating: "ab", count: 100_000)
         let error = #expect(throws: DeviceFileError.self) { try read(endless, pieceBytes: 50_000) }
