@@ -40,7 +40,7 @@ create table pushq.fan_out (                              -- locked for a step; 
   queue_id         int         not null,
   campaign_id      bigint      not null,
   message_id       bigint      not null,
-  message_day      date        not null default pushq.today(),     -- the last one that has the message
+  message_day      date        not null default pushq.today(),     -- the one to which it was last brought
   list_id          bigint,                                -- the list whose members it is for; null: none
   is_for_users     boolean     not null default false,    -- the list is one of users
   start_at         timestamptz not null,

@@ -3,7 +3,8 @@
 -- How many answers of APNs the jobs of a queue brought that ended from `since` on, by the statement that ended them: at
 -- least `most` jobs, or all that there are. What one statement has written has one time, and is never parted.
 --
--- Read in the order of an index, and no further than that, whatever is known of a table that is new.
+-- Read in the order of an index, and no further than that, whatever is known of a table that is new. Tomorrow has some
+-- after the database's clock was set back over midnight.
 create or replace function pushq.answers_since(q int, since timestamptz, most bigint)
 returns table (ended_at timestamptz, answers bigint, jobs bigint)
 language plpgsql stable set enable_sort = off set jit = off as $$
@@ -13,7 +14,7 @@ begin
   select j.ended_at, sum(j.answers)::bigint, count(*)
   from (
     select n.ended_at, n.answers
-    from (values (pushq.today() - 1), (pushq.today())) d(day)
+    from (values (pushq.today() - 1), (pushq.today()), (pushq.today() + 1)) d(day)
     cross join lateral (
       select r.ended_at, r.delivered + r.rejected as answers
       from pushq.result r

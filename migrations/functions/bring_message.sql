@@ -1,11 +1,12 @@
--- Copies a message to a day on which something for it gets a body. Nearly always it is there.
+-- Copies a message to a day on which something for it gets a body. Nearly always it is there. The day is usually a
+-- later one, but an earlier one after the database's clock was set back over midnight.
 create or replace function pushq.bring_message(
   q int, message bigint, from_day date, to_day date default pushq.today()) returns void
 language plpgsql as $$
 declare
   brought pushq.message;
 begin
-  if from_day >= to_day then
+  if from_day = to_day then
     return;
   end if;
   select * into brought from pushq.message m where m.day = from_day and m.queue_id = q and m.id = message;
@@ -27,7 +28,7 @@ begin
   for absent in
     select g.queue_id, g.message_id, min(g.day) as day
     from unnest(queues, messages, days) as g(queue_id, message_id, day)
-    where g.day < to_day and not exists (
+    where g.day <> to_day and not exists (
       select from pushq.message m where m.day = to_day and m.queue_id = g.queue_id and m.id = g.message_id)
     group by g.queue_id, g.message_id
     -- The same order for all workers.
@@ -51,7 +52,7 @@ language plpgsql as $$
 declare
   messages bigint[] := array[f.message_id];
 begin
-  if f.message_day >= to_day then
+  if f.message_day = to_day then
     return true;
   end if;
   if f.shares is not null then

@@ -35,7 +35,7 @@ begin
     from pushq.fan_out o
     where o.queue_id = queue and o.lane = of_lane and (campaign is null or o.campaign_id = campaign)
       and not o.done and not o.paused and o.start_at <= now() and o.campaign_id <> all (apart)
-      and (not spent or o.message_day >= pushq.today())
+      and (not spent or o.message_day = pushq.today())
     order by o.start_at, o.campaign_id
     limit 1
     for no key update skip locked;
@@ -53,7 +53,7 @@ begin
   end if;
   select pushq.message_kind(m.push_type, m.payload) into aim
   from pushq.message m
-  where m.day = greatest(f.message_day, pushq.today()) and m.queue_id = f.queue_id and m.id = f.message_id;
+  where m.day = pushq.today() and m.queue_id = f.queue_id and m.id = f.message_id;
   if f.last_device_id is null then
     f.last_device_id := coalesce((select id from pushq.device where queue_id = f.queue_id order by id desc limit 1), 0);
   end if;
@@ -98,7 +98,7 @@ begin
     update pushq.fan_out o
     set left_out = o.left_out + pushq.sort_into_waves(f, ids) + cardinality(held) - due,
         held_out = o.held_out + due,
-        message_day = greatest(o.message_day, pushq.today()),
+        message_day = pushq.today(),
         last_device_id = f.last_device_id,
         cursor_device_id = coalesce(upto, o.cursor_device_id),
         sorted = upto is null
@@ -123,7 +123,7 @@ begin
   end if;
   update pushq.fan_out o
   set made = o.made + taken,
-      message_day = greatest(o.message_day, pushq.today()),
+      message_day = pushq.today(),
       last_device_id = f.last_device_id,
       done = upto is null,
       done_at = case when upto is null then clock_timestamp() end,

@@ -260,7 +260,7 @@ begin
   select min(x.due_at) into due from pushq.wave x where x.queue_id = f.queue_id and x.campaign_id = f.campaign_id;
   update pushq.fan_out o
   set made = o.made + coalesce(cardinality(ids), 0),
-      message_day = greatest(o.message_day, pushq.today()),
+      message_day = pushq.today(),
       start_at = coalesce(due, o.start_at),
       done = due is null,
       done_at = case when due is null then clock_timestamp() end

@@ -218,7 +218,7 @@ begin
   update pushq.fan_out o
   set made = o.made + made.taken,
       held_out = o.held_out + made.held,
-      message_day = greatest(o.message_day, pushq.today()),
+      message_day = pushq.today(),
       last_device_id = f.last_device_id,
       done = upto is null,
       done_at = case when upto is null then clock_timestamp() end,

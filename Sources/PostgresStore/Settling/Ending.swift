@@ -32,7 +32,7 @@ extension Statement {
           -- For this transaction only.
           where set_config('lock_timeout', '50ms', true) is not null),
         sent_again as materialized (select distinct place from unnest($again_places::bigint[]) p(place)),
-        -- What is sent again after midnight has its message beside its body. These are the messages that somebody
+        -- What is sent again on another day has its message beside its body. These are the messages that somebody
         -- else is bringing there.
         apart as materialized (
           select b.queue_id, b.message_id
@@ -41,7 +41,7 @@ extension Statement {
             from given g
             join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch
               and l.worker_id = $worker_id
-            where l.body_day < pushq.today() and g.place in (select place from sent_again)
+            where l.body_day <> pushq.today() and g.place in (select place from sent_again)
             having count(*) > 0) a
           cross join lateral pushq.bring_messages(a.queues, a.messages, a.days) b),
         free as materialized (

@@ -15,7 +15,8 @@ import Transport
         try await queue.worker.forget()
     }
 
-    /// Has all of it been made so many days ago.
+    /// Has all of it been made so many days ago; a day ahead if it is -1, as it is after the clock was set back over
+    /// midnight.
     private static func age(_ queue: QueueFixture, byDays days: Int) async throws {
         try await queue.run(
             """
@@ -92,11 +93,14 @@ import Transport
         }
     }
 
-    @Test func `what is sent again after midnight has its message beside it`() async throws {
+    @Test(arguments: [2, -1])
+    func `what is sent again after midnight has its message beside it, also when the clock goes back over it`(days: Int)
+        async throws
+    {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 3)
             try await queue.fanOut(try await queue.startCampaign())
-            try await Self.age(queue, byDays: 2)
+            try await Self.age(queue, byDays: days)
             let job = try #require(try await queue.claim().first)
             let settled = queue.settled(
                 job, other: [0: .retried(.otherPassing), 1: .failed(.otherPassing)],
@@ -110,6 +114,32 @@ import Transport
             let again = try #require(try await queue.claim().first)
             #expect(again.activeIDs == [job.deviceIDs[1]])
             #expect(again.message.payload == job.message.payload)
+        }
+    }
+
+    @Test(arguments: [
+        "", #", variants => '[{"name":"v","share":0.3,"payload":{"aps":{"alert":"x"}}}]'"#,
+        ", local_time => '00:00', if_passed => 'now', default_zone => 'UTC'",
+    ])
+    func `a campaign goes on with its message when the clock goes back over midnight, and comes to it again`(
+        options: String
+    ) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 600)
+            let campaign = try await queue.startCampaign(options: options)
+            for days in [1, 0, 1, 0] {
+                try await queue.run(
+                    """
+                    create or replace function pushq.today() returns date
+                    language sql stable parallel safe as $$ select (now() at time zone 'UTC')::date + \(days) $$
+                    """)
+                _ = try await queue.worker.fanOutStep(
+                    queueID: queue.id, campaignID: campaign, jobLimit: 1, scanLimit: 250)
+            }
+            try await queue.fanOut(campaign)
+            let jobs = try await queue.claim()
+            #expect(jobs.reduce(0) { $0 + $1.activeIDs.count } == 600)
+            #expect(Set(jobs.map(\.message.payload)) == [Array(#"{"aps":{"alert":"x"}}"#.utf8)])
         }
     }
 
