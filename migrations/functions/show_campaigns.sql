@@ -184,7 +184,7 @@ begin
                replace(replace(replace(w.queues, E'\\', E'\\\\'), '%', E'\\%'), '_', E'\\_'), '*', '%')
            ), false) as serving
     from pushq.worker w
-    where w.seen_at > now() - interval '20 seconds' and not w.draining) w
+    where pushq.is_alive(w.seen_at) and not w.draining) w
   cross join lateral pushq.worker_trouble(q.id) t
   cross join lateral (
     select min(due) as due

@@ -164,6 +164,6 @@ begin
            count(*) filter (where s.queue_id = any (w.in_outage)) as in_outage,
            count(*) filter (where s.queue_id = any (w.unusable)) as unusable
     from pushq.worker w
-    where w.seen_at > now() - interval '20 seconds') f
+    where pushq.is_alive(w.seen_at)) f
   order by s.is_busy desc, least(s.by_age, s.by_sent), s.name;
 end $$;

@@ -21,7 +21,9 @@ begin
   loop
     select * into due
     from pushq.webhook_progress p
-    where p.newest > p.cursor and p.not_before <= clock_timestamp()
+    where p.newest > p.cursor
+      -- No pause is longer than an hour: a later time was written before the database's clock was set back.
+      and (p.not_before <= clock_timestamp() or p.not_before > clock_timestamp() + interval '2 hours')
       and not exists (
         select from pushq.tenant_move m
         where m.owner = p.tenant_id and (m.stage = 'stopping' or m.reports_held_until > clock_timestamp()))

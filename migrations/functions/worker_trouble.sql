@@ -1,3 +1,12 @@
+-- Which workers run, and what keeps them from sending.
+
+-- Whether a worker that was last seen at that time runs: it shows itself every five seconds. A time that lies ahead was
+-- written before the database's clock was set back, and says nothing of now.
+create or replace function pushq.is_alive(seen_at timestamptz) returns boolean
+language sql stable as $$
+  select seen_at > now() - interval '20 seconds' and seen_at < now() + interval '20 seconds'
+$$;
+
 -- What keeps running workers from sending for a queue, as they show it every five seconds: the first worker, by its
 -- name, that cannot connect to APNs for it; the first one to which APNs refuses most of its pushes, and what it
 -- answers; and the first one that cannot use its credential, and why.
@@ -12,5 +21,5 @@ language sql stable as $$
          min(w.name) filter (where q = any (w.unusable)),
          (array_agg(w.faults[array_position(w.unusable, q)] order by w.name) filter (where q = any (w.unusable)))[1]
   from pushq.worker w
-  where w.seen_at > now() - interval '20 seconds' and not w.draining
+  where pushq.is_alive(w.seen_at) and not w.draining
 $$;

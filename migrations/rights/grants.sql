@@ -22,7 +22,7 @@ declare
     'filter_condition_sql', 'filter_order', 'filtered_devices', 'find_recipients', 'fit_plans',
     'forget_recent_pushes',
     'give_back_badges', 'give_back_free_badges',
-    'has_old_days', 'held_until', 'hold_to_caps', 'hold_to_quiet_hours', 'is_quiet',
+    'has_old_days', 'held_until', 'hold_to_caps', 'hold_to_quiet_hours', 'is_alive', 'is_quiet',
     'job_size', 'list_feedback', 'local_times', 'locked_badges', 'locked_places',
     'make_jobs', 'make_share_jobs', 'message_kind',
     'note_capped', 'note_free_capped', 'permits_of_room', 'plain_version',

@@ -3,9 +3,13 @@ extension HealthCheck {
     static func duties(overdueAfter time: Duration = .seconds(900)) -> HealthCheck {
         HealthCheck("duties", "work for the whole fleet, such as upkeep, that no worker does") { connection in
             try await connection.execute(.overdueDuties, ["time": .interval(time)]).map { row in
-                HealthFinding(
+                let seconds = row.float8("seconds")
+                return HealthFinding(
                     .warning, "duty \(row.text("name"))",
-                    "was due \(Words.time(seconds: row.float8("seconds"))) ago, and no worker does it",
+                    seconds > 0
+                        ? "was due \(Words.time(seconds: seconds)) ago, and no worker does it"
+                        : "was put off for \(Words.time(seconds: -seconds)) when the database's clock was ahead, "
+                            + "and no worker does it",
                     .advice("look for duty_failed in the workers' logs; without a worker: pushq work"))
             }
         }
@@ -14,14 +18,16 @@ extension HealthCheck {
 
 extension Statement {
     /// Only of duties that have something to do: a worker without a master key does not take those that need one.
-    /// `figures` is due as soon as no worker publishes metrics, which is nothing to be warned of.
+    /// `figures` is due as soon as no worker publishes metrics, which is nothing to be warned of. No duty pauses for
+    /// more than an hour.
     fileprivate static let overdueDuties = Statement(
         "overdue_duties",
         #"""
         select name, extract(epoch from clock_timestamp() - next_at)::float8 as seconds
         from pushq.duty
-        where next_at < clock_timestamp() - $time::interval and (deadline is null or deadline < clock_timestamp())
-          and exists (select from pushq.worker where seen_at > now() - interval '20 seconds')
+        where (next_at < clock_timestamp() - $time::interval and (deadline is null or deadline < clock_timestamp())
+               or next_at > clock_timestamp() + interval '2 hours')
+          and exists (select from pushq.worker where pushq.is_alive(seen_at))
           and case name
                 when 'feedback' then exists (select from pushq.queue where gateway = 'binary')
                 when 'webhooks' then exists (select from pushq.webhook)

@@ -19,17 +19,20 @@ extension HealthCheck {
 }
 
 extension Statement {
-    /// For how many days each table of history has partitions, today not among them. Without any: -1.
+    /// For how many days from today on each table of history has partitions, today not among them. Without today's: -1.
+    /// Days behind a gap do not count: they were made when the database's clock was ahead.
     fileprivate static let partitionsAhead = Statement(
         "partitions_ahead",
         #"""
-        select p.relname::text as parent,
-               coalesce(
-                 max(to_date(substring(c.relname from '_([0-9]{8})$'), 'YYYYMMDD')) - pushq.today(), -1)::int as ahead
+        select p.relname::text as parent, min(n.day) - 1 as ahead
         from pg_class p
-        left join pg_inherits i on i.inhparent = p.oid
-        left join pg_class c on c.oid = i.inhrelid
+        cross join generate_series(0, 32) as n(day)
         where p.relnamespace = 'pushq'::regnamespace and p.relkind = 'p'
+          and not exists (
+            select from pg_inherits i
+            join pg_class c on c.oid = i.inhrelid
+            where i.inhparent = p.oid and n.day < 32
+              and c.relname = p.relname || to_char(pushq.today() + n.day, '_YYYYMMDD'))
         group by p.relname
         order by p.relname
         """#)

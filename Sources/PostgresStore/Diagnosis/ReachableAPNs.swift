@@ -60,7 +60,7 @@ extension Statement {
         with alive as materialized (
           select name, unreachable, in_outage, refusals, unusable, faults
           from pushq.worker
-          where seen_at > now() - interval '20 seconds'),
+          where pushq.is_alive(seen_at)),
         troubled as (
           select a.name as worker, n.tenant || '/' || coalesce(c.name, '-') as credential, q.id as queue, u.reason
           from alive a

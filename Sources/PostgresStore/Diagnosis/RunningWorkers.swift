@@ -34,7 +34,7 @@ extension Statement {
           select replace(
                    replace(replace(replace(queues, E'\\', E'\\\\'), '%', E'\\%'), '_', E'\\_'), '*', '%') as pattern
           from pushq.worker
-          where seen_at > now() - interval '20 seconds' and not draining),
+          where pushq.is_alive(seen_at) and not draining),
         unserved as materialized (
           select n.name
           from pushq.queue_name n

@@ -22,7 +22,7 @@ extension Statement {
         #"""
         select version, count(*) as workers, (array_agg(name order by name))[1:3] as examples
         from pushq.worker
-        where seen_at > now() - interval '20 seconds' and version <> $version
+        where pushq.is_alive(seen_at) and version <> $version
         group by version
         order by version
         """#)

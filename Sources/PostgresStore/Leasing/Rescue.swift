@@ -2,13 +2,25 @@ extension Statement {
     /// Deletes leases past their deadline and puts their jobs back with the progress they had. Only the deadline
     /// decides. The former holder finds no row with its epoch any more.
     ///
+    /// A deadline that lies far ahead was written before the database's clock was set back. It becomes one that a
+    /// holder who lives has time to renew.
+    ///
     /// If workers were lost with a job twice, one of the jobs that they held may be the cause. From then on such jobs
     /// come back at random times, within a span that doubles: so a job that costs workers is not held together with the
     /// same others each time.
     static let rescue = Statement(
         "rescue",
         #"""
-        with late as materialized (
+        with ahead as (
+          update pushq.lease l
+          set deadline = now() + interval '\#(PostgresConnection.longestLeaseSeconds) seconds'
+          from (
+            select queue_id, job_id
+            from pushq.lease
+            where deadline > now() + 2 * interval '\#(PostgresConnection.longestLeaseSeconds) seconds'
+            for update skip locked) a
+          where l.queue_id = a.queue_id and l.job_id = a.job_id),
+        late as materialized (
           select queue_id, job_id
           from pushq.lease
           where deadline < now() - $grace::interval
@@ -34,6 +46,10 @@ extension Statement {
 extension PostgresConnection {
     /// The maximum number of leases that one rescue deletes.
     package static let mostRescued = 500
+
+    /// No lease is longer: of one that ends much later it is known that the clock was ahead when it was taken.
+    package static let longestLease = Duration.seconds(longestLeaseSeconds)
+    fileprivate static let longestLeaseSeconds = 300
 
     /// Puts back the jobs of leases that ran out more than `grace` ago; at most ``mostRescued``. Returns how many.
     package func rescue(grace: Duration) async throws(PostgresError) -> Int {

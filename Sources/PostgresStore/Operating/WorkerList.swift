@@ -45,8 +45,9 @@ package struct WorkerSummary: Sendable {
     /// How long ago it was seen, by the clock of the database.
     package let silence: Duration
 
-    /// A worker shows itself every five seconds: one that has missed three times is perhaps gone.
-    package var isSilent: Bool { silence > .seconds(16) }
+    /// A worker shows itself every five seconds: one that has missed three times is perhaps gone. So is one that was
+    /// last seen at a time that lies ahead: the clock was set back since then.
+    package var isSilent: Bool { silence > .seconds(16) || silence < .seconds(-20) }
 
     /// What it is at: it sleeps only when it holds nothing, however long it has waited for more. The last report of a
     /// worker that is silent says nothing of what it is at.

@@ -2,17 +2,29 @@ extension Statement {
     /// Also deletes the rows of workers that have shown no sign of life for a minute. Without this, every producer
     /// would notify the sleeper that such a worker was, for ever. What was sent for queues replaces what the worker
     /// told of them before.
+    ///
+    /// A row that was written before the database's clock was set back says that its worker lives until that time. It
+    /// counts as written now: a worker that lives writes it again.
     static let showWorker = Statement(
         "show_worker",
         #"""
-        with gone as (
+        with ahead as (
+          update pushq.worker w
+          set seen_at = now()
+          from (
+            select id
+            from pushq.worker
+            where seen_at > now() + interval '20 seconds' and id <> $id
+            for update skip locked) a
+          where w.id = a.id),
+        gone as (
           delete from pushq.worker
           where seen_at < now() - interval '1 minute' and id <> $id
           returning id),
         woken as (
           delete from pushq.sleeper s
           where s.worker_id in (select id from gone)
-            or s.since < now() - interval '1 minute' and s.worker_id <> $id
+            or (s.since < now() - interval '1 minute' or s.since > now() + interval '1 minute') and s.worker_id <> $id
               and not exists (select from pushq.worker w where w.id = s.worker_id)),
         quiet as (
           delete from pushq.throughput t

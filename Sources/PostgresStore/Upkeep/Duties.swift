@@ -1,4 +1,6 @@
 extension Statement {
+    /// A time that lies further ahead than a duty's longest pause, or than a lease, was written before the database's
+    /// clock was set back: the duty is due.
     static let takeDuty = Statement(
         "take_duty",
         #"""
@@ -7,12 +9,14 @@ extension Statement {
           select n from unnest($names::text[]) n where not exists (select from pushq.duty d where d.name = n)
           on conflict do nothing),
         due as (
-          select name
-          from pushq.duty
-          where name = any ($names::text[]) and next_at <= now() and (deadline is null or deadline < now())
-          order by next_at
+          select d.name
+          from pushq.duty d
+          join unnest($names::text[], $longest_pauses::float8[]) as known(name, seconds) on known.name = d.name
+          where (d.next_at <= now() or d.next_at > now() + (known.seconds + 60) * interval '1 second')
+            and (d.deadline is null or d.deadline < now() or d.deadline > now() + 2 * $lease::interval)
+          order by d.next_at
           limit 1
-          for update skip locked)
+          for update of d skip locked)
         update pushq.duty d
         set worker_id = $worker_id, deadline = now() + $lease::interval
         from due
@@ -37,11 +41,18 @@ extension Statement {
 }
 
 extension PostgresConnection {
-    /// Takes one of `names` that is due, for the time `lease`: a worker leaves alone what it does not know. Those that
+    /// Takes one of `duties` that is due, for the time `lease`: a worker leaves alone what it does not know. Those that
     /// have no row yet get one, and are due the next time. Returns its name; nil if none is due.
-    package func takeDuty(_ names: [String], workerID: Int64, lease: Duration) async throws(PostgresError) -> String? {
+    /// - Parameter duties: their names, and the longest time from the end of each until it is due again.
+    package func takeDuty(
+        _ duties: [(name: String, longestPause: Duration)], workerID: Int64, lease: Duration
+    ) async throws(PostgresError) -> String? {
         try await execute(
-            .takeDuty, ["worker_id": .int8(workerID), "lease": .interval(lease), "names": .textArray(names)]
+            .takeDuty,
+            [
+                "worker_id": .int8(workerID), "lease": .interval(lease), "names": .textArray(duties.map(\.name)),
+                "longest_pauses": .float8Array(duties.map { $0.longestPause / .seconds(1) }),
+            ]
         )
         .first?.text("name")
     }

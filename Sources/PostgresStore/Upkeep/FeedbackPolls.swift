@@ -5,6 +5,8 @@ extension Statement {
     ///
     /// What is asked is the queue's own schedule, the same whichever worker looks. With a certificate that has expired
     /// the service would only refuse.
+    ///
+    /// Times that lie ahead, or further ahead than any pause, were written before the database's clock was set back.
     static let takeFeedbackPoll = Statement(
         "take_feedback_poll",
         #"""
@@ -15,15 +17,16 @@ extension Statement {
             and (c.not_after is null or c.not_after > now())
           left join pushq.feedback_poll p on p.queue_id = q.id
           where q.gateway = 'binary'
-            and (p.polled_at is null or p.polled_at + q.feedback_every <= now())
-            and (p.not_before is null or p.not_before <= now())
+            and (p.polled_at is null or p.polled_at + q.feedback_every <= now()
+                 or p.polled_at > now() + interval '1 minute')
+            and (p.not_before is null or p.not_before <= now() or p.not_before > now() + interval '2 hours')
           order by p.polled_at nulls first
           limit 1)
         insert into pushq.feedback_poll as p (queue_id, not_before, taken_until)
         select id, now() + $lease::interval, now() + $lease::interval from due
         on conflict on constraint feedback_poll_pkey do update
           set not_before = excluded.not_before, taken_until = excluded.taken_until
-          where p.not_before is null or p.not_before <= now()
+          where p.not_before is null or p.not_before <= now() or p.not_before > now() + interval '2 hours'
         returning p.queue_id
         """#)
 

@@ -65,7 +65,7 @@ extension Statement {
                (select count(*)
                 from (select from pushq.stuck_job k where k.set_aside_at is not null limit 1000) k) as set_aside
         from pushq.worker w
-        where w.seen_at > now() - interval '20 seconds'
+        where pushq.is_alive(w.seen_at)
         """#)
 }
 

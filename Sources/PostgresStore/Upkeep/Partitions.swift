@@ -1,4 +1,7 @@
 extension Statement {
+    static let hasToday = Statement(
+        "has_today",
+        "select to_regclass('pushq.result' || to_char(pushq.today(), '_YYYYMMDD')) is not null as has_today")
     static let makePartition = Statement(
         "make_partition", "select pushq.make_partition($today::date, $days_ahead::int)")
     static let dropPartition = Statement(
@@ -38,11 +41,7 @@ extension PostgresConnection {
         _ retention: Retention = Retention(), today: CalendarDay? = nil, tries: Int = 20,
         while goesOn: () async throws(PostgresError) -> Bool = { true }
     ) async throws(PostgresError) -> [String] {
-        var changed: [String] = []
-        let ahead: Parameters = ["today": .date(today), "days_ahead": .int4(Int32(retention.daysAhead))]
-        while let name = try await execute(.makePartition, ahead).one().optionalText("make_partition") {
-            changed.append("made \(name)")
-        }
+        let made = try await makePartitions(retention, today: today)
         try await moveOutOfOldDays(try await longest(retention), today: today, while: goesOn)
         let dropped: Result<[String], PostgresError>
         do throws(PostgresError) {
@@ -52,7 +51,25 @@ extension PostgresConnection {
         }
         // A day that is in use keeps no other from being cleared.
         try await clearDays(retention, today: today, while: goesOn)
-        return try changed + dropped.get()
+        return try made + dropped.get()
+    }
+
+    /// Whether history has a partition for today.
+    package func hasToday() async throws(PostgresError) -> Bool {
+        try await execute(.hasToday).one().bool("has_today")
+    }
+
+    /// Makes the partitions that will be needed.
+    /// - Returns: what was made, as `made body_20260301`.
+    package func makePartitions(
+        _ retention: Retention = Retention(), today: CalendarDay? = nil
+    ) async throws(PostgresError) -> [String] {
+        var made: [String] = []
+        let ahead: Parameters = ["today": .date(today), "days_ahead": .int4(Int32(retention.daysAhead))]
+        while let name = try await execute(.makePartition, ahead).one().optionalText("make_partition") {
+            made.append("made \(name)")
+        }
+        return made
     }
 
     /// Drops the days that are past retention. A day that other transactions have open is tried several times.

@@ -7,6 +7,8 @@ protocol Duty {
     var name: String { get }
     /// The time from its end until it is due again.
     var pause: Duration { get }
+    /// The most that ``pause`` can be.
+    var longestPause: Duration { get }
     /// Does it once. A duty that takes longer than a few statements asks `lease` between its steps whether it may go
     /// on.
     func run(_ lease: DutyLease) async throws(PostgresError)
@@ -15,6 +17,8 @@ protocol Duty {
 }
 
 extension Duty {
+    /// Most pauses are always the same.
+    var longestPause: Duration { pause }
     /// Most duties take one statement.
     func stop() {}
 }
@@ -65,7 +69,10 @@ final class DutyRunner {
     /// Runs one of `duties` that is due. Returns its name; nil if none is.
     private func runDue(of duties: [any Duty]) async -> String? {
         let takenAt = ContinuousClock.now
-        let taken = await store.attempt { try await $0.takeDuty(duties.map(\.name), workerID: workerID, lease: lease) }
+        let taken = await store.attempt {
+            try await $0.takeDuty(
+                duties.map { ($0.name, $0.longestPause) }, workerID: workerID, lease: lease)
+        }
         guard let name = taken ?? nil, let duty = duties.first(where: { $0.name == name }) else { return nil }
         var pause = duty.pause
         do throws(PostgresError) {

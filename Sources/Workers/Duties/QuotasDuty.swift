@@ -5,6 +5,7 @@ final class QuotasDuty: Duty {
     let name = "quotas"
     /// If counting takes long, it is done less often: it takes at most a tenth of the time.
     private(set) var pause = QuotasDuty.usualPause
+    let longestPause = Duration.seconds(3600)
 
     private static let usualPause = Duration.seconds(5)
 
@@ -17,6 +18,6 @@ final class QuotasDuty: Duty {
     func run(_ lease: DutyLease) async throws(PostgresError) {
         let begun = ContinuousClock.now
         try await store.connection().countUsage(while: lease.mayGoOn)
-        pause = max(Self.usualPause, (ContinuousClock.now - begun) * 10)
+        pause = min(max(Self.usualPause, (ContinuousClock.now - begun) * 10), longestPause)
     }
 }

@@ -1,6 +1,9 @@
 import PostgresStore
 
 /// Creates the partitions of history ahead of time, drops those past retention, and deletes what only they referred to.
+///
+/// Where today has no partition, no worker ran for days, or the database's clock has jumped ahead. Then the days are
+/// only made, and the next round deletes: by then such a clock may be right again.
 struct UpkeepDuty: Duty {
     let name = "upkeep"
     let pause = Duration.seconds(3600)
@@ -14,6 +17,9 @@ struct UpkeepDuty: Duty {
     }
 
     func run(_ lease: DutyLease) async throws(PostgresError) {
+        guard try await store.connection().hasToday() else {
+            return report(.partitionsChanged(try await store.connection().makePartitions()))
+        }
         let changed: Result<[String], PostgresError>
         do throws(PostgresError) {
             changed = .success(try await store.connection().maintainPartitions(while: lease.mayGoOn))

@@ -78,6 +78,9 @@ struct WorkCommand: Terminal.Command {
             throw UsageError("--metrics-queues \(metricsQueues) is not between 0 and 10000")
         }
         guard lease >= .seconds(1) else { throw UsageError("--lease \(lease.shown) is less than a second") }
+        guard lease <= PostgresConnection.longestLease else {
+            throw UsageError("--lease \(lease.shown) is more than \(PostgresConnection.longestLease.shown)")
+        }
         let addresses = try databases.addresses()
         if let warning = databases.warning { console.note(warning) }
         let settings = try settings(databases: addresses.count)

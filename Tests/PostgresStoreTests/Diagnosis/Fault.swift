@@ -127,6 +127,16 @@ struct Fault: Sendable, CustomTestStringConvertible {
             """, .error, "body", "has partitions for 0 days ahead, 4 are wanted",
             .sql("select pushq.make_partition(null, 4) from generate_series(1, 20);")),
         Fault(
+            "history without partitions for today behind those of a clock that was ahead", .partitions,
+            """
+            do $$ declare t text; begin
+              for t in select relname from pg_class
+                       where relname ~ '^body_[0-9]{8}$' and to_date(right(relname, 8), 'YYYYMMDD') < pushq.today() + 3
+              loop execute 'drop table pushq.' || t; end loop;
+            end $$
+            """, .error, "body", "has no partition for today: sends fail",
+            .sql("select pushq.make_partition(null, 4) from generate_series(1, 20);")),
+        Fault(
             "a table full of dead rows", .deadRows,
             """
             alter table pushq.sleeper set (autovacuum_enabled = off);
@@ -141,6 +151,11 @@ struct Fault: Sendable, CustomTestStringConvertible {
             "a duty that nobody does", .duties(),
             "update pushq.duty set next_at = now() - interval '1 hour' where name = 'upkeep'", .warning, "duty upkeep",
             "was due 60 min ago", .advice("look for duty_failed in the workers' logs; without a worker: pushq work")),
+        Fault(
+            "a duty that was put off for days", .duties(),
+            "update pushq.duty set next_at = now() + interval '10 days 1 hour' where name = 'upkeep'", .warning,
+            "duty upkeep", "was put off for 10 days when the database's clock was ahead",
+            .advice("look for duty_failed in the workers' logs; without a worker: pushq work")),
         Fault(
             "a feedback service that nobody asks", .duties(),
             """

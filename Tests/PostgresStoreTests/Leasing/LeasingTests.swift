@@ -248,6 +248,21 @@ import Transport
         }
     }
 
+    @Test func `that ends far ahead, by a clock that was set back, soon goes back unless its holder renews it`()
+        async throws
+    {
+        try await withLease { _, queue, job in
+            for isRenewed in [true, false] {
+                try await queue.run("update pushq.lease set deadline = now() + interval '10 days'")
+                #expect(try await queue.worker.rescue(grace: .seconds(2)) == 0)
+                #expect(try await queue.number("select count(*) from pushq.lease where deadline > now()") == 1)
+                if isRenewed { _ = try await queue.worker.renew([job.key], workerID: 1, lease: .seconds(540)) }
+                try await queue.run("update pushq.lease set deadline = deadline - interval '6 minutes'")
+                #expect(try await queue.worker.rescue(grace: .seconds(2)) == (isRenewed ? 0 : 1))
+            }
+        }
+    }
+
     @Test func `that is yielded goes back with its attempt and nothing uncertain`() async throws {
         try await withLease { _, queue, job in
             let progress = LeaseProgress(key: job.key, watermark: 1, outcomes: [1, 0, 0])

@@ -183,8 +183,8 @@ struct `Migrating` {
             let connection = try await database.connect()
             try await connection.runScript("truncate pushq.duty")
             // A worker makes what rows it needs.
-            #expect(try await connection.takeDuty(["upkeep"], workerID: 1, lease: .seconds(1)) == nil)
-            #expect(try await connection.takeDuty(["upkeep"], workerID: 1, lease: .seconds(1)) == "upkeep")
+            #expect(try await connection.takeDuty([("upkeep", .zero)], workerID: 1, lease: .seconds(1)) == nil)
+            #expect(try await connection.takeDuty([("upkeep", .zero)], workerID: 1, lease: .seconds(1)) == "upkeep")
         }
     }
 

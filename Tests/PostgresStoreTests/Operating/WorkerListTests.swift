@@ -1,7 +1,8 @@
-import PostgresStore
 import TestSupport
 import Testing
 import Transport
+
+@testable import PostgresStore
 
 @Suite(.timeLimit(.minutes(10))) struct `What a worker is at` {
     @Test func `is told truly: it sleeps only when it holds nothing`() async throws {
@@ -52,6 +53,33 @@ import Transport
             try await queue.worker.showWorker(3, WorkerSign(name: "w"))
             #expect(try await queue.number("select sum(id) from pushq.worker") == 3)
             #expect(try await queue.number("select sum(worker_id) from pushq.sleeper") == 3)
+        }
+    }
+
+    @Test func `counts as dead when it was written by a clock that was ahead, and is cleared away`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await queue.worker.showWorker(1, WorkerSign(name: "w"))
+            try await queue.worker.fallAsleep(1, serving: "*")
+            try await queue.run(
+                """
+                update pushq.worker set seen_at = now() + interval '10 days';
+                update pushq.sleeper set since = now() + interval '10 days'
+                """)
+            #expect(try await queue.connection.workers().map(\.state) == [.silent])
+            let figures = try await queue.worker.fleetFigures()
+            #expect((figures.workersWorking, figures.workersDraining) == (0, 0))
+            #expect(await HealthCheck.workers.findings(in: queue.connection).map(\.subject) == ["workers"])
+            let silent = await HealthCheck.silentWorkers.findings(in: queue.connection)
+            #expect(silent.map { $0.evidence.contains("since the database's clock was set back") } == [true])
+
+            // Another worker takes the time for now, and after a minute the row for that of a dead one.
+            try await queue.worker.showWorker(2, WorkerSign(name: "w"))
+            #expect(try await queue.number("select count(*) from pushq.worker where seen_at <= now()") == 2)
+            try await queue.run("update pushq.worker set seen_at = seen_at - interval '2 minutes' where id = 1")
+            try await queue.worker.showWorker(2, WorkerSign(name: "w"))
+            #expect(try await queue.number("select sum(id) from pushq.worker") == 2)
+            #expect(try await queue.number("select count(*) from pushq.sleeper") == 0)
         }
     }
 }

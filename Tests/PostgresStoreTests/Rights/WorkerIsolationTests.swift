@@ -103,7 +103,7 @@ import Transport
         "follow_lineage", "follow_timeline", "forget_audit", "forget_list", "forget_old", "forget_recent_pushes",
         "forget_sends",
         "give_back_badges", "give_back_free_badges",
-        "has_old_days", "held_until", "hold_to_caps", "hold_to_quiet_hours", "is_quiet", "quiet_until",
+        "has_old_days", "held_until", "hold_to_caps", "hold_to_quiet_hours", "is_alive", "is_quiet", "quiet_until",
         "job_size", "judge_campaigns", "list_feedback", "lists_to_forget", "local_times", "locked_badges",
         "locked_places", "longest_retention",
         "make_jobs",

@@ -105,6 +105,20 @@ import Testing
         }
     }
 
+    @Test(arguments: ["polled_at", "not_before"])
+    func `holds when the clock was ahead, and is right again`(time: String) async throws {
+        try await run { clock in
+            for queue in try await clock.takeDue() { try await clock.store.noteFeedbackRead(of: queue) }
+            #expect(try await clock.takeDue() == [])
+            try await clock.store.runScript(
+                """
+                update pushq.feedback_poll set polled_at = polled_at - interval '1 year';
+                update pushq.feedback_poll set \(time) = now() + interval '10 days'
+                """)
+            #expect(try await clock.takeDue().count == 2)
+        }
+    }
+
     @Test func `leaves out a queue whose certificate has expired, and one that is not sent over the binary interface`()
         async throws
     {

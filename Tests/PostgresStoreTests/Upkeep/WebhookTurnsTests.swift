@@ -48,6 +48,18 @@ import Transport
         }
     }
 
+    @Test func `come also when the clock was ahead at the last one`() async throws {
+        try await withWebhook { queue, _ in
+            try await queue.run(Self.report(1))
+            _ = try await queue.worker.listFeedback()
+            let first = try #require(try await queue.worker.takeWebhook(lease: Self.lease, most: 10))
+            _ = try await queue.worker.noteFailed(first, problem: "p", pause: .seconds(3600))
+            #expect(try await queue.worker.takeWebhook(lease: Self.lease, most: 10) == nil)
+            try await queue.run("update pushq.webhook_progress set not_before = not_before + interval '10 days'")
+            #expect(devices(try await queue.worker.takeWebhook(lease: Self.lease, most: 10)) == ["1"])
+        }
+    }
+
     @Test func `repeat the same message until it is taken, also when more has come`() async throws {
         try await withWebhook { queue, _ in
             try await queue.run(Self.report(1))
