@@ -32,6 +32,23 @@ extension `Real processes that send campaigns` {
             }
         }
 
+        @Test func `by the end of its terminal drains, also if that is told to it twice`() async throws {
+            try await withRig {
+                $0.devices = 50
+                $0.rules = #"{"latency_ms": 3000}"#
+            } _: { rig in
+                let worker = try rig.startWorker()
+                try await rig.startCampaign()
+                try await eventually("a push in flight") { try rig.arrivalCount() > 0 }
+                worker.process.signal(SIGHUP)
+                try await worker.says("draining")
+                worker.process.signal(SIGHUP)
+                #expect(await worker.process.waitForExit(within: .seconds(30)) == .code(0))
+                #expect(try await rig.number("select count(*) from pushq.lease") == 0)
+                #expect(try await rig.number("select count(*) from pushq.job where attempt <> 1 or rescues <> 0") == 0)
+            }
+        }
+
         @Test func `twice, ends at once`() async throws {
             try await withRig {
                 $0.devices = 50

@@ -3,10 +3,21 @@ import Glibc
 
 /// Signals that ask a program to end, as something that can be awaited.
 package enum Signals {
+    /// Those that ask to end: Ctrl-C, a service manager, and a terminal that was closed. The latter not if the program
+    /// was started to outlive its terminal (nohup(1)).
+    package static var ending: [Int32] { [SIGTERM, SIGINT] + (isIgnored(SIGHUP) ? [] : [SIGHUP]) }
+
     /// The signals among `numbers`, as they come. None is missed once this has returned, and from then on none of them
     /// ends the process by itself.
-    package static func stream(_ numbers: [Int32] = [SIGTERM, SIGINT]) -> AsyncStream<Int32> {
+    package static func stream(_ numbers: [Int32] = Signals.ending) -> AsyncStream<Int32> {
         AsyncStream { SignalChannel.shared.report(numbers, to: $0) }
+    }
+
+    private static func isIgnored(_ number: Int32) -> Bool {
+        var action = sigaction()
+        guard unsafe sigaction(number, nil, &action) == 0 else { return false }
+        let (handler, ignoring) = unsafe (action.__sigaction_handler.sa_handler, SIG_IGN)
+        return unsafe unsafeBitCast(handler, to: Int.self) == unsafeBitCast(ignoring, to: Int.self)
     }
 }
 

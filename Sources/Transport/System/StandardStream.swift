@@ -61,6 +61,12 @@ package enum StandardStream: Sendable {
         return stream == "\(status.st_dev):\(status.st_ino)"
     }
 
+    /// From now on a reader that went away is only an error of the write. Event loops block the signal in their own
+    /// threads, but a log is also written by others, and would end the program in the middle of its work.
+    package static func outliveReaders() {
+        signal(SIGPIPE, SIG_IGN)
+    }
+
     /// Ends this process as a broken pipe ends others: by the signal, which event loops block in their threads, and
     /// without a message.
     package static func endByBrokenPipe() -> Never {

@@ -13,14 +13,14 @@ struct WorkCommand: Terminal.Command {
     static let summary =
         "Runs a worker: leases jobs, sends them to APNs and records the outcomes, until it is told to stop."
     static let discussion = """
-        Start as many workers as needed, on as many machines as needed; they share the work. SIGTERM or Ctrl-C \
-        drains: the worker waits for pushes in flight, gives the rest back and exits with 0. A second signal ends it \
-        at once.
+        Start as many workers as needed, on as many machines as needed; they share the work. SIGTERM, Ctrl-C \
+        or the end of its terminal (SIGHUP) drains: the worker waits for pushes in flight, gives the rest back and exits \
+        with 0. A second SIGTERM or Ctrl-C ends it at once.
 
         A worker can serve several databases, which share nothing. If one is unavailable, the others are still served. \
         Name the databases in the same order for all workers, because the first one stores the provider tokens of all. \
-        The worker reads the file of --databases again every two seconds, and at once on SIGHUP: it serves databases \
-        that were added, and drains those that were removed. If the file has a mistake, the worker logs it and changes \
+        The worker reads the file of --databases again every two seconds, and at once on SIGHUP, which does not drain \
+        then: it serves databases that were added, and drains those that were removed. If the file has a mistake, the worker logs it and changes \
         nothing.
 
         If the pattern matches no queue, the worker logs this, and waits until such a queue is created.
@@ -85,6 +85,7 @@ struct WorkCommand: Terminal.Command {
         if let warning = databases.warning { console.note(warning) }
         let settings = try settings(databases: addresses.count)
         let log = logging.log(on: console)
+        StandardStream.outliveReaders()
         let writing = Task { await log.run() }
         let result: Result<Void, any Error>
         do {
@@ -130,7 +131,10 @@ struct WorkCommand: Terminal.Command {
         }
         let manager = ServiceManager(ThisProcess.environment)
         let telling = manager.map { manager in Task { await Supervision(of: { crew.engines }, for: manager).run() } }
-        let stopping = Task { await Self.stop(crew, of: manager, log) }
+        let stopping = Task { [mayChange = self.databases.mayChange] in
+            // With a list in a file, SIGHUP has it read again.
+            await Self.stop(crew, on: mayChange ? [SIGTERM, SIGINT] : Signals.ending, of: manager, log)
+        }
         let watching = self.databases.mayChange ? await served.follow(self.databases, log) : []
         let comparing = Task { await served.tellOfDoubledTenants(log) }
         defer {
@@ -195,10 +199,13 @@ struct WorkCommand: Terminal.Command {
         return max(1, allowed / max(1, engines))
     }
 
-    /// The first signal drains, the second ends.
-    private static func stop(_ crew: EngineCrew, of manager: ServiceManager?, _ log: Log) async {
+    /// The first signal drains, the second ends. A terminal that is closed may send SIGHUP twice: by the kernel, and by
+    /// its shell.
+    private static func stop(
+        _ crew: EngineCrew, on signals: [Int32], of manager: ServiceManager?, _ log: Log
+    ) async {
         var isDraining = false
-        for await _ in Signals.stream() {
+        for await signal in Signals.stream(signals) where !(isDraining && signal == SIGHUP) {
             guard !isDraining else {
                 log.note(
                     LogEntry(.warning, "ended_at_once", "ended at once: what was in flight is uncertain"))

@@ -38,6 +38,21 @@ import Testing
     }
 }
 
+@Suite(.timeLimit(.minutes(10))) struct `A worker whose log nobody reads any more` {
+    @Test func `ends with its own code, and by no signal`() async throws {
+        let log = Pipe()
+        try log.fileHandleForReading.close()
+        var command = Executable.pushq.command(
+            ["work", "--database-url", "postgres://127.0.0.1:1/x"], output: "/dev/null", errors: "")
+        command.errors = .descriptor(log.fileHandleForWriting.fileDescriptor)
+        let minder = try Minder()
+        let worker = try minder.start(command)
+        // The reason for its end is written by a thread that no event loop has.
+        #expect(await worker.waitForExit(within: .seconds(60)) == .code(1))
+        await minder.end()
+    }
+}
+
 /// As `>&-` and careless parents start programs. The next file that one opens gets the number of a closed stream.
 @Suite(.timeLimit(.minutes(10))) struct `A program without its standard streams` {
     private static func bash(_ script: String, in shop: Shop) async throws -> Executable.Ended {

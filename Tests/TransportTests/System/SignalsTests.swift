@@ -11,6 +11,13 @@ import Transport
         }
     }
 
+    @Test func `are the end of a terminal, too, unless the program is to outlive it`() {
+        signal(SIGHUP, SIG_IGN)
+        #expect(Signals.ending == [SIGTERM, SIGINT])
+        signal(SIGHUP, SIG_DFL)
+        #expect(Signals.ending == [SIGTERM, SIGINT, SIGHUP])
+    }
+
     @Test func `are told to each who asked for them, and to nobody else`() async throws {
         var (one, both) = (
             Signals.stream([SIGUSR2]).makeAsyncIterator(), Signals.stream([SIGURG, SIGUSR2]).makeAsyncIterator()
