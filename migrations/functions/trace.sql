@@ -411,6 +411,7 @@ declare
   w    pushq.wave;
   aim  text;
   zone text;                                              -- the device's time zone, or the campaign's for such
+  gone boolean;                                           -- fan-out has reached it, and not all recipients are kept
 begin
   select * into d from pushq.device v where v.queue_id = q and v.id = device;
   select * into f from pushq.fan_out o where o.queue_id = q and o.campaign_id = root;
@@ -421,10 +422,18 @@ begin
     return 'the recipients of the campaign are no longer kept';
   end if;
   select * into c from pushq.campaign k where k.queue_id = q and k.id = root;
+  -- Of a campaign that lasts longer than history is kept, the first recipients go before the last ones are sent to.
+  gone := (device <= f.cursor_device_id or f.done and c.cancelled_at is null) and device <> all (f.rest)
+    and not exists (
+      select from pushq.wave x where x.queue_id = q and x.campaign_id = root and device = any (x.device_ids))
+    and f.made > (
+      select coalesce(sum(cardinality(b.device_ids)), 0)
+      from pushq.body b where b.queue_id = q and b.root_id = root and b.slice = 0);
   if f.shares is not null and (select s.share from pushq.shares_of(f.shares, array[device]) s) = 0 then
     return 'it is in the holdout of the campaign, which gets nothing';
   elsif f.list_id is not null then
     return case
+      when gone then 'the recipients of the campaign are no longer all kept'
       when f.done and c.cancelled_at is null then 'it was not on the list that the campaign was for'
       when f.done then 'it was in no job when the campaign was cancelled'
       when exists (select from pushq.list_member m
@@ -446,6 +455,7 @@ begin
       format('it was not in the audience: the message is for tokens for %s, and its token is for %s', aim,
              coalesce(d.kind, 'alert'))
     when device > f.last_device_id then 'it was not in the audience: it was added after the campaign had begun'
+    when gone then 'the recipients of the campaign are no longer all kept'
     when f.sorted and not f.done and w.due_at is not null then
       'not yet: in its time zone, the campaign''s local time is at ' || pushq.shown_time(w.due_at)
     when not f.done and (device > f.cursor_device_id or device = any (f.rest)) then

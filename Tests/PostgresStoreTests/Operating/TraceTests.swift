@@ -217,6 +217,32 @@ import Transport
         }
     }
 
+    @Test(arguments: ["", ", tokens => array(select encode(token, 'hex') from pushq.device)"])
+    func `does not say that a device was not in an audience of which only the last part is kept`(options: String)
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1200)
+            let campaign = try await queue.startCampaign(options: options)
+            _ = try await queue.worker.fanOutStep(
+                queueID: queue.id, campaignID: campaign, jobLimit: 1, scanLimit: 500)
+            let job = try #require(try await queue.claim().first)
+            _ = try await queue.worker.endJobs([queue.settled(job)], workerID: 1)
+            _ = try await queue.worker.fanOutStep(
+                queueID: queue.id, campaignID: campaign, jobLimit: 1, scanLimit: 500)
+            #expect(try await end(try token(1), campaign: "k", queue) == "APNs accepted it")
+            // As the day of the first job is dropped.
+            try await queue.run(
+                "delete from pushq.body where job_id = \(job.key.jobID); delete from pushq.result")
+            let kept = "the recipients of the campaign are no longer all kept"
+            #expect(try await end(try token(1), campaign: "k", queue) == kept)
+            #expect(try await end(try token(501), campaign: "k", queue) != kept)
+            #expect(try await end(try token(1100), campaign: "k", queue).contains("put"))
+            try await queue.fanOut(campaign)
+            #expect(try await end(try token(1), campaign: "k", queue) == kept)
+        }
+    }
+
     @Test func `tells one reason why a device was left out of a campaign at a local time`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 2)
