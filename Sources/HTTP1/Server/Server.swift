@@ -6,6 +6,9 @@ package import Transport
 ///
 /// Belongs to its loop's thread.
 package final class Server {
+    /// A connection that has been idle for less may have its request on the way.
+    private static let newTime = Duration.seconds(1)
+
     private let loop: EventLoop
     private let limits: ServerLimits
     private let answer: Answering
@@ -34,7 +37,13 @@ package final class Server {
     }
 
     private func accept(_ connection: PlainConnection) {
-        guard sessions.count < limits.connections else { return connection.close() }
+        if sessions.count >= limits.connections {
+            // Connections that somebody keeps open and does not use must not keep probes out.
+            let now = ContinuousClock.now
+            let idle = sessions.values.filter { $0.idleSince.map { $0 + Self.newTime < now } ?? false }
+            guard let oldest = idle.min(by: { $0.idleSince! < $1.idleSince! }) else { return connection.close() }
+            oldest.close()
+        }
         let session = Session(connection, loop: loop, limits: limits, answer: answer) { [unowned self] in
             sessions[ObjectIdentifier($0)] = nil
         }

@@ -1,6 +1,7 @@
 /// The times and numbers that bound the clients of a ``Server``.
 package struct ServerLimits: Sendable {
-    /// Connections at a time; a further one is closed at once.
+    /// Connections at a time. A further one takes the place of the one that has been idle for longest; if none has been
+    /// for a second, it is closed at once.
     package var connections = 64
     /// How long a client may take for a request, from its first byte on.
     package var requestTime = Duration.seconds(10)

@@ -21,6 +21,9 @@ final class Session {
     private let answer: Answering
     private let ended: (Session) -> Void
     private var phase = Phase.idle
+    /// Since when nothing of a request has come; nil while one is read or answered.
+    var idleSince: ContinuousClock.Instant? { phase == .idle ? lastIdle : nil }
+    private var lastIdle = ContinuousClock.now
     private var input: [UInt8] = []
     private var closesAfterAnswer = false
     private var timer: Timer?
@@ -107,6 +110,7 @@ extension Session: ByteStreamHandler {
         guard phase == .writing else { return }
         if closesAfterAnswer { return close() }
         phase = .idle
+        lastIdle = .now
         allow(limits.idleTime)
         // The next request may have come with the last one.
         if !input.isEmpty { loop.atEndOfTurn { [weak self] in self?.readOn() } }

@@ -144,6 +144,20 @@ import Transport
         }
     }
 
+    @Test func `answers a new connection also beside as many idle ones as it may have`() async throws {
+        try await withServer {
+            $0.connections = 4
+        } _: { place in
+            let request = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+            let idle = (0..<4).map { PlainClient.OpenConnection(to: place, sending: $0 < 2 ? "" : request) }
+            try await eventually("a new one is answered") {
+                await PlainClient.exchange(request.replacing("x\r\n", with: "x\r\nConnection: close\r\n"), with: place)
+                    .hasPrefix("HTTP/1.1 200 ")
+            }
+            #expect(idle.count == 4, "they were open until here")
+        }
+    }
+
     @Test func `says in one line that its port or socket is taken, and replaces a socket that was left behind`()
         async throws
     {
