@@ -183,7 +183,14 @@ package struct Console: Sendable {
 
     /// A line about the progress of a command, in JSON if results are: standard error then holds only JSON.
     package func remark(_ text: String) {
-        note(speaksJSON ? JSON.object([("note", .string(text))]).text : text)
+        guard speaksJSON else { return note(text) }
+        object([("note", .string(text.printable(upTo: Self.maximumLineBytes)))])
+    }
+
+    /// A line that is a JSON object. Its texts are cut where they are too long, and not the line: no program could read
+    /// that.
+    private func object(_ members: [(key: String, value: JSON)]) {
+        errors(JSON.object(members).text + "\n")
     }
 
     /// A line about why a command ended without success.
@@ -193,11 +200,11 @@ package struct Console: Sendable {
             let text = remedy.isEmpty ? problem : Messages.usage(problem: problem, remedy: remedy)
             return note(Messages.failure(command, text))
         }
-        note(
-            JSON.object(
-                [("error", .string(problem)), ("command", .string(command)), ("exit", .integer(Int(code.rawValue)))]
-                    + (remedy.isEmpty ? [] : [("try", .string(remedy))])
-            ).text)
+        object(
+            [
+                ("error", .string(problem.printable(upTo: Self.maximumLineBytes))), ("command", .string(command)),
+                ("exit", .integer(Int(code.rawValue))),
+            ] + (remedy.isEmpty ? [] : [("try", .string(remedy.printable(upTo: Self.maximumLineBytes)))]))
     }
 
     /// Text that stays on its line; for progress.

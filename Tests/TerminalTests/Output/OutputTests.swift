@@ -1,4 +1,5 @@
 import Foundation
+import QueueCore
 import Testing
 
 @testable import Terminal
@@ -217,6 +218,22 @@ import Testing
         let transcript = Transcript()
         transcript.console().note(String(repeating: "é", count: 1_000_000))
         #expect(transcript.errors == String(repeating: "é", count: 2048) + "…\n")
+    }
+
+    @Test func `leaves JSON what it is, however long and forged a text in it is`() throws {
+        for text in [String(repeating: "é", count: 10_000), Self.forged] {
+            let transcript = Transcript()
+            let console = transcript.console(speaksJSON: true)
+            console.complain("lint", text, remedy: text, code: .failed)
+            console.remark(text)
+            let lines = transcript.errors.split(separator: "\n")
+            #expect(lines.count == 2)
+            for line in lines {
+                var reader = JSONReader(String(line))
+                _ = try reader.read()
+                #expect(line.utf8.count < 9000)
+            }
+        }
     }
 
     @Test func `keeps to its cell of a table`() {
