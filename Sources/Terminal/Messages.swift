@@ -113,6 +113,10 @@ enum Messages {
         "warning: the mode \(octal(mode)) of \(path) gives others access to the secret in it"
     }
 
+    static func passwordFileExposed(_ path: String, mode: Int) -> String {
+        "warning: no password is read from \(path), since its mode \(octal(mode)) gives others access to it. Run 'chmod 600 \(path)'"
+    }
+
     static func fileUnreadable(_ path: String, why: String) -> String {
         "cannot read \(path): \(why)"
     }

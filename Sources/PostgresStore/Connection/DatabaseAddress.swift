@@ -77,6 +77,16 @@ package struct DatabaseAddress: Hashable, Sendable {
         }
     }
 
+    /// libpq's password file, if libpq would not read it because others have access to it. It says so on standard error
+    /// in its own way, so it is not told of such a file (`libpqParameters`), and whoever connects speaks of it.
+    package var exposedPasswordFile: (path: String, mode: Int)? {
+        guard self["password"] == nil, self["service"] == nil,
+            let path = self["passfile"] ?? ThisProcess.environment["HOME"].map({ "\($0)/.pgpass" }),
+            let file = FileStatus(path), file.isRegular, file.permissions & 0o077 != 0
+        else { return nil }
+        return (path, file.permissions)
+    }
+
     /// How long one host may take, if the address says so; libpq takes a second for two.
     var connectTimeout: Duration? {
         guard let seconds = self["connect_timeout"].flatMap(Int.init), seconds > 0 else { return nil }
@@ -112,6 +122,8 @@ package struct DatabaseAddress: Hashable, Sendable {
         }
         all["application_name"] = applicationName
         all["client_encoding"] = "UTF8"
+        // A file that cannot be there: with none, libpq would take its usual one.
+        if exposedPasswordFile != nil { all["passfile"] = "/dev/null/none" }
         return all.merging(Self.usual) { given, _ in given }
     }
 

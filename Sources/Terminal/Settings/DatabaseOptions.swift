@@ -32,6 +32,7 @@ package struct DatabaseOptions: ParameterGroup {
         let loop = EventLoop(name: "store")
         defer { loop.shutDownAndWait() }
         let (address, console) = (try address, Console.current)
+        Self.warn(of: address)
         return try await loop.run { _ in
             let first = try await PostgresConnection.connect(to: address, as: ProcessArguments.program, on: loop)
             first.terms = StatementTerms()
@@ -50,6 +51,7 @@ package struct DatabaseOptions: ParameterGroup {
         let loop = EventLoop(name: "store")
         defer { loop.shutDownAndWait() }
         let console = Console.current
+        Self.warn(of: address)
         return try await loop.run { _ in
             let connection = try await PostgresConnection.connect(to: address, as: ProcessArguments.program, on: loop)
             defer { connection.close() }
@@ -67,6 +69,7 @@ package struct DatabaseOptions: ParameterGroup {
     ) async throws {
         let loop = EventLoop(name: "store")
         defer { loop.shutDownAndWait() }
+        Self.warn(of: try address)
         try await loop.run { _ in
             let store = try lastingConnection(on: loop)
             defer { store.close() }
@@ -78,6 +81,10 @@ package struct DatabaseOptions: ParameterGroup {
     /// A connection that is opened again whenever it is lost; its owner closes it.
     package func lastingConnection(on loop: EventLoop) throws(PostgresError) -> StoreConnection {
         StoreConnection(to: try address, as: ProcessArguments.program, on: loop) { $0.terms = StatementTerms() }
+    }
+
+    private static func warn(of address: DatabaseAddress) {
+        if let warning = address.warning { Console.current?.remark(warning) }
     }
 
     /// Does `body`, and turns what PostgreSQL and pushq's functions refuse into words for users.
@@ -114,5 +121,12 @@ package struct ConnectionString: ArgumentValue {
     package static func parse(_ text: String) throws(InvalidValue) -> ConnectionString {
         guard !text.isEmpty else { throw InvalidValue(Messages.empty) }
         return ConnectionString(text: text)
+    }
+}
+
+extension DatabaseAddress {
+    /// What to say of a password file that is not read, because others have access to it.
+    package var warning: String? {
+        exposedPasswordFile.map { Messages.passwordFileExposed($0.path, mode: $0.mode) }
     }
 }

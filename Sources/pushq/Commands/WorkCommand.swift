@@ -86,6 +86,9 @@ struct WorkCommand: Terminal.Command {
         let settings = try settings(databases: addresses.count)
         let log = logging.log(on: console)
         StandardStream.outliveReaders()
+        if let warning = addresses.lazy.compactMap(\.warning).first {
+            log.note(LogEntry(.warning, "secret_exposed", warning))
+        }
         let writing = Task { await log.run() }
         let result: Result<Void, any Error>
         do {

@@ -53,6 +53,26 @@ import Testing
     }
 }
 
+@Suite(.timeLimit(.minutes(10))) struct `A password file that others may read` {
+    @Test func `is not read, and that is said as JSON where the rest is JSON`() async throws {
+        try await Shop.open { shop in
+            let file = try shop.folder.write("*:*:*:*:sesame\n", to: ".pgpass")
+            try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: file)
+            let home = ["HOME": shop.folder.path("")]
+            let listed = try await Executable.admin.run(
+                ["queue", "list", "--json"], environment: shop.environment.merging(home) { $1 })
+            #expect(listed.code == 0)
+            let worked = try await Executable.pushq.run(
+                ["work", "--database-url", "postgres://127.0.0.1:1/x", "--log-format", "json"], environment: home)
+            #expect(worked.code == 1)
+            for lines in [listed.errors, worked.errors].map({ $0.split(separator: "\n") }) {
+                #expect(lines.contains { $0.contains("no password is read from") })
+                for line in lines { _ = try JSONSerialization.jsonObject(with: Data(line.utf8)) }
+            }
+        }
+    }
+}
+
 /// As `>&-` and careless parents start programs. The next file that one opens gets the number of a closed stream.
 @Suite(.timeLimit(.minutes(10))) struct `A program without its standard streams` {
     private static func bash(_ script: String, in shop: Shop) async throws -> Executable.Ended {
