@@ -10,8 +10,9 @@ import Testing
             .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
             .appending(path: "deploy/systemd/pushq-worker.service")
         let text = try String(contentsOf: file, encoding: .utf8)
-        #expect(text.contains("ExecStart=/usr/bin/pushq work "))
-        return text.replacing("/usr/bin/pushq", with: "\(Executable.folder)/pushq")
+        // A name that systemd looks up, so that it is found wherever README.md and the package put the program.
+        #expect(text.contains("\nExecStart=pushq work "))
+        return text.replacing("ExecStart=pushq", with: "ExecStart=\(Executable.folder)/pushq")
     }
 
     /// The tool refuses paths with spaces.
@@ -38,7 +39,7 @@ import Testing
             .appending(path: "deploy/systemd")
         let unit = try String(contentsOf: folder.appending(path: "pushq-worker.service"), encoding: .utf8)
         let file = try String(contentsOf: folder.appending(path: "worker.env"), encoding: .utf8)
-        let command = try #require(unit.firstMatch(of: /\nExecStart=\/usr\/bin\/pushq (.*)\n/)?.output.1)
+        let command = try #require(unit.firstMatch(of: /\nExecStart=pushq (.*)\n/)?.output.1)
         let own = try #require(unit.firstMatch(of: /\nEnvironment="PUSHQ_WORK_OPTIONS=(.*)"\n/)?.output.1)
         let given = try #require(file.firstMatch(of: /\nPUSHQ_WORK_OPTIONS=(.*)\n/)?.output.1)
         #expect(given.hasPrefix(own), "whoever edits the file sees all options")
