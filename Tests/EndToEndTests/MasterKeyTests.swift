@@ -180,17 +180,20 @@ extension `Real processes` {
                 output: folder.path("out"),
                 errors: folder.path("err"))
             var seen: [String: String] = [:]
+            var ofSimulator = ""
             let own = Self.commandLine(of: Int(demo.processID))
             try await eventually("that a server and a simulator run", within: .seconds(60)) {
                 // One that does not run a program of its own yet is a copy of the demo.
                 for (id, name) in Self.descendants(of: Int(demo.processID)) where Self.commandLine(of: id) != own {
                     seen[name] = (try? String(contentsOfFile: "/proc/\(id)/environ", encoding: .isoLatin1)) ?? ""
+                    if Self.commandLine(of: id)?.contains("\0simulate\0") == true { ofSimulator = seen[name]! }
                 }
-                return seen.keys.contains("postgres") && seen.keys.contains("pushq")
+                return !ofSimulator.isEmpty && seen.keys.contains("postgres") && seen.keys.contains("pushq")
             }
             demo.signal(SIGINT)
             _ = await demo.waitForExit(within: .seconds(30))
             #expect(seen.values.contains { !$0.isEmpty })
+            #expect(!ofSimulator.contains("PUSHQ_MASTER_KEY"), "not that of the demo itself either")
             for (name, environment) in seen {
                 #expect(!environment.contains(key) && !environment.contains("sesame"), "\(name)")
             }

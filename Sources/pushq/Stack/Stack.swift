@@ -48,9 +48,11 @@ struct Stack: Sendable {
         let rulesFile = "\(folder)/rules.json"
         let output = "\(folder)/simulator.out"
         try Data(rules.utf8).write(to: URL(fileURLWithPath: rulesFile))
+        // What it listens to is no secret, and it has no use for the master key.
         let process = try start(
             ["simulate", "--json", "--port", "0", "--folder", "\(folder)/apns", "--rules", rulesFile],
-            output: .file(output), errors: .file("\(folder)/simulator.log"))
+            environment: ProcessCommand.inheritedEnvironment, output: .file(output),
+            errors: .file("\(folder)/simulator.log"))
         return try await StackSimulator(process: process, output: output, log: "\(folder)/simulator.log")
     }
 
@@ -116,10 +118,11 @@ struct Stack: Sendable {
     /// This very program, with other arguments. It is killed when the one that started it ends: what it holds goes with
     /// the database.
     private func start(
-        _ arguments: [String], output: ProcessCommand.Output, errors: ProcessCommand.Output
+        _ arguments: [String], environment: [String: String]? = nil, output: ProcessCommand.Output,
+        errors: ProcessCommand.Output
     ) throws -> ChildProcess {
         var command = ProcessCommand(
-            try Self.ownExecutable(), arguments, environment: environment(databaseURL: workerURL))
+            try Self.ownExecutable(), arguments, environment: environment ?? self.environment(databaseURL: workerURL))
         command.output = output
         command.errors = errors
         return try minder.start(command)
