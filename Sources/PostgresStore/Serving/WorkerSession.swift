@@ -47,6 +47,11 @@ extension PostgresConnection {
         return SessionLack(role: role, settings: rows.map { $0.text("setting") })
     }
 
+    /// Whether the server has this role.
+    package func hasRole(_ role: String) async throws(PostgresError) -> Bool {
+        try await execute(.hasRole, ["role": .text(role)]).one().bool("has_role")
+    }
+
     /// Sets for a role, in this database, what sessions of workers need: for workers behind a transaction pooler.
     /// Sessions that the pooler has open already do not change.
     package func setUpWorkerRole(_ role: String) async throws(PostgresError) {
@@ -69,6 +74,9 @@ extension Statement {
                       else pg_catalog.current_setting(w.name) end as value) s
         where s.value <> w.value and (w.name !~ '_(timeout|interval)$' or s.value = '0')
         """#)
+
+    fileprivate static let hasRole = Statement(
+        "has_role", "select exists (select from pg_catalog.pg_roles where rolname = $role) as has_role")
 
     fileprivate static let workerRoleSettings = Statement(
         "worker_role_settings",

@@ -30,6 +30,9 @@ struct MigrateCommand: Command {
     func run(_ console: Console) async throws {
         let (role, number) = (workerRole, databaseNumber)
         let report = try await database.session { store in
+            if let role, try await !store.hasRole(role) {
+                throw Failure("the database has no role \(role): create it with PostgreSQL's create role")
+            }
             let migrator = Migrator(store)
             guard !dryRun else { return try await migrator.dryRun() }
             let report = try await migrator.run()

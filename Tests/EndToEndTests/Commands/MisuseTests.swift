@@ -73,6 +73,17 @@ import Testing
     }
 }
 
+@Suite(.timeLimit(.minutes(10))) struct `A role for workers that is not there` {
+    @Test func `is named in one line, before anything is migrated`() async throws {
+        try await Shop.open { shop in
+            expectFailure(
+                try await Executable.admin.run(
+                    ["migrate", "--worker-role", "nobody"], environment: shop.environment),
+                code: 1, saying: "migrate: the database has no role nobody: create it with PostgreSQL's create role")
+        }
+    }
+}
+
 /// As `>&-` and careless parents start programs. The next file that one opens gets the number of a closed stream.
 @Suite(.timeLimit(.minutes(10))) struct `A program without its standard streams` {
     private static func bash(_ script: String, in shop: Shop) async throws -> Executable.Ended {
