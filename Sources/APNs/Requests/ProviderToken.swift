@@ -8,6 +8,10 @@ package import Cryptography
 package struct ProviderToken: Hashable, Sendable {
     /// The age at which the next token is minted: between the minimum of 20 minutes and the lifetime of 60.
     package static let refreshSeconds: Int64 = 45 * 60
+    /// The age at which it is replaced even if APNs has asked to keep it: soon it would be refused anyway.
+    package static let latestRefreshSeconds: Int64 = 55 * 60
+    /// A token that is dated later than this from now was minted by a clock that was set back since.
+    package static let toleratedFutureSeconds: Int64 = 60
     /// Within this time, no second token may be minted for the same key.
     package static let minimumSeconds: Int64 = 20 * 60
 

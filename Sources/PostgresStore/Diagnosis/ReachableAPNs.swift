@@ -8,7 +8,7 @@ extension HealthCheck {
             HealthFinding(
                 troubleIn: row, "cannot reach APNs with it",
                 .advice(
-                    "look for gateway_unreachable in their logs; check the network and developer.apple.com/system-status"
+                    "gateway_unreachable and clock_in_doubt in their logs say why; see developer.apple.com/system-status"
                 ))
         }
         let refusing = try await connection.execute(.refusingAPNs).map { row in

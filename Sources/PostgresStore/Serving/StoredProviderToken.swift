@@ -3,7 +3,7 @@ extension Statement {
         "provider_token",
         #"""
         select sealed, (extract(epoch from now() - issued_at) * 1000000)::bigint as age,
-               coalesce(keep_until > now(), false) as is_kept,
+               coalesce(keep_until > now() and keep_until <= now() + interval '21 minutes', false) as is_kept,
                floor(extract(epoch from now()))::bigint as now  -- rounded up, a token would be younger than it is
         from (select $signer::bytea as signer) s
         left join pushq.provider_token t using (signer)
@@ -11,6 +11,9 @@ extension Statement {
 
     /// Puts a new token in the place of one that is old enough. `$issued_at` is in seconds since 1970, `$age` is what
     /// the present one must have. A worker that comes second reads the other's.
+    ///
+    /// What a clock has written that was fast, and was set back since, binds nobody: neither a token of the future, nor
+    /// an order to keep one for longer than such orders last. Nor is a token kept until APNs calls it expired.
     static let replaceProviderToken = Statement(
         "replace_provider_token",
         #"""
@@ -18,7 +21,11 @@ extension Statement {
         values ($signer, $sealed, to_timestamp($issued_at))
         on conflict on constraint provider_token_pkey do update
           set sealed = excluded.sealed, issued_at = excluded.issued_at, keep_until = null
-          where t.issued_at <= now() - $age::interval and (t.keep_until is null or t.keep_until <= now())
+          where t.issued_at > now() + interval '1 minute'
+             or t.issued_at <= now() - $age::interval
+                and (t.keep_until is null or t.keep_until <= now()
+                     or t.keep_until > now() + interval '21 minutes'
+                     or t.issued_at <= now() - interval '55 minutes')
         returning signer
         """#)
 
@@ -31,9 +38,9 @@ extension Statement {
 package struct StoredProviderToken: Sendable {
     /// Sealed under the master key.
     package let sealed: [UInt8]
-    /// Since it was issued, on the database's clock.
+    /// Since it was issued, on the database's clock; negative if that was set back meanwhile.
     package let age: Duration
-    /// Whether it may not be replaced at present, whatever its age.
+    /// Whether APNs has asked, less than 20 minutes ago, that it is not replaced.
     package let isKept: Bool
 }
 
@@ -50,7 +57,7 @@ extension PostgresConnection {
     }
 
     /// Stores a token issued at `issuedAt` (seconds since 1970) unless the present one is younger than `age` or kept.
-    /// Returns whether it did; if not, another worker was first.
+    /// One of the future is replaced. Returns whether it did; if not, another worker was first.
     package func replaceProviderToken(
         of signer: [UInt8], sealed: [UInt8], issuedAt: Int64, ifOlderThan age: Duration
     ) async throws(PostgresError) -> Bool {
@@ -60,7 +67,8 @@ extension PostgresConnection {
         ).count > 0
     }
 
-    /// Has the present token kept for a time, also when it comes to the age at which it would be replaced.
+    /// Has the present token kept for a time, also when it comes to the age at which it would be replaced, but not to
+    /// the one at which APNs refuses it.
     package func keepProviderToken(of signer: [UInt8], for time: Duration) async throws(PostgresError) {
         _ = try await execute(.keepProviderToken, ["signer": .bytea(signer), "time": .interval(time)])
     }

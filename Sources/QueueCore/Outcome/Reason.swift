@@ -44,7 +44,7 @@ package struct Reason: Hashable, Sendable {
         case reconnectOnce
         /// As `reconnect`, with a new provider token unless the present one is younger than 20 minutes.
         case renewToken
-        /// As `retry`, and the present provider token is kept for 20 minutes, whatever its age.
+        /// As `retry`, and the present provider token is kept for 20 minutes, or until it is 55 minutes old.
         case keepToken
         /// The recipient goes back without an attempt spent, and the queue pauses until its credential is replaced.
         case pause

@@ -92,8 +92,9 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
             "the certificate \(name) of \(queues.counted("queue")) \(warning); replace it with: "
                 + "pushq-admin credential replace"
         case .clockInDoubt(let keyID, let minutes):
-            "APNs says that the provider token of key \(keyID) has expired, although it is only \(minutes) minutes old: correct "
-                + "the clock of PostgreSQL's server. No new token is minted before this one is 20 minutes old"
+            "APNs says that the provider token of key \(keyID) has expired, although it is only \(minutes) "
+                + "minutes old: correct the clock of PostgreSQL's server. A new token is minted when this one is 20 "
+                + "minutes old, or at once if the clock is set back"
         case .gatewayUnreachable(let queue, let reason), .gatewayStillUnreachable(let queue, let reason):
             "APNs is out of reach for \(queue), trying again: \(reason)"
         case .gatewayReachable(let queue): "APNs is back for \(queue)"

@@ -14,8 +14,10 @@ enum TokenRules {
     }
 
     /// - Parameters:
-    ///   - age: of the stored token; nil if there is none.
-    ///   - isKept: whether APNs has said that tokens are replaced too often, and the present one must stay.
+    ///   - age: of the stored token; nil if there is none. Negative if the database's clock was set back since it was
+    ///     minted: APNs may refuse such a token until its date has come, so it is replaced at once.
+    ///   - isKept: whether APNs has said that tokens are replaced too often, and the present one must stay as long as
+    ///     APNs takes it.
     ///   - isRefused: whether APNs calls it expired.
     ///   - isReadable: whether it was sealed under this worker's master key. One that was not counts as refused: it is
     ///     replaced as soon as APNs accepts another one. Evaluated only if it matters.
@@ -24,7 +26,11 @@ enum TokenRules {
     ) -> Decision {
         let minimum = Duration.seconds(ProviderToken.minimumSeconds)
         let maximum = isRefused ? minimum : Duration.seconds(ProviderToken.refreshSeconds)
-        guard let age, age < maximum || isKept else { return .mint(ifOlderThan: maximum) }
+        guard let age, age >= .seconds(-ProviderToken.toleratedFutureSeconds) else {
+            return .mint(ifOlderThan: maximum)
+        }
+        let isKept = isKept && age < .seconds(ProviderToken.latestRefreshSeconds)
+        guard age < maximum || isKept else { return .mint(ifOlderThan: maximum) }
         if isReadable() { return .use }
         let wait = max(minimum - age, isKept ? minimum : .zero)
         return wait > .zero ? .wait(wait) : .mint(ifOlderThan: minimum)

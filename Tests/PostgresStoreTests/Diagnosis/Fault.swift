@@ -200,7 +200,8 @@ struct Fault: Sendable, CustomTestStringConvertible {
             "update pushq.worker set unreachable = array(select id from pushq.queue)", .error, "credential acme/main",
             "1 of 1 worker cannot reach APNs with it, for 1 queue: web-1:42",
             .advice(
-                "look for gateway_unreachable in their logs; check the network and developer.apple.com/system-status")
+                "gateway_unreachable and clock_in_doubt in their logs say why; see developer.apple.com/system-status"
+            )
         ),
         Fault(
             "APNs that one of two workers does not reach", .apns,
@@ -209,7 +210,8 @@ struct Fault: Sendable, CustomTestStringConvertible {
               select 2, 'web-2:42', '1.0.0', array[id] from pushq.queue
             """, .warning, "credential acme/main", "1 of 2 workers cannot reach APNs with it, for 1 queue: web-2:42",
             .advice(
-                "look for gateway_unreachable in their logs; check the network and developer.apple.com/system-status")
+                "gateway_unreachable and clock_in_doubt in their logs say why; see developer.apple.com/system-status"
+            )
         ),
         Fault(
             "APNs that answers, and refuses most pushes", .apns,

@@ -166,6 +166,47 @@ import Transport
         }
     }
 
+    @Test func `is not kept until APNs takes it no more`() async throws {
+        try await withDatabase { _, database in
+            let connection = try await database.connect()
+            let events = EventLog()
+            let worker = tokens(of: signer, database, events: events)
+            let first = try await worker.current()
+            try await age(connection, by: "58 minutes")
+            try await worker.keep()
+            try await age(connection, by: "4 minutes")
+            #expect(try await worker.current(isRefused: true).text != first.text)
+            #expect(!events.contains("correct the clock"))
+        }
+    }
+
+    @Test(arguments: [false, true])
+    func `is minted anew when the clock is set back, also if APNs had asked to keep it`(isKept: Bool) async throws {
+        try await withDatabase { _, database in
+            let connection = try await database.connect()
+            let events = EventLog()
+            let worker = tokens(of: signer, database, events: events)
+            let first = try await worker.current()
+            if isKept { try await worker.keep() }
+            try await age(connection, by: "-2 hours")
+            let second = try await worker.current(isRefused: true)
+            #expect(second.text != first.text)
+            #expect(!events.contains("correct the clock"))
+            #expect(try await tokens(of: signer, database).current().text == second.text)
+        }
+    }
+
+    @Test func `may be replaced though a clock that was fast wants it kept for hours`() async throws {
+        try await withDatabase { _, database in
+            let connection = try await database.connect()
+            let worker = tokens(of: signer, database)
+            let first = try await worker.current()
+            try await age(connection, by: "46 minutes")
+            try await connection.runScript("update pushq.provider_token set keep_until = now() + interval '2 hours'")
+            #expect(try await worker.current().text != first.text)
+        }
+    }
+
     // MARK: Kept in another database
 
     /// What a worker has of it that serves a database, while another one keeps the tokens.
