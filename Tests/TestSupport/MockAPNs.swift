@@ -28,6 +28,8 @@ package final class MockAPNs {
     private let respond: (Request) -> Void
     fileprivate let windowSize: Int?
     fileprivate let readsBodies: Bool
+    fileprivate let greeting: String?
+    fileprivate let isSilent: Bool
     private var listener: Listener?
 
     package static let authority = Result { () throws(CryptographyError) in
@@ -37,19 +39,24 @@ package final class MockAPNs {
     /// - Parameters:
     ///   - maximumStreams: the limit its first SETTINGS announce.
     ///   - windowSize: of each stream and of the connection, where it is not to be what HTTP/2 begins with.
+    ///   - greeting: the debug data of a GOAWAY that it sends instead of its first SETTINGS.
+    ///   - isSilent: it does the TLS handshake, and then says nothing.
     ///   - readsBodies: if not, a request has arrived with its fields, and the connection's window is never given back.
     package init(
         on loop: EventLoop, maximumStreams: Int = 1000, windowSize: Int? = nil,
-        readsBodies: Bool = true, clientCertificates: TLSContext.ClientCertificates = .notAsked,
+        readsBodies: Bool = true, greeting: String? = nil, isSilent: Bool = false, host: String = "127.0.0.1",
+        port: UInt16 = 0, clientCertificates: TLSContext.ClientCertificates = .notAsked,
         newestVersion: TLSVersion = .tls13, respond: @escaping (Request) -> Void
     ) throws {
         self.respond = respond
         self.readsBodies = readsBodies
+        self.greeting = greeting
+        self.isSilent = isSilent
         self.windowSize = windowSize
         let identity = try Self.authority.get().issueServer(names: ["localhost", "127.0.0.1"])
         let context = try TLSContext.server(
             identity: identity, clientCertificates: clientCertificates, newestVersion: newestVersion)
-        listener = try Listener(context: context, loop: loop) { [self] stream in
+        listener = try Listener(host: host, port: port, context: context, loop: loop) { [self] stream in
             connections.append(Connection(stream, server: self, maximumStreams: maximumStreams))
         }
     }
@@ -97,7 +104,23 @@ extension MockAPNs {
             self.server = server
             number = server.connections.count
             stream.handler = self
-            flush()
+            if server.isSilent {
+                http.consumeOutput(http.outputByteCount)
+            } else if let greeting = server.greeting {
+                goAwayAtOnce(greeting)
+            } else {
+                flush()
+            }
+        }
+
+        private func goAwayAtOnce(_ greeting: String) {
+            // GOAWAY without the SETTINGS that must come first, which HTTP/2 would not send by itself.
+            var bytes = ByteQueue()
+            bytes.append(bigEndian: UInt32(8 + greeting.utf8.count) << 8 | 7)  // GOAWAY
+            bytes.append(0)
+            for _ in 0..<3 { bytes.append(bigEndian: UInt32(0)) }  // stream 0, last stream 0, NO_ERROR
+            bytes.append(Array(greeting.utf8))
+            bytes.withBytes { _ = stream.write($0) }
         }
 
         package func answer(_ streamID: UInt32, _ status: Int, _ body: String, _ fields: [(String, String)]) {
@@ -208,6 +231,7 @@ extension MockAPNs {
         // MARK: ByteStreamHandler
 
         package func received(_ bytes: Span<UInt8>) {
+            if server.isSilent { return }
             http.receive(bytes, now: 0, handler: self)
             flush()
         }

@@ -57,6 +57,7 @@ final class BinaryConnection: PooledConnection {
 
     let openedAt: ContinuousClock.Instant
     private(set) var lastRequest: ContinuousClock.Instant
+    var address: IPAddress? { stream.address }
     private(set) var hasAnswered = false
     let hasTakenRequests = false
     let isSetAside = false

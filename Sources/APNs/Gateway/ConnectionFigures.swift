@@ -39,7 +39,7 @@ package struct ConnectionFigures: Sendable {
             switch ending {
             case .unneeded: .unneeded
             case .usedUp: .usedUp
-            case .asked: .asked
+            case .retired, .asked: .asked
             case .failed: .failed
             }
         ended[cause, default: 0] += 1

@@ -20,8 +20,14 @@ final class ConnectionPool<Connection: PooledConnection> {
     var lastAsked: ContinuousClock.Instant?
     var lastOpening: ContinuousClock.Instant?
     private(set) var reachability: Reachability
+    /// The addresses whose connections ended without an answer.
+    var doubts = AddressDoubts()
     /// How many connections in a row the server ended with an alert that may be about the certificate.
     var refusedHandshakes = 0
+    /// How many connections in a row the server ended in order after a few answers, and how long the next one has to
+    /// come after the last one for that.
+    private var idleRetirements = 0
+    private(set) var retirementPause = Duration.zero
     var attemptTimer: Transport.Timer?
     var drained: Waiter<Bool>?
     private var generator = SystemRandomNumberGenerator()
@@ -73,6 +79,17 @@ final class ConnectionPool<Connection: PooledConnection> {
 
     /// The connection has answered, and lasted.
     func noteProved() { reachability.proved() }
+
+    /// The server ended the connection in order, after so many answers. That is no failure; but servers that do it
+    /// after a few requests must not see connections in quick succession.
+    func noteRetired(isShortLived: Bool, answers: Int, _ settings: GatewaySettings) {
+        reachability.proved()
+        let isOfUse = !isShortLived || answers >= settings.answersOfUsefulConnection
+        idleRetirements = isOfUse ? 0 : idleRetirements + 1
+        retirementPause =
+            isShortLived
+            ? min(settings.growthInterval * (1 << min(idleRetirements, 10)), settings.stableTime) : .zero
+    }
 
     func noteClosed(_ connection: Connection) {
         share.giveBack(connection)

@@ -33,6 +33,9 @@ package struct GatewaySettings: Sendable {
     /// A connection that ended earlier than this counts as a failed attempt: APNs takes connections in quick succession
     /// for an attack.
     package var stableTime = Duration.seconds(10)
+    /// It does not if the server ended it in order (GOAWAY without an error) after an answer. If that happens after
+    /// fewer answers than this, again and again, the next connections come ever later, up to `stableTime`.
+    package var answersOfUsefulConnection = 100
     /// The delays between attempts.
     package var backoff = Backoff.connection
     /// Maximum number of bytes that a connection holds unsent. An urgent push cannot overtake what has left the

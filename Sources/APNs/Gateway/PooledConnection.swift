@@ -1,3 +1,5 @@
+import Transport
+
 /// One of a gateway's connections.
 protocol PooledConnection: AnyObject {
     /// How many pushes it takes now.
@@ -11,6 +13,8 @@ protocol PooledConnection: AnyObject {
     /// Whether it gets no more pushes because those that it has are not answered.
     var isSetAside: Bool { get }
     var openedAt: ContinuousClock.Instant { get }
+    /// The address that it was made to.
+    var address: IPAddress? { get }
     /// When a push was last given to it.
     var lastRequest: ContinuousClock.Instant { get }
 
@@ -26,7 +30,10 @@ enum ConnectionEnding {
     case unneeded
     /// It ended as connections of its kind do; another one may be opened at once.
     case usedUp
-    /// The server asked for it, by GOAWAY or by an answer.
+    /// The server ended it in order, by GOAWAY without an error or a reason, after it had answered so many requests:
+    /// many servers do that after a number of requests.
+    case retired(answers: Int)
+    /// The server asked for it for another reason, by GOAWAY or by an answer.
     case asked(String)
     /// It broke, went silent, or the peer broke the rules.
     case failed(String)

@@ -100,7 +100,7 @@ extension PoolingGateway {
     private var nextOpening: ContinuousClock.Instant? {
         if let outage = pool.reachability.outage, loop.now < outage.nextAttempt { return outage.nextAttempt }
         guard let lastOpening = pool.lastOpening else { return nil }
-        let next = max(lastOpening + openingInterval, nextGrowth ?? lastOpening)
+        let next = max(lastOpening + max(openingInterval, pool.retirementPause), nextGrowth ?? lastOpening)
         return loop.now < next ? next : nil
     }
 
@@ -122,7 +122,7 @@ extension PoolingGateway {
             do {
                 let stream = try await TLSConnection.connect(
                     host: endpoint.host, port: endpoint.port, context: tls.context(), loop: loop,
-                    deadline: loop.now + settings.connectTime, resuming: tls.sessions)
+                    deadline: loop.now + settings.connectTime, resuming: tls.sessions, doubts: pool.doubts)
                 connected(stream)
             } catch {
                 pool.isConnecting = false
@@ -182,11 +182,15 @@ extension PoolingGateway {
         let hasLasted = connection.hasAnswered && connection.openedAt.duration(to: loop.now) >= settings.stableTime
         if hasLasted { pool.noteProved() }
         switch ending {
+        case .retired(let answers):
+            pool.noteRetired(isShortLived: !hasLasted, answers: answers, settings)
+            replace(connection)
         case .unneeded: pool.isWanted = !pool.open.isEmpty
         case .usedUp:
             pool.noteProved()
             replace(connection)
         case .asked(let words), .failed(let words):
+            if !connection.hasAnswered, !connection.hasTakenRequests { doubtAddress(of: connection) }
             guard !hasLasted else { return replace(connection) }
             // Whatever the reason was, the next one does not depend on what this one was resumed with.
             if !connection.hasAnswered && !connection.hasTakenRequests { tls.sessions.dropAll() }
@@ -214,8 +218,16 @@ extension PoolingGateway {
         handler?.capacityChanged(of: self)
     }
 
-    /// Opens another connection if there is more to send than the present ones take.
-    func needsAnother() { openIfNeeded() }
+    /// The connection takes no more pushes, because it does not answer those that it has. Opens another one if there is
+    /// more to send than the others take.
+    func needsAnother(besides connection: Connection) {
+        if !connection.hasAnswered { doubtAddress(of: connection) }
+        openIfNeeded()
+    }
+
+    private func doubtAddress(of connection: Connection) {
+        if let address = connection.address { pool.doubts.note(address, now: loop.now) }
+    }
 
     func lost(_ reason: String, uncertain count: Int) { handler?.connectionLost(reason, uncertain: count, by: self) }
 

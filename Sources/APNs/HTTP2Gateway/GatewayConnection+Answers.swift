@@ -25,7 +25,7 @@ extension GatewayConnection: HTTP2Handler {
     private static var wallClock: Int64 { Int64(Date().timeIntervalSince1970) }
 
     private func noteAnswer(on stream: StreamReference) {
-        hasAnswered = true
+        answerCount += 1
         lastAnswer = loop.nowNanoseconds
         highestAnswered = max(highestAnswered, stream.id)
         isSetAside = false
@@ -148,7 +148,7 @@ extension GatewayConnection: HTTP2Handler {
         if code == .noError, text == nil, (1..<FrameHeader.maximumStreamID).contains(lastStreamID) {
             hasTakenRequests = true
         }
-        news.ending = .asked(ending)
+        news.ending = code == .noError && text == nil && hasAnswered ? .retired(answers: answerCount) : .asked(ending)
         gateway.noteGoAway(code)
     }
 

@@ -44,7 +44,7 @@ extension GatewayConnection {
         let patience = settings.responseTime / (gateway.hasAnswer(after: since, otherThan: self) ? 6 : 3)
         guard silence >= patience else { return }
         isSetAside = true
-        gateway.needsAnother()
+        gateway.needsAnother(besides: self)
     }
 
     /// Only an answer shows that a connection that was set aside serves again. If its requests have ended without one,

@@ -14,7 +14,7 @@ protocol GatewayConnectionDelegate: ConnectionDelegate<GatewayConnection> {
     func hasServed(after time: UInt64, otherThan connection: GatewayConnection) -> Bool
 
     /// The connection was set aside, and another one may be needed.
-    func needsAnother()
+    func needsAnother(besides connection: GatewayConnection)
 
     /// The server has sent GOAWAY.
     func noteGoAway(_ code: ErrorCode)
@@ -65,7 +65,7 @@ final class GatewayConnection: PooledConnection {
     var partials: [UInt32: PartialRefusal] = [:]
     var acceptedEarly: Set<UInt32> = []
     var lastRefusal: (status: Int, body: [UInt8], refusal: Refusal)?
-    var hasAnswered = false
+    var answerCount = 0
     var hasTakenRequests = false
     /// When the last answer came, by the clock of the streams, and the highest stream that was answered.
     var lastAnswer: UInt64 = 0
@@ -125,6 +125,10 @@ final class GatewayConnection: PooledConnection {
         startClock()
         scheduleFlush()
     }
+
+    var address: IPAddress? { stream.address }
+
+    var hasAnswered: Bool { answerCount > 0 }
 
     var lastRequest: ContinuousClock.Instant { loop.now - .nanoseconds(loop.nowNanoseconds &- requestedAt) }
 

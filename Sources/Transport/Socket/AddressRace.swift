@@ -10,6 +10,8 @@ final class AddressRace {
     private var attempts: [Attempt] = []
     private var nextStart: Timer?
     private var winner: Socket?
+    /// Where the last connection leads to.
+    private(set) var connectedAddress: SocketAddress?
     /// The failure of the address that failed last.
     private var failure: TransportError
     private var ended: Waiter<Bool>
@@ -69,7 +71,7 @@ final class AddressRace {
         loop.unwatch(attempt.socket.descriptor)
         attempts.removeAll { $0 === attempt }
         if let error = attempt.socket.pendingError() { return failed(error) }
-        winner = attempt.socket
+        (winner, connectedAddress) = (attempt.socket, attempt.address)
         ended.resume(true)
     }
 

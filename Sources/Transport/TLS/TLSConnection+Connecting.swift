@@ -9,11 +9,14 @@ extension TLSConnection {
     /// - Parameters:
     ///   - sessions: those that it may resume, and to which its own are added.
     ///   - rules: which of its addresses may be connected to; nil for all.
+    ///   - doubts: which of them are tried last.
     package static func connect(
         host: String, port: UInt16, context: TLSContext, loop: EventLoop, deadline: ContinuousClock.Instant,
-        resuming sessions: ResumableSessions? = nil, rules: AddressRules? = nil
+        resuming sessions: ResumableSessions? = nil, rules: AddressRules? = nil,
+        doubts: AddressDoubts = AddressDoubts()
     ) async throws(TransportError) -> TLSConnection {
-        let addresses = try await loop.addresses(of: host, port: port, admittedBy: rules, until: deadline)
+        let found = try await loop.addresses(of: host, port: port, admittedBy: rules, until: deadline)
+        let addresses = doubts.ordered(found, now: loop.now)
         let peer = host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
         let race = AddressRace(addresses, peer: peer, loop: loop)
         while true {
@@ -22,7 +25,8 @@ extension TLSConnection {
             let share = loop.now.duration(to: deadline) / (race.hasMore ? 2 : 1)
             do throws(TransportError) {
                 return try await secure(
-                    socket, host: host, peer: peer, context: context, loop: loop, deadline: loop.now + share,
+                    socket, to: race.connectedAddress, host: host, peer: peer, context: context, loop: loop,
+                    deadline: loop.now + share,
                     resuming: sessions)
             } catch {
                 // Another address of the same name would show the same certificate.
@@ -32,13 +36,14 @@ extension TLSConnection {
     }
 
     private static func secure(
-        _ socket: Socket, host: String, peer: String, context: TLSContext, loop: EventLoop,
+        _ socket: Socket, to address: SocketAddress?, host: String, peer: String, context: TLSContext, loop: EventLoop,
         deadline: ContinuousClock.Instant, resuming sessions: ResumableSessions?
     ) async throws(TransportError) -> TLSConnection {
         let connection: TLSConnection
         do {
             connection = try TLSConnection(
-                socket: socket, context: context, host: host, peer: peer, loop: loop, resuming: sessions)
+                socket: socket, address: address?.ip, context: context, host: host, peer: peer, loop: loop,
+                resuming: sessions)
         } catch {
             throw .tls(peer: peer, error)
         }

@@ -26,6 +26,8 @@ package final class TLSConnection {
     }
     /// The peer in words, for messages: `host:port`, or where a client came from.
     package let peer: String
+    /// Where it was made to; nil for a server's.
+    package let address: IPAddress?
     package let loop: EventLoop
 
     private let socket: Socket
@@ -39,10 +41,11 @@ package final class TLSConnection {
     private var isReadBlockedByWriting = false
 
     init(
-        socket: Socket, context: TLSContext, host: String?, peer: String, loop: EventLoop,
+        socket: Socket, address: IPAddress? = nil, context: TLSContext, host: String?, peer: String, loop: EventLoop,
         resuming sessions: ResumableSessions? = nil
     ) throws(CryptographyError) {
         self.socket = socket
+        self.address = address
         self.peer = peer
         self.loop = loop
         self.context = context

@@ -68,4 +68,52 @@ import Transport
         #expect(outages == 0)
         #expect(refusals == 0)
     }
+
+    /// As nginx does (`keepalive_requests`), and any server that is restarted.
+    @Test func `after so many requests, again and again, is no failure, and is replaced soon`() async throws {
+        let (tally, outages, connections, time) = try await Stage(
+            settings: GatewaySettings(),
+            respond: { request in
+                guard request.streamID <= 999 else { return }
+                request.answer()
+                if request.streamID == 999 { request.connection.goAway(last: 999) }
+            }
+        ).run { _, scene in
+            let begun = ContinuousClock.now
+            scene.sender.send(count: 6000)
+            await scene.sender.untilAnswered(6000)
+            return (
+                scene.sender.tally, scene.sender.outages.count, scene.server.connections.count,
+                begun.duration(to: .now)
+            )
+        }
+        #expect(tally == ["accepted": 6000])
+        #expect(outages == 0)
+        #expect(connections <= 13)
+        #expect(time < .seconds(60))
+    }
+
+    @Test func `after one request, again and again, sees ever fewer connections, and is no failure either`()
+        async throws
+    {
+        var settings = GatewaySettings.brisk
+        settings.growthInterval = .milliseconds(50)
+        settings.stableTime = .seconds(60)
+        let (tally, outages, time) = try await Stage(
+            settings: settings,
+            respond: { request in
+                guard request.streamID == 1 else { return }
+                request.answer()
+                request.connection.goAway(last: 1)
+            }
+        ).run { _, scene in
+            let begun = ContinuousClock.now
+            scene.sender.send(count: 5)
+            await scene.sender.untilAnswered(5)
+            return (scene.sender.tally, scene.sender.outages.count, begun.duration(to: .now))
+        }
+        #expect(tally == ["accepted": 5])
+        #expect(outages == 0)
+        #expect(time >= .milliseconds(100 + 200 + 400 + 800))
+    }
 }
