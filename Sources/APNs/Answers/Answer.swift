@@ -38,11 +38,18 @@ package final class Refusal: Sendable {
     /// With status 410: when the token died, in milliseconds since 1970. Nil for a value that cannot be right.
     package let deadSinceMilliseconds: Int64?
 
-    package init(status: Int, text: String?, retryAfter: Duration? = nil, deadSinceMilliseconds: Int64? = nil) {
+    /// - Parameters:
+    ///   - text: the reason that the answer gives.
+    ///   - excerpt: the beginning of a body that gives none.
+    package init(
+        status: Int, text: String?, excerpt: String? = nil, retryAfter: Duration? = nil,
+        deadSinceMilliseconds: Int64? = nil
+    ) {
         self.status = status
-        self.text = text
+        self.text = text ?? excerpt
         self.retryAfter = retryAfter
         self.deadSinceMilliseconds = deadSinceMilliseconds
-        reason = Reason(status: status, text: text)
+        reason =
+            text.map { Reason(status: status, text: $0) } ?? Reason(status: status, withoutReason: excerpt == nil)
     }
 }

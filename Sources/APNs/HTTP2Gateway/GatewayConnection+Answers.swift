@@ -41,7 +41,7 @@ extension GatewayConnection: HTTP2Handler {
     /// Notes what a refusal says of the server at the other end: one of many may be in trouble, while others serve.
     private func noteTrouble(_ refusal: Refusal) {
         switch refusal.reason.row.action {
-        case .retry where refusal.status >= 500:
+        case .retry where refusal.status >= 500 || refusal.reason == .otherPassing && refusal.status != 429:
             if troublesInARow == 0 { troubledSince = loop.nowNanoseconds }
             troublesInARow += 1
         case .reject, .deactivate, .suspect: noteServed()
@@ -180,7 +180,7 @@ extension GatewayConnection: HTTP2Handler {
         }
         let body = RefusalBody(partial.body)
         let refusal = Refusal(
-            status: partial.status, text: body.text, retryAfter: partial.retryAfter,
+            status: partial.status, text: body.reason, excerpt: body.text, retryAfter: partial.retryAfter,
             deadSinceMilliseconds: partial.status == 410 ? body.deadSinceMilliseconds : nil)
         if partial.retryAfter == nil { lastRefusal = (partial.status, partial.body, refusal) }
         return refusal

@@ -152,8 +152,9 @@ package struct Reason: Hashable, Sendable {
 
     /// The reason that an answer gives.
     ///
-    /// A known text decides alone. An unknown or missing one goes by the class of the status: 410 is `Unregistered`,
-    /// 429 and 5xx are transient, 403 is the credential's fault, 413 is `PayloadTooLarge`, everything else is final.
+    /// A known text decides alone. An unknown one goes by the class of the status: 410 is `Unregistered`, 403 is the
+    /// credential's fault, 413 is `PayloadTooLarge`, 408, 421, 425, 429 and 5xx are transient, and everything else is
+    /// final.
     package init(status: Int, text: String?) {
         // The names of pushq's own reasons mean nothing where a server sends them.
         if let text, let code = Self.codes[text], Self.table[Int(code)].status != 0 {
@@ -164,7 +165,7 @@ package struct Reason: Hashable, Sendable {
         case 403: self = .otherCredential
         case 410: self = .unregistered
         case 413: self = .payloadTooLarge
-        case 429, 500...: self = .otherPassing
+        case 408, 421, 425, 429, 500...: self = .otherPassing
         default: self = .other
         }
     }
@@ -175,6 +176,19 @@ package struct Reason: Hashable, Sendable {
     package static let other = Reason(code: 0)
     package static let badDeviceToken = named("BadDeviceToken")
     package static let deviceTokenNotForTopic = named("DeviceTokenNotForTopic")
+    /// What follows from an answer that gives no reason. APNs gives one with each refusal, so this was a proxy, or a
+    /// server that is not APNs. That says nothing of the push, which waits, except where the status alone does.
+    /// - Parameter isEmpty: whether the answer had no body either. A page with the status 410 must not cost a device.
+    package init(status: Int, withoutReason isEmpty: Bool) {
+        self =
+            switch status {
+            case 403: .otherCredential
+            case 410 where isEmpty: .unregistered
+            case 413: .payloadTooLarge
+            default: .otherPassing
+            }
+    }
+
     package static let unregistered = named("Unregistered")
     package static let payloadTooLarge = named("PayloadTooLarge")
     package static let otherPassing = named("OtherPassing")

@@ -25,17 +25,21 @@ package struct Breaker: Equatable, Sendable {
         /// Whether it is about one connection whose server goes away: an outage only if all others are refused in the
         /// same way.
         package let isAboutConnection: Bool
+        /// Whether its push was refused before. Such a refusal says that a row of refusals goes on, but begins none: at
+        /// the end of a campaign only pushes are left that are refused for what they are.
+        package let isRepeated: Bool
         /// How long the server asks to wait.
         package let retryAfter: Duration?
         package let sentAt: ContinuousClock.Instant
 
         package init(
-            recipient: Int64, isAboutRecipient: Bool = false, isAboutConnection: Bool = false, retryAfter: Duration?,
-            sentAt: ContinuousClock.Instant
+            recipient: Int64, isAboutRecipient: Bool = false, isAboutConnection: Bool = false, isRepeated: Bool = false,
+            retryAfter: Duration?, sentAt: ContinuousClock.Instant
         ) {
             self.recipient = recipient
             self.isAboutRecipient = isAboutRecipient
             self.isAboutConnection = isAboutConnection
+            self.isRepeated = isRepeated
             self.retryAfter = retryAfter
             self.sentAt = sentAt
         }
@@ -138,12 +142,16 @@ package struct Breaker: Equatable, Sendable {
     package mutating func noteRefused(
         _ refusal: TransientRefusal, now: ContinuousClock.Instant, using generator: inout some RandomNumberGenerator
     ) {
-        remember(refusal)
+        if refusal.isRepeated, isClosed {
+            guard inRow > 0 else { return }
+        } else {
+            remember(refusal)
+        }
         // What one recipient is told to wait is no time for the others.
         let retryAfter = refusal.isAboutRecipient ? nil : refusal.retryAfter
         switch phase {
         case .closed:
-            if !refusal.isAboutConnection { share += (1 - share) / Self.answersOfShare }
+            if !refusal.isAboutConnection, !refusal.isRepeated { share += (1 - share) / Self.answersOfShare }
             inRow += 1
             rowBegan = rowBegan ?? now
             if isOutage(now: now) { open(retryAfter, now: now, using: &generator) }

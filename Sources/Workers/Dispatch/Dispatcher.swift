@@ -221,10 +221,8 @@ final class Dispatcher {
             let now = loop.now
             let sentAt = now - .nanoseconds(age)
             let recipient = job.claim.deviceIDs[ticket.ordinal]
-            // A recipient that was refused before and is refused again says nothing new about the gateway. At the end
-            // of a campaign only such recipients are left, and they would look like an outage.
-            let isNews = job.claim.attempt == 1 || circuit?.spendsAttempts == false
-            let change = isNews ? circuit?.noteRefused(refusal, of: recipient, sentAt: sentAt, now: now) : nil
+            let change = circuit?.noteRefused(
+                refusal, of: recipient, isRepeated: job.claim.attempt > 1, sentAt: sentAt, now: now)
             let consequence = AnswerRules.refused(
                 ticket.ordinal, of: job, in: queue, refusal,
                 .init(
@@ -262,11 +260,10 @@ final class Dispatcher {
         of ordinal: HeldJob.Ordinal, of job: HeldJob, afterNanoseconds age: UInt64, _ circuit: Circuit,
         _ gateway: any PushGateway
     ) {
-        // As with refusals, a recipient that was lost again and again says nothing new.
-        let isNews = job.claim.attempt == 1 && job.claim.rescues < EngineSettings.rescuesBeforeSplit
-        guard isNews || !circuit.spendsAttempts else { return }
+        let isRepeated = job.claim.attempt > 1 || job.claim.rescues >= EngineSettings.rescuesBeforeSplit
         let now = loop.now
-        let change = circuit.noteReset(of: job.claim.deviceIDs[ordinal], sentAt: now - .nanoseconds(age), now: now)
+        let change = circuit.noteReset(
+            of: job.claim.deviceIDs[ordinal], isRepeated: isRepeated, sentAt: now - .nanoseconds(age), now: now)
         follow(change, of: circuit, gateway)
     }
 

@@ -63,8 +63,10 @@ final class Circuit {
     }
 
     /// Notes what a refusal says of APNs as a whole.
+    /// - Parameter isRepeated: whether the push was refused before.
     func noteRefused(
-        _ refusal: Refusal, of recipient: Int64, sentAt: ContinuousClock.Instant, now: ContinuousClock.Instant
+        _ refusal: Refusal, of recipient: Int64, isRepeated: Bool = false, sentAt: ContinuousClock.Instant,
+        now: ContinuousClock.Instant
     ) -> Change {
         switch refusal.reason.row.action {
         case .retry, .reconnect:
@@ -72,8 +74,8 @@ final class Circuit {
                 breaker.noteRefused(
                     .init(
                         recipient: recipient, isAboutRecipient: refusal.status == 429,
-                        isAboutConnection: refusal.reason.row.replacesConnection, retryAfter: refusal.retryAfter,
-                        sentAt: sentAt),
+                        isAboutConnection: refusal.reason.row.replacesConnection, isRepeated: isRepeated,
+                        retryAfter: refusal.retryAfter, sentAt: sentAt),
                     now: now, using: &generator)
             } because: {
                 "\(refusal.status) \(refusal.text ?? refusal.reason.text)"
@@ -92,10 +94,13 @@ final class Circuit {
 
     /// Notes that APNs reset the stream of a push: it was there, and did not serve. A lost connection says less:
     /// the gateway has to reach APNs again first, and waits between its attempts.
-    func noteReset(of recipient: Int64, sentAt: ContinuousClock.Instant, now: ContinuousClock.Instant) -> Change {
+    func noteReset(
+        of recipient: Int64, isRepeated: Bool, sentAt: ContinuousClock.Instant, now: ContinuousClock.Instant
+    ) -> Change {
         change {
             breaker.noteRefused(
-                .init(recipient: recipient, retryAfter: nil, sentAt: sentAt), now: now, using: &generator)
+                .init(recipient: recipient, isRepeated: isRepeated, retryAfter: nil, sentAt: sentAt), now: now,
+                using: &generator)
         } because: {
             "RST_STREAM"
         }

@@ -73,11 +73,28 @@ import Testing
 
     @Test(arguments: [
         (400, Reason.Action.reject), (402, .reject), (403, .pause), (410, .deactivate), (413, .reject), (418, .reject),
-        (429, .retry), (500, .retry), (503, .retry), (520, .retry),
+        (408, .retry), (421, .retry), (425, .retry), (429, .retry), (500, .retry), (503, .retry), (520, .retry),
     ])
-    func `goes by the status where the reason is unknown or missing`(status: Int, action: Reason.Action) {
-        #expect(Reason(status: status, text: nil).row.action == action)
+    func `goes by the status where the reason is unknown`(status: Int, action: Reason.Action) {
         #expect(Reason(status: status, text: "SomethingNew").row.action == action)
+    }
+
+    /// APNs always gives one: this was a proxy, or a server that is none of APNs.
+    @Test(arguments: [
+        (204, Reason.Action.retry), (302, .retry), (400, .retry), (401, .retry), (404, .retry), (405, .retry),
+        (403, .pause), (413, .reject), (429, .retry), (502, .retry),
+    ])
+    func `blames no push where an answer gives no reason, except by what its status says`(
+        status: Int, action: Reason.Action
+    ) {
+        for isEmpty in [false, true] {
+            #expect(Reason(status: status, withoutReason: isEmpty).row.action == action)
+        }
+    }
+
+    @Test func `takes no page for the word that a token is dead`() {
+        #expect(Reason(status: 410, withoutReason: true) == .unregistered)
+        #expect(Reason(status: 410, withoutReason: false) == .otherPassing)
     }
 
     @Test func `fits into an outcome byte beside its kind, for every reason`() {

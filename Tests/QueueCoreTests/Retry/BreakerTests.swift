@@ -29,6 +29,14 @@ import Testing
                     sentAt: sentAt ?? now), now: now, using: &generator)
         }
 
+        mutating func refuseAgain(_ recipients: Range<Int64>) {
+            for recipient in recipients {
+                breaker.noteRefused(
+                    .init(recipient: recipient, isRepeated: true, retryAfter: nil, sentAt: now), now: now,
+                    using: &generator)
+            }
+        }
+
         mutating func rest() { breaker.noteRest(sentAt: now, now: now, using: &generator) }
 
         var room: Int { breaker.room(inFlight: 0, now: now) }
@@ -120,6 +128,36 @@ import Testing
             dialogue.pass(.milliseconds(600))
         }
         #expect(!dialogue.breaker.isClosed)
+    }
+
+    @Test func `opens for one burst whose retries are refused, too, while nothing is served`() {
+        var dialogue = Dialogue(from: start)
+        for recipient in 0..<Int64(10) { dialogue.refuse(recipient) }
+        #expect(dialogue.breaker.isClosed)
+        dialogue.pass(.milliseconds(1100))
+        dialogue.refuseAgain(0..<1)
+        #expect(!dialogue.breaker.isClosed)
+    }
+
+    @Test func `stays closed for the retries that are left at the end of a campaign`() {
+        var dialogue = Dialogue(from: start)
+        for round in 0..<1000 {
+            if round % 50 == 0 { dialogue.refuse(Int64(round)) } else { dialogue.serve() }
+        }
+        for attempt in 0..<9 {
+            dialogue.pass(.seconds(1 << attempt))
+            dialogue.refuseAgain(0..<20)
+        }
+        #expect(dialogue.breaker.isClosed)
+        // Also where the last two were the first of a row.
+        dialogue.refuse(2000)
+        dialogue.refuse(2001)
+        for attempt in 0..<9 {
+            dialogue.pass(.seconds(1 << attempt))
+            dialogue.refuseAgain(0..<20)
+            dialogue.refuseAgain(2000..<2002)
+        }
+        #expect(dialogue.breaker.isClosed)
     }
 
     @Test func `takes what is about recipients for an outage only if they are many`() {

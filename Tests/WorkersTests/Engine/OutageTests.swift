@@ -42,6 +42,48 @@ import Transport
         }
     }
 
+    /// A few pushes are enough to notice it, and wait for its end.
+    @Test func `is noticed by the retries of one small send, none of which fails`() async throws {
+        try await EngineFixture.run { configuration in
+            configuration.rules.outcomes = [OutcomeRule(.refuse(.init(.serviceUnavailable)))]
+        } _: { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 10, settings: "update pushq.queue set max_attempts = 6")
+            try await fixture.withEngine { _ in
+                try await fixture.startCampaign(queue)
+                try await eventually("it to be noticed", within: .seconds(60)) {
+                    fixture.events.contains("APNs currently refuses the pushes of acme/com.acme/sandbox with 503")
+                }
+                await fixture.simulator.use(Rules())
+                try await fixture.waitForCampaigns(within: .seconds(60))
+            }
+            #expect(try await fixture.progress()["delivered"] == 10)
+        }
+    }
+
+    /// As from a proxy, or a server that is none of APNs.
+    @Test(arguments: [404, 401, 302, 405, 400, 410])
+    func `is what a page in place of a reason says, and rejects nobody`(status: Int) async throws {
+        try await EngineFixture.run { configuration in
+            let page = OutcomeRule.Answer(
+                status: status, reason: "", rawBody: "<html><body><h1>\(status) by the proxy</h1></body></html>")
+            configuration.rules.outcomes = [OutcomeRule(.refuse(page))]
+        } _: { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 300)
+            try await fixture.withEngine { _ in
+                try await fixture.startCampaign(queue)
+                try await eventually("it to be said", within: .seconds(60)) {
+                    fixture.events.contains(
+                        "APNs currently refuses the pushes of acme/com.acme/sandbox with \(status) <html><body><h1>")
+                }
+                #expect(try await fixture.progress()["rejected"] == 0)
+                await fixture.simulator.use(Rules())
+                try await fixture.waitForCampaigns(within: .seconds(60))
+            }
+            #expect(try await fixture.progress()["delivered"] == 300)
+            #expect(try await fixture.number("select count(*) from pushq.device where active") == 300)
+        }
+    }
+
     @Test func `is none where one push is always refused: that has failed after its attempts`() async throws {
         try await EngineFixture.run { _, fixture in
             let queue = try await fixture.makeQueue(devices: 100, settings: "update pushq.queue set max_attempts = 3")
