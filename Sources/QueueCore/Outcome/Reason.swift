@@ -26,6 +26,12 @@ package struct Reason: Hashable, Sendable {
         }
     }
 
+    /// Whether it can be true of one topic of the app and false of another, so that it need not blame the credential.
+    package var mayDependOnTopic: Bool { Self.reasonsOfTopics.contains(self) }
+
+    private static let reasonsOfTopics = ["BadTopic", "TopicDisallowed", "Forbidden", "UnrelatedKeyIdInToken"].map(
+        named)
+
     /// What follows from an answer.
     package enum Action: Hashable, Sendable {
         /// The recipient is rejected; device and queue are untouched.
@@ -170,12 +176,6 @@ package struct Reason: Hashable, Sendable {
         }
     }
 
-    /// All of the table.
-    package static let all = table.indices.map { Reason(code: UInt8($0)) }
-
-    package static let other = Reason(code: 0)
-    package static let badDeviceToken = named("BadDeviceToken")
-    package static let deviceTokenNotForTopic = named("DeviceTokenNotForTopic")
     /// What follows from an answer that gives no reason. APNs gives one with each refusal, so this was a proxy, or a
     /// server that is not APNs. That says nothing of the push, which waits, except where the status alone does.
     /// - Parameter isEmpty: whether the answer had no body either. A page with the status 410 must not cost a device.
@@ -189,6 +189,12 @@ package struct Reason: Hashable, Sendable {
             }
     }
 
+    /// All of the table.
+    package static let all = table.indices.map { Reason(code: UInt8($0)) }
+
+    package static let other = Reason(code: 0)
+    package static let badDeviceToken = named("BadDeviceToken")
+    package static let deviceTokenNotForTopic = named("DeviceTokenNotForTopic")
     package static let unregistered = named("Unregistered")
     package static let payloadTooLarge = named("PayloadTooLarge")
     package static let otherPassing = named("OtherPassing")

@@ -230,7 +230,7 @@ final class Dispatcher {
                     isRare: circuit?.takesNearlyAll ?? false))
             // A late answer to a replaced credential says nothing about its replacement.
             if queue.gateway(for: job) === gateway {
-                follow(consequence, of: refusal, queue: queue, gateway)
+                follow(consequence, of: refusal, to: job, of: queue, gateway)
             }
             if let circuit, let change { follow(change, of: circuit, gateway) }
         case .unanswered: AnswerRules.unanswered(ticket.ordinal, of: job)
@@ -244,11 +244,12 @@ final class Dispatcher {
     }
 
     private func follow(
-        _ consequence: AnswerRules.Consequence, of refusal: Refusal, queue: QueueState, _ gateway: any PushGateway
+        _ consequence: AnswerRules.Consequence, of refusal: Refusal, to job: HeldJob, of queue: QueueState,
+        _ gateway: any PushGateway
     ) {
         switch consequence {
         case .none: break
-        case .pauseQueue: queues.noteFault(of: queue, refusal)
+        case .pauseQueue: queues.noteFault(of: queue, refusal, of: job.claim.message)
         case .renewToken: gateways.noteExpiredToken(of: gateway)
         case .keepToken: gateways.noteTooManyTokens(of: gateway)
         }

@@ -38,6 +38,9 @@ struct AnswerRules {
     ) {
         job.record(.delivered, for: ordinal)
         if queue.unrelatedKey.wasRefused { queue.unrelatedKey.noteTaken(sentAt: sentAt()) }
+        if !queue.topicRefusals.isEmpty {
+            queue.topicRefusals.noteTaken(job.claim.message.topicSuffix, sentAt: sentAt())
+        }
         _ = job.countMessageFault(false)
     }
 
@@ -72,14 +75,15 @@ struct AnswerRules {
         case .reconnectOnce:
             switch queue.unrelatedKey.noteRefused(sentAt: circumstances.sentAt, now: .now) {
             case .sendAgain: sendAgain(ordinal, of: job)
-            case .pushIsWrong: retry(ordinal, of: job, in: queue, refusal)
-            case .keyIsWrong:
-                job.putBack(ordinal)
-                return .pauseQueue(reason)
+            case .pushIsWrong:
+                switch verdict(on: refusal, to: job, in: queue, circumstances) {
+                case .topicIsWrong: reject(ordinal, of: job, refusal)
+                case .wait: sendAgain(ordinal, of: job, after: TopicRefusals.patience)
+                case .credentialIsWrong: retry(ordinal, of: job, in: queue, refusal)
+                }
+            case .keyIsWrong: return blame(ordinal, of: job, in: queue, refusal, circumstances)
             }
-        case .pause:
-            job.putBack(ordinal)
-            return .pauseQueue(reason)
+        case .pause: return blame(ordinal, of: job, in: queue, refusal, circumstances)
         case .retireChannel:
             reject(ordinal, of: job, refusal)
             job.channelNews = .isGone(reason)
@@ -88,6 +92,28 @@ struct AnswerRules {
             job.channelNews = .isThrottled(reason)
         }
         return .none
+    }
+
+    /// Has the queue pause for its credential, unless the refusal is about the push's topic alone.
+    private static func blame(
+        _ ordinal: Int, of job: HeldJob, in queue: QueueState, _ refusal: Refusal, _ circumstances: Circumstances
+    ) -> Consequence {
+        switch verdict(on: refusal, to: job, in: queue, circumstances) {
+        case .credentialIsWrong:
+            job.putBack(ordinal)
+            return .pauseQueue(refusal.reason)
+        case .topicIsWrong: reject(ordinal, of: job, refusal)
+        case .wait: sendAgain(ordinal, of: job, after: TopicRefusals.patience)
+        }
+        return .none
+    }
+
+    private static func verdict(
+        on refusal: Refusal, to job: HeldJob, in queue: QueueState, _ circumstances: Circumstances
+    ) -> TopicRefusals.Verdict {
+        guard refusal.reason.mayDependOnTopic else { return .credentialIsWrong }
+        return queue.topicRefusals.noteRefused(
+            job.claim.message.topicSuffix, sentAt: circumstances.sentAt, now: .now)
     }
 
     /// Records that a request was sent and not answered. It is sent again, unless that is forbidden or was tried often
@@ -118,9 +144,14 @@ struct AnswerRules {
     /// been sent meanwhile, and every claim checks for that.
     private static func sendAgain(_ ordinal: Int, of job: HeldJob) {
         guard job.claim.message.pushType == .liveactivity else { return job.putBack(ordinal) }
+        sendAgain(ordinal, of: job, after: updateDelay)
+    }
+
+    /// Sends to a recipient again in another job, without an attempt spent.
+    private static func sendAgain(_ ordinal: Int, of job: HeldJob, after delay: Duration) {
         job.recordRetry(
             .init(
-                deviceID: job.claim.deviceIDs[ordinal], backoff: nil, step: 0, atLeast: updateDelay, attempts: 0,
+                deviceID: job.claim.deviceIDs[ordinal], backoff: nil, step: 0, atLeast: delay, attempts: 0,
                 losses: job.lossesInLease(of: ordinal)),
             because: .givenBack, for: ordinal)
     }
@@ -175,4 +206,9 @@ struct AnswerRules {
         guard [.other, .otherPassing].contains(refusal.reason), let text = refusal.text else { return }
         job.notes[ordinal] = text
     }
+}
+
+extension StoredMessage {
+    /// What the topic of a push to a device has behind the app's bundle ID. A broadcast names the bundle ID alone.
+    var topicSuffix: String { isBroadcast ? "" : pushType.topicSuffix }
 }

@@ -17,6 +17,7 @@ final class QueueState {
     var broadcastCircuit: Circuit?
     /// What APNs says of its key.
     var unrelatedKey = UnrelatedKey()
+    var topicRefusals = TopicRefusals()
     /// Whose queue it is, and its place in the order among the queues of that tenant.
     let tenant: TenantShare
     var turn: FairShare.Turn

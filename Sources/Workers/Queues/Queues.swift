@@ -115,10 +115,13 @@ final class Queues {
     }
 
     /// Stops sending for a queue whose credential an answer refuses.
-    func noteFault(of queue: QueueState, _ refusal: Refusal) {
+    func noteFault(of queue: QueueState, _ refusal: Refusal, of message: StoredMessage) {
         let isKnown = refusal.reason != .otherCredential
+        let answer = isKnown ? refusal.reason.text : "\(refusal.status) \(refusal.text ?? "without a reason")"
+        let topic = queue.settings.name.app + message.topicSuffix
         noteFault(
-            of: queue, isKnown ? refusal.reason.text : "\(refusal.status) \(refusal.text ?? "without a reason")")
+            of: queue,
+            refusal.reason.mayDependOnTopic ? "\(answer) to a push of type \(message.pushType) to \(topic)" : answer)
     }
 
     /// Stops sending for a queue whose credential APNs refuses; soon the queue is paused for the fleet.
@@ -161,6 +164,7 @@ final class Queues {
         queue.gateway = gateway
         queue.circuit = gateway.flatMap(gateways.circuit(of:))
         queue.unrelatedKey = UnrelatedKey()
+        queue.topicRefusals = TopicRefusals()
         if queue.hasJobs, queue.mayWork { gateway?.requestCapacity() }
     }
 

@@ -305,4 +305,42 @@ import Transport
             #expect(try await fixture.number("select count(*) from pushq.provider_token") == 1)
         }
     }
+
+    @Test(arguments: [DocumentedReason.topicDisallowed, .unrelatedKeyIDInToken])
+    func `that is refused for the topic of calls alone goes on with alerts`(reason: DocumentedReason) async throws {
+        try await EngineFixture.run { configuration in
+            configuration.rules.outcomes = [OutcomeRule(.refuse(.init(reason)), topic: "com.acme.voip")]
+        } _: { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 50)
+            try await fixture.withEngine(brisk) { _ in
+                let call =
+                    #"select pushq.send('\#(queue)', '{"call":1}', array[repeat('00ff', 16)], push_type => 'voip')"#
+                for _ in 0..<10 { try await fixture.connection.runScript(call) }
+                for number in 0..<5 {
+                    try await fixture.startCampaign(queue, key: "\(number)")
+                    try await fixture.waitForCampaigns(within: .seconds(60))
+                    #expect(try await fixture.progress(key: "\(number)")["delivered"] == 50)
+                }
+                #expect(try await fixture.number("select count(*) from pushq.queue where paused_at is not null") == 0)
+            }
+        }
+    }
+
+    @Test func `that is refused for the topic of calls, where there is nothing else, is named with topic and type`()
+        async throws
+    {
+        try await EngineFixture.run { configuration in
+            configuration.rules.outcomes = [OutcomeRule(.refuse(.init(.topicDisallowed)))]
+        } _: { _, fixture in
+            let queue = try await fixture.makeQueue()
+            try await fixture.withEngine { _ in
+                let call =
+                    #"select pushq.send('\#(queue)', '{"call":1}', array[repeat('00ff', 16)], push_type => 'voip')"#
+                try await fixture.connection.runScript(call)
+                try await eventually("its pause", within: .seconds(30)) {
+                    fixture.events.contains("APNs answered TopicDisallowed to a push of type voip to com.acme.voip:")
+                }
+            }
+        }
+    }
 }

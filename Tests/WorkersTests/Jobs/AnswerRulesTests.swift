@@ -103,6 +103,41 @@ import Testing
         #expect(job.isSendable)
     }
 
+    @Test(arguments: ["TopicDisallowed", "BadTopic", "Forbidden"])
+    func `a topic of a push type's own that is refused while others are accepted pauses nothing`(text: String) {
+        let (queue, start) = (JobFixture.queue(), ContinuousClock.now)
+        let refusal = Refusal(status: 400, text: text)
+        let calls = sent(JobFixture.job(recipients: 3, pushType: .voip))
+        #expect(refused(0, of: calls, in: queue, refusal, sentAt: start) == .none)
+        #expect(calls.retries.map(\.attempts) == [0], "others get the time to be accepted")
+        #expect(refused(1, of: calls, in: queue, refusal, sentAt: start) == .none)
+        let alerts = sent(JobFixture.job(recipients: 1))
+        alerts.accept(0, in: queue)
+        #expect(refused(2, of: calls, in: queue, refusal, sentAt: start + .seconds(3)) == .none)
+        #expect(Outcome(rawValue: calls.outcomes[2]) == .rejected(refusal.reason))
+    }
+
+    @Test func `a topic of a push type's own that is refused while nothing is accepted pauses the queue`() {
+        let (queue, start) = (JobFixture.queue(), ContinuousClock.now)
+        let refusal = Refusal(status: 400, text: "TopicDisallowed")
+        for _ in 0..<2 {
+            let calls = sent(JobFixture.job(recipients: 2, pushType: .voip))
+            #expect(refused(0, of: calls, in: queue, refusal, sentAt: start) == .none)
+            #expect(
+                refused(1, of: calls, in: queue, refusal, sentAt: start + .seconds(3)) == .pauseQueue(refusal.reason))
+            #expect(calls.isSendable)
+        }
+    }
+
+    @Test func `the app's own topic that is refused pauses the queue, whatever else was accepted`() {
+        let queue = JobFixture.queue()
+        let calls = sent(JobFixture.job(recipients: 1, pushType: .voip))
+        calls.accept(0, in: queue)
+        let refusal = Refusal(status: 400, text: "TopicDisallowed")
+        let alerts = sent(JobFixture.job(recipients: 1))
+        #expect(refused(0, of: alerts, in: queue, refusal) == .pauseQueue(refusal.reason))
+    }
+
     @Test func `an expired provider token is renewed, and the push sent again`() {
         let job = sent(JobFixture.job(recipients: 1))
         #expect(refused(0, of: job, Refusal(status: 403, text: "ExpiredProviderToken")) == .renewToken)
