@@ -61,6 +61,17 @@ final class Dispatcher {
         if job.isSendable { add(job, of: jobs.queue(of: job)) }
     }
 
+    /// A gateway has a connection again. Jobs that wait for answers over an earlier one, and were to go back after
+    /// that, go on: what of them was not sent, or certainly not acted on, need not wait.
+    func goOn(over gateway: any PushGateway) {
+        guard !isStopped else { return }
+        for holding in jobs.holdings where holding.queue.mayWork && holding.queue.gateway(for: holding.job) === gateway
+        {
+            holding.job.reopen()
+            if !holding.job.isQueued { goOn(with: holding.job) }
+        }
+    }
+
     /// Sends no more.
     func stop() { isStopped = true }
 

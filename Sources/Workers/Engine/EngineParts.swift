@@ -248,12 +248,13 @@ extension EngineParts: PushGatewayHandler {
         switch gateways.noteState(of: gateway) {
         case .lost(let error):
             context.report(.gatewayUnreachable(queue: queues.names(using: gateway), reason: error))
-            queues.yieldJobs(using: gateway)
+            queues.yieldJobs(using: gateway, isForGood: false)
         case .failedAgain(let error):
             context.report(.gatewayStillUnreachable(queue: queues.names(using: gateway), reason: error))
         case .stillLost: queues.yieldJobs(using: gateway)
         case .back:
             context.report(.gatewayReachable(queue: queues.names(using: gateway)))
+            dispatcher.goOn(over: gateway)
             context.mayHaveWork.raise()
         case nil: break
         }

@@ -19,8 +19,8 @@ final class HeldJob {
         case cancelled
         /// APNs blames the message, so it would refuse it for everybody.
         case refused(Reason)
-        /// It goes back to those that wait.
-        case yielded(after: Duration)
+        /// It goes back to those that wait; unless that is for good, only as long as APNs is out of reach.
+        case yielded(after: Duration, isForGood: Bool = true)
         /// Another worker holds it: nothing may be written.
         case lost
     }
@@ -358,9 +358,19 @@ final class HeldJob {
 
     // MARK: Ends
 
-    /// Stops sending for this job. The first reason counts, except that a loss replaces every other reason.
+    /// Stops sending for this job. The first reason counts, except that a loss replaces every other reason, and every
+    /// other one that APNs is out of reach.
     func close(_ reason: Closing) {
-        if closing == nil || reason == .lost { closing = reason }
+        if closing == nil || reason == .lost || mayReopen { closing = reason }
+    }
+
+    /// Goes on with a job that was to go back because APNs was out of reach, if answers are still awaited.
+    func reopen() {
+        if mayReopen, !isSettling, inFlight > 0 { closing = nil }
+    }
+
+    private var mayReopen: Bool {
+        if case .yielded(_, isForGood: false) = closing { true } else { false }
     }
 
     /// Gives every recipient that waits the outcome that follows from why the job was closed.

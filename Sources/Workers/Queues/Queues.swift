@@ -258,12 +258,14 @@ final class Queues {
     }
 
     /// Gives back all jobs that would be sent through a gateway.
-    func yieldJobs(using gateway: any PushGateway) {
+    /// - Parameter isForGood: whether those of which pushes are in flight go back, too, if the gateway is open again
+    ///   before these are answered.
+    func yieldJobs(using gateway: any PushGateway, isForGood: Bool = true) {
         let now = ContinuousClock.now
         for holding in jobs.holdings where !holding.job.isSettling {
             let (job, queue) = (holding.job, holding.queue)
             guard queue.gateway(for: job) === gateway else { continue }
-            settler.close(job, .yielded(after: queue.delay(of: job, now: now) ?? .zero))
+            settler.close(job, .yielded(after: queue.delay(of: job, now: now) ?? .zero, isForGood: isForGood))
         }
     }
 

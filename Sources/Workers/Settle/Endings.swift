@@ -228,7 +228,7 @@ struct Endings {
     /// A job as it is given back; nil for one that is ended. If answers have come that only the end of a job can write,
     /// the job is ended, and the recipients that wait continue in another job.
     private func yielded(_ job: HeldJob) -> YieldedLease? {
-        guard case .yielded(let delay) = job.closing, job.waiting > 0 else { return nil }
+        guard case .yielded(let delay, _) = job.closing, job.waiting > 0 else { return nil }
         AnswerRules.spendAttemptsOfReturned(of: job, in: jobs.queue(of: job))
         if job.canBeYielded { return job.yielded(after: delay) }
         job.splitWaiting(after: delay)

@@ -110,4 +110,23 @@ import Transport
             #expect(Set(server.requests.compactMap { $0.fields["apns-id"] }).count == 1000)
         }
     }
+
+    /// The first connection ends before its first answer, so that another one comes only after a pause, and what was
+    /// taken with it is never answered.
+    @Test func `sends what GOAWAY has not taken as soon as there is another connection`() async throws {
+        let respond: @Sendable (MockAPNs.Request) -> Void = { request in
+            if request.connection.number > 0 { return request.answer() }
+            if request.streamID == 39 { request.connection.goAway(last: 5) }
+        }
+        try await run(devices: 20, maximumStreams: 100, respond: respond) { _, fixture, server in
+            try await eventually("another connection", within: .seconds(30)) { server.connections.count == 2 }
+            // What is on the first one is given up only after 30 s.
+            try await eventually("17 over it", within: .seconds(10)) {
+                server.requests.count { $0.connection.number == 1 } >= 17
+            }
+            #expect(fixture.events.contains("APNs is back for"))
+            try await fixture.waitForCampaigns(within: .seconds(90))
+            #expect(try await fixture.progress()["delivered"] == 20)
+        }
+    }
 }
