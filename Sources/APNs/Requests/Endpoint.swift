@@ -14,12 +14,23 @@ package struct Endpoint: Sendable {
         self.authorities = authorities
     }
 
+    /// The ports that Apple's hosts listen on. The second one is for firewalls that let APNs through, and no other
+    /// HTTPS.
+    package static let applePorts: [UInt16] = [443, 2197]
+
     /// Apple's own for an environment (Apple: "Sending notification requests to APNs").
-    package init(_ environment: Environment) {
+    package init(_ environment: Environment, port: UInt16 = applePorts[0]) {
         switch environment {
-        case .production: self.init(host: "api.push.apple.com", port: 443)
-        case .sandbox: self.init(host: "api.sandbox.push.apple.com", port: 443)
+        case .production: self.init(host: "api.push.apple.com", port: port)
+        case .sandbox: self.init(host: "api.sandbox.push.apple.com", port: port)
         }
+    }
+
+    /// Whether this is one of Apple's hosts, each of which is for one environment alone.
+    package static func isApples(_ host: String) -> Bool {
+        var name = host.lowercased()
+        if name.hasSuffix(".") { name.removeLast() }
+        return name.hasSuffix(".push.apple.com")
     }
 
     /// Apple's own for requests about channels (Apple: "Sending channel management requests to APNs"). The ports differ

@@ -9,6 +9,8 @@ package struct EngineSettings: Sendable {
     package var queues = "*"
     /// Where the worker sends pushes over HTTP/2; nil for Apple.
     package var endpoint: Endpoint?
+    /// The port of Apple's hosts.
+    package var applePort = Endpoint.applePorts[0]
     /// Where it sends broadcasts; nil for where pushes to devices go. Apple's pages disagree on the host for
     /// broadcasts: the page on connections names the one for devices, some samples name `api-broadcast.push.apple.com`.
     package var broadcastEndpoint: Endpoint?

@@ -290,6 +290,6 @@ final class Gateways {
 
     private func endpoint(of queue: QueueSettings, broadcasts: Bool) -> Endpoint {
         let ofItsOwn = broadcasts ? settings.broadcastEndpoint : nil
-        return ofItsOwn ?? settings.endpoint ?? Endpoint(queue.name.environment)
+        return ofItsOwn ?? settings.endpoint ?? Endpoint(queue.name.environment, port: settings.applePort)
     }
 }

@@ -36,6 +36,8 @@ struct WorkCommand: Terminal.Command {
     @Option("Queues to serve: tenant/app/environment, where * matches anything.", "PATTERN")
     var queues: String = "*"
     @Option("Send to this address instead of to Apple: a simulator or a proxy.") var gateway: HostAndPort?
+    @Option("The port of Apple's hosts: 443, or 2197 for firewalls that let only that through.") var apnsPort:
+        PortNumber?
     @Option("Send broadcasts to this address. By default they go where pushes to devices go.") var broadcastGateway:
         HostAndPort?
     @Option("Send to this address for queues with --gateway binary: a server that speaks Apple's old interface.")
@@ -167,6 +169,19 @@ struct WorkCommand: Terminal.Command {
         else {
             throw UsageError("--ca needs a --gateway")
         }
+        if let gateway, Endpoint.isApples(gateway.host) {
+            throw UsageError(
+                "--gateway \(gateway.shown) would send the queues of both environments to one of Apple's hosts; leave "
+                    + "it out, and choose the port with --apns-port")
+        }
+        if let apnsPort {
+            guard gateway == nil else {
+                throw UsageError("--apns-port is for Apple's hosts: --gateway has a port already")
+            }
+            guard Endpoint.applePorts.contains(apnsPort.number) else {
+                throw UsageError("--apns-port \(apnsPort.shown) is not 443 or 2197")
+            }
+        }
         guard binaryGrace >= .milliseconds(100) else {
             throw UsageError("--binary-grace \(binaryGrace.shown) is less than 100ms")
         }
@@ -189,6 +204,7 @@ struct WorkCommand: Terminal.Command {
             Endpoint(host: place.host, port: place.port, authorities: authorities)
         }
         settings.endpoint = gateway.map(endpoint)
+        settings.applePort = apnsPort?.number ?? settings.applePort
         settings.broadcastEndpoint = broadcastGateway.map(endpoint)
         settings.binaryEndpoint = binaryGateway.map(endpoint)
         settings.feedbackEndpoint = feedbackService.map(endpoint)

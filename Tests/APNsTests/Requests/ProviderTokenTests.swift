@@ -54,6 +54,13 @@ import Testing
         #expect(Endpoint(.sandbox).description == "api.sandbox.push.apple.com:443")
     }
 
+    @Test func `keeps the host of its environment at the other port of Apple's`() {
+        #expect(Endpoint(.production, port: 2197).description == "api.push.apple.com:2197")
+        #expect(Endpoint(.sandbox, port: 2197).description == "api.sandbox.push.apple.com:2197")
+        #expect(Endpoint.isApples("API.Push.Apple.com.") && Endpoint.isApples("api.development.push.apple.com"))
+        #expect(!Endpoint.isApples("localhost") && !Endpoint.isApples("push.apple.com.example.com"))
+    }
+
     @Test(arguments: [
         ("localhost:8443", "localhost", 8443), ("[::1]:2197", "::1", 2197), ("127.0.0.1:1", "127.0.0.1", 1),
     ])

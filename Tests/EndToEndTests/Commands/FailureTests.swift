@@ -68,6 +68,24 @@ import Testing
         }
     }
 
+    @Test(arguments: [
+        (
+            ["--gateway", "api.push.apple.com:2197"],
+            "both environments to one of Apple's hosts; leave it out, and choose"
+        ),
+        (["--gateway", "API.sandbox.push.apple.com.:443"], "choose the port with --apns-port"),
+        (["--apns-port", "8443"], "--apns-port 8443 is not 443 or 2197"),
+        (["--apns-port", "2197", "--gateway", "127.0.0.1:1"], "--gateway has a port already"),
+    ])
+    func `does not let one of Apple's hosts be the gateway of both environments`(
+        arguments: [String], line: String
+    ) async throws {
+        try await Shop.open { shop in
+            let ended = try await Executable.pushq.run(["work"] + arguments, environment: shop.environment)
+            expectFailure(ended, code: 2, saying: line)
+        }
+    }
+
     @Test func `never repeats the URL of a webhook, in which a password may be`() async throws {
         try await Shop.open { shop in
             let ended = try await shop.admin(
