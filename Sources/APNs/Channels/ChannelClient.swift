@@ -78,15 +78,15 @@ package final class ChannelClient {
         _ = try await response("DELETE", "channels", channel)
     }
 
-    /// All channels of the app in this environment.
-    package func all() async throws(ChannelError) -> [ChannelID] {
+    /// All channels of the app in this environment, and what Apple lists beside them that is no channel's ID.
+    package func all() async throws(ChannelError) -> (channels: [ChannelID], unreadable: [String]) {
         let response = try await response("GET", "all-channels")
         guard let list = try? JSONDecoder().decode(List.self, from: Data(response.body)) else {
             throw .unreadable(status: response.status)
         }
         let channels = list.channels.compactMap { try? ChannelID($0) }
-        guard channels.count == list.channels.count else { throw .unreadable(status: response.status) }
-        return channels
+        let unreadable = list.channels.filter { (try? ChannelID($0)) == nil }.map { $0.printable(upTo: 100) }
+        return (channels, unreadable)
     }
 
     /// Closes the connection.
@@ -120,9 +120,13 @@ package final class ChannelClient {
         _ method: String, _ what: String, _ channel: ChannelID?, _ body: [UInt8]
     ) async throws(ChannelError) -> RequestConnection.Response {
         let connection = try await usableConnection()
-        return try await connection.response(
-            to: headers(method), path: Array("/1/apps/\(app)/\(what)".utf8), channelID: channel?.text, body: body,
-            until: loop.now + patience)
+        do {
+            return try await connection.response(
+                to: headers(method), path: Array("/1/apps/\(app)/\(what)".utf8), channelID: channel?.text, body: body,
+                until: loop.now + patience)
+        } catch {
+            throw method == "POST" ? error.ofCreation : error
+        }
     }
 
     private func usableConnection() async throws(ChannelError) -> RequestConnection {

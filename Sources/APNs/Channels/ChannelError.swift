@@ -4,8 +4,14 @@ package import QueueCore
 package enum ChannelError: Error, Equatable {
     /// In one line that names the peer.
     case unreachable(String)
-    case lost(String, why: String?)
+    /// - `isUntouched`: the server has certainly not acted on the request.
+    case lost(String, why: String?, isUntouched: Bool)
+    case reset(String, code: String)
+    /// The server allows no requests.
+    case noRoom(String)
     case noAnswer(String)
+    /// In one line: why nobody knows whether the channel was created.
+    case unsure(String)
     /// `text` is Apple's word for the reason, if there was one.
     case refused(status: Int, Reason, text: String?)
     case unreadable(status: Int)
@@ -15,14 +21,35 @@ extension ChannelError: CustomStringConvertible {
     package var description: String {
         switch self {
         case .unreachable(let text): return text
-        case .lost(let peer, let why):
-            return "\(peer) ended the connection before it answered" + (why.map { ": \($0)" } ?? "; try again")
-        case .noAnswer(let peer): return "\(peer) did not answer in time; try again"
+        case .lost(_, let why, _): return what + (why == nil ? "; try again" : "")
+        case .reset, .noRoom, .noAnswer: return "\(what); try again"
+        case .unsure(let what):
+            return "\(what). The channel may exist: look for it with pushq-admin channel list before you try again"
         case .refused(let status, let reason, let text):
             let answer = "APNs answered \(status)" + (text.map { " \($0)" } ?? "")
             return reason.broadcastMeaning.map { "\(answer): \($0)" } ?? answer
         case .unreadable(let status):
             return "APNs answered \(status) with something that cannot be read; is this its port for channels?"
+        }
+    }
+
+    /// What happened, without advice.
+    private var what: String {
+        switch self {
+        case .lost(let peer, let why, _):
+            "\(peer) ended the connection before it answered" + (why.map { ": \($0)" } ?? "")
+        case .reset(let peer, let code): "\(peer) ended the request without an answer (\(code))"
+        case .noRoom(let peer): "\(peer) allows no requests (MAX_CONCURRENT_STREAMS 0)"
+        case .noAnswer(let peer): "\(peer) did not answer in time"
+        case .unreachable, .unsure, .refused, .unreadable: description
+        }
+    }
+
+    /// What this means after a request that must not be made twice.
+    var ofCreation: ChannelError {
+        switch self {
+        case .lost(_, _, isUntouched: false), .reset, .noAnswer: .unsure(what)
+        case .lost, .noRoom, .unreachable, .unsure, .refused, .unreadable: self
         }
     }
 }

@@ -26,6 +26,9 @@ final class RequestConnection {
     /// What the server said when it ended the connection.
     private var farewell: String?
     private var hasEnded = false
+    /// How the stream of the request ended without an answer. Acted on when the burst has been read, since GOAWAY ends
+    /// streams before it is told.
+    private var ending: StreamEnding?
 
     /// Connects, and waits for the server's first SETTINGS.
     static func open(
@@ -71,7 +74,8 @@ final class RequestConnection {
         until deadline: ContinuousClock.Instant
     ) async throws(ChannelError) -> Response {
         precondition(answered == nil, "one request at a time")
-        guard isUsable else { throw lost }
+        guard stream.isOpen else { throw .lost(stream.peer, why: farewell, isUntouched: true) }
+        guard http.availableStreamCount > 0 else { throw .noRoom(stream.peer) }
         let waiter = Waiter<Result<Response, ChannelError>>(loop: stream.loop)
         answered = waiter
         http.openRequest(headers, path: path.span, tag: 0, now: stream.loop.nowNanoseconds)
@@ -105,13 +109,25 @@ final class RequestConnection {
         answered?.resume(.failure(lost))
     }
 
-    private var lost: ChannelError { .lost(stream.peer, why: farewell) }
+    private var lost: ChannelError { .lost(stream.peer, why: farewell, isUntouched: false) }
+
+    private func endRequest(_ ending: StreamEnding) {
+        let error: ChannelError =
+            switch ending {
+            case .aboveGoAway, .reset(.refusedStream): .lost(stream.peer, why: farewell, isUntouched: true)
+            case .reset(let code): .reset(stream.peer, code: "RST_STREAM, \(code)")
+            case .violation(let error): .reset(stream.peer, code: "\(error)")
+            }
+        answered?.resume(.failure(error))
+    }
 }
 
 extension RequestConnection: ByteStreamHandler {
     func received(_ bytes: Span<UInt8>) {
         http.receive(bytes, now: stream.loop.nowNanoseconds, handler: self)
         flush()
+        if let ending { endRequest(ending) }
+        ending = nil
         if http.failure != nil { end() }
     }
 
@@ -133,7 +149,7 @@ extension RequestConnection: HTTP2Handler {
         if isLast, let partial { answered?.resume(.success(partial)) }
     }
 
-    func ended(_ stream: StreamReference, by ending: StreamEnding) { end() }
+    func ended(_ stream: StreamReference, by ending: StreamEnding) { self.ending = ending }
 
     func receivedGoAway(lastStreamID: UInt32, code: ErrorCode, debugData: Span<UInt8>) {
         let reason = RefusalBody(Array(debugData)).reason

@@ -90,6 +90,8 @@ extension HTTP2Connection {
         _ header: FrameHeader, _ payload: Span<UInt8>, _ handler: some HTTP2Handler
     ) throws(HTTP2Error) {
         guard hasPeerSettings || header.type == FrameType.settings && !header.flags.contains(.ack) else {
+            // A server that takes no connection at all may say why before it says anything else.
+            if role == .client, header.type == FrameType.goAway { try receiveGoAway(header, payload, handler) }
             throw .connection(.protocolError, .settingsExpected)  // RFC 9113 §3.4
         }
         if let open = openHeaderBlock {  // RFC 9113 §4.3, §6.10

@@ -64,7 +64,11 @@ struct ChannelListCommand: Command {
     private func channelsAtApple(_ console: Console) async throws -> Set<ChannelID> {
         let (queue, known) = (queue, try await storedChannels())
         let (listed, new) = try await management.withClient(of: self.queue, database, console) { client in
-            let listed = Set(try await client.all())
+            let (all, unreadable) = try await client.all()
+            let listed = Set(all)
+            for text in unreadable {
+                console.note("Apple lists “\(text)”, which is no channel's ID; it is left out here")
+            }
             var new: [(ChannelID, ChannelPolicy)] = []
             for channel in listed.subtracting(known.map(\.channel)) where reconcile {
                 new.append((channel, try await client.policy(of: channel)))

@@ -1,6 +1,7 @@
 import APNsSimulator
 import Cryptography
 import Foundation
+import HTTP2
 import QueueCore
 import TestSupport
 import Testing
@@ -65,10 +66,10 @@ import Transport
             let kept = try await client.create(.latest)
             let policies = [try await client.policy(of: quiet), try await client.policy(of: kept)]
             #expect(policies == [.none, .latest])
-            let both = try await client.all()
+            let both = try await client.all().channels
             #expect(Set(both) == [quiet, kept])
             try await client.delete(quiet)
-            let left = try await client.all()
+            let left = try await client.all().channels
             #expect(left == [kept])
             let gone = await refusal { _ = try await client.policy(of: quiet) }
             #expect(gone == .named("ChannelNotRegistered"))
@@ -99,7 +100,7 @@ import Transport
             request.firstConnection?.stream.close()
         } with: { client in
             for _ in 1...2 {
-                let channels = try await client.all().map(\.text)
+                let channels = try await client.all().channels.map(\.text)
                 #expect(channels == ["YQ=="])
             }
         }
@@ -112,6 +113,52 @@ import Transport
         } with: { client in
             let error = await #expect(throws: ChannelError.self) { _ = try await client.all() }
             #expect(error?.description.hasSuffix(": the certificate is for the other environment") == true)
+        }
+    }
+
+    /// Apple's servers name 0 as the last stream when they have looked at nothing.
+    @Test(arguments: [false, true])
+    func `says what the server said when it refused the connection as a whole`(isFirstFrame: Bool) async throws {
+        let farewell = #"{"reason":"BadCertificateEnvironment"}"#
+        try await MockServer.run(greeting: isFirstFrame ? farewell : nil) { request in
+            request.connection.goAway(last: 0, debug: farewell)
+        } with: { client in
+            for _ in 1...2 {
+                let error = await #expect(throws: ChannelError.self) { _ = try await client.create(.none) }
+                #expect(error?.description.hasSuffix(": the certificate is for the other environment") == true)
+            }
+        }
+    }
+
+    @Test func `does not say to try again where a channel may have been created`() async throws {
+        for answer in [
+            { $0.connection.stream.close() }, { $0.connection.reset($0.streamID, .internalError) },
+            { $0.connection.goAway() },
+        ] as [@Sendable (MockAPNs.Request) -> Void] {
+            try await MockServer.run(patience: .milliseconds(500), answer) { client in
+                let error = await #expect(throws: ChannelError.self) { _ = try await client.create(.none) }
+                #expect(error?.description.contains("pushq-admin channel list before you try again") == true)
+                let other = await #expect(throws: ChannelError.self) { _ = try await client.all() }
+                #expect(other?.description.hasSuffix("; try again") == true)
+            }
+        }
+    }
+
+    @Test func `says that the server allows no requests`() async throws {
+        try await MockServer.run(maximumStreams: 0) { _ in
+        } with: { client in
+            let error = await #expect(throws: ChannelError.self) { _ = try await client.create(.none) }
+            #expect(error?.description.contains("allows no requests") == true)
+        }
+    }
+
+    @Test func `lists the others where one is no channel's ID`() async throws {
+        try await MockServer.run {
+            $0.answer(body: #"{"channels":["YQ==","a b"]}"#)
+        } with: { client in
+            let (channels, unreadable) = try await client.all()
+            #expect(channels.map(\.text) == ["YQ=="])
+            #expect(unreadable == ["a b"])
         }
     }
 
@@ -128,7 +175,7 @@ import Transport
         }
     }
 
-    @Test(arguments: ["", "[]", "<html>", #"{"channels":["a b"]}"#])
+    @Test(arguments: ["", "[]", "<html>"])
     func `says what it cannot read`(body: String) async throws {
         try await MockServer.run {
             $0.answer(body: body)
@@ -141,13 +188,14 @@ import Transport
 /// A server that does with each request what a test says, and a client of it.
 private enum MockServer {
     static func run(
-        patience: Duration = .seconds(10), _ respond: @escaping @Sendable (MockAPNs.Request) -> Void,
+        patience: Duration = .seconds(10), maximumStreams: Int = 1000, greeting: String? = nil,
+        _ respond: @escaping @Sendable (MockAPNs.Request) -> Void,
         with body: @escaping @Sendable (ChannelClient) async throws -> Void
     ) async throws {
         let loop = EventLoop(name: "channel-client")
         defer { loop.shutDown() }
         try await loop.run { _ in
-            let server = try MockAPNs(on: loop, respond: respond)
+            let server = try MockAPNs(on: loop, maximumStreams: maximumStreams, greeting: greeting, respond: respond)
             defer { server.close() }
             let client = ChannelClient(
                 app: "com.example.App", endpoint: try server.endpoint,
