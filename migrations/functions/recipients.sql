@@ -11,12 +11,15 @@ begin
       and coalesce(d.kind, 'alert') = devices_of_user.kind);
 end $$;
 
--- Why a send to a user, or to a list of tokens if `user_key` is null, has no recipient.
-create or replace function pushq.why_nobody(q int, user_key text) returns text
+-- Why a send to a user, or to a list of tokens if `user_key` is null, has no recipient. `kind` is that of the tokens
+-- that its message is for.
+create or replace function pushq.why_nobody(q int, user_key text, kind text) returns text
 language plpgsql stable as $$
 begin
   return case
     when user_key is null then 'the list of tokens is empty'
+    when exists (select from pushq.device d where d.queue_id = q and d.user_key = why_nobody.user_key and d.active)
+      then format('no active device of user “%s” has a token for %s', user_key, kind)
     when exists (select from pushq.device d where d.queue_id = q and d.user_key = why_nobody.user_key)
       then format('no device of user “%s” is active in this queue', user_key)
     else format('user “%s” has no device in this queue', user_key) end;
@@ -30,6 +33,7 @@ language plpgsql as $$
 declare
   held  pushq.lease;
   m     pushq.message;
+  aim   pg_catalog.text;                                  -- the kind of device that the message is for
   ids   bigint[];
   apart bigint[];                                         -- messages that others are bringing
 begin
@@ -61,10 +65,11 @@ begin
     select * into m
     from pushq.message k
     where k.day = held.body_day and k.queue_id = held.queue_id and k.id = held.message_id;
-    ids := pushq.devices_of_user(held.queue_id, m.user_key, pushq.message_kind(m.push_type, m.payload));
+    aim := pushq.message_kind(m.push_type, m.payload);
+    ids := pushq.devices_of_user(held.queue_id, m.user_key, aim);
     if ids is null then
       insert into pushq.empty_send (queue_id, root_id, why)
-      values (held.queue_id, held.root_id, pushq.why_nobody(held.queue_id, m.user_key))
+      values (held.queue_id, held.root_id, pushq.why_nobody(held.queue_id, m.user_key, aim))
       -- Of a send to several users, several may have no device.
       on conflict (queue_id, root_id) do update
         set why = 'none of the users has an active device in this queue'

@@ -173,7 +173,7 @@ begin
       bytes => octet_length(body::text), devices => fresh);
   end if;
   if ids is null then
-    insert into pushq.empty_send (queue_id, root_id, why) values (q, root, pushq.why_nobody(q, user_key));
+    insert into pushq.empty_send (queue_id, root_id, why) values (q, root, pushq.why_nobody(q, user_key, aim));
     return root;
   end if;
 

@@ -103,13 +103,13 @@ begin
            pushq.badge_increment(u.body, push_type)
     from unnest(messages, fresh, bodies, collapse_ids, user_keys) as u(message, root, body, collapse_id, user_key);
     for one in
-      select u.root, u.message, u.user_key,
+      select u.root, u.message, u.user_key, u.aim,
              case when run_at > now() then '{}' else pushq.devices_of_user(q, u.user_key, u.aim) end as ids
       from unnest(fresh, messages, user_keys, aims) u(root, message, user_key, aim)
     loop
       if one.ids is null then
         insert into pushq.empty_send (queue_id, root_id, why)
-        values (q, one.root, pushq.why_nobody(q, one.user_key));
+        values (q, one.root, pushq.why_nobody(q, one.user_key, one.aim));
         continue;
       end if;
       total := total + greatest(cardinality(one.ids), 1);

@@ -46,7 +46,8 @@ end $$;
 -- Why a campaign that is finished has no recipients, in words.
 create or replace function pushq.why_campaign_reached_nobody(q int, campaign bigint) returns text
 language sql stable as $$
-  select case when f.left_out > 0 then format('the local time leaves out all %s devices', f.left_out)
+  select case when c.cancelled_at is not null then 'it was cancelled before it had recipients'
+              when f.left_out > 0 then format('the local time leaves out all %s devices', f.left_out)
               when f.held_out > 0 then format('all %s devices are in the holdout', f.held_out)
               when f.list_id is not null then 'its list has no device'
               else pushq.why_nobody_matches(

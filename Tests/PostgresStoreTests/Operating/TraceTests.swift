@@ -272,6 +272,132 @@ import Transport
             let queue = try await QueueFixture(database, devices: 1)
             let update = { (device: Int) in
                 #"""
+    /// What is asked of a device that a campaign does not reach, and how the campaign begins.
+    private static let strangers: [(about: String, options: String, device: String)] = [
+        ("of another kind", "filter => 'user is missing'", "token = int8send(2)"),
+        ("inactive", "filter => 'user is missing'", "token = int8send(3)"),
+        ("of whom the filter is not true", "filter => 'tag ''vip'''", "token = int8send(1)"),
+        ("not on the list", "tokens => array[encode(int8send(1), 'hex')]", "token = int8send(4)"),
+        (
+            "without a time zone", #"local_time => to_char(now() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI')"#,
+            "token = int8send(1)"
+        ),
+        ("added later", "filter => 'user is missing'", "token = '\\xaa'"),
+        ("that there is not", "filter => 'user is missing'", "false"),
+    ]
+
+    @Test func `names the holdout only to devices that are in the audience, and a share only to those that got it`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 10)
+            try await queue.run(
+                """
+                update pushq.device set kind = 'voip' where token = int8send(2);
+                update pushq.device set active = false, inactive_since = now() where token = int8send(3)
+                """)
+            for (number, (about, options, device)) in Self.strangers.enumerated() {
+                var told: [[String]] = []
+                for holdout in ["0.999999", "0"] {
+                    let key = "k\(number) \(holdout)"
+                    let shares =
+                        #", variants => '[{"name":"b","share":0.0000005,"payload":{"aps":{"alert":"b"}}}]', holdout => \#(holdout)"#
+                    try await queue.fanOut(try await queue.startCampaign(key: key, options: ", \(options)\(shares)"))
+                    try await queue.run(
+                        "update pushq.fan_out set done = true where list_id is not null; delete from pushq.list_member")
+                    if device.contains("xaa") {
+                        try await queue.run(
+                            """
+                            delete from pushq.device where \(device);
+                            insert into pushq.device (queue_id, token) values (\(queue.id), '\\xaa')
+                            """)
+                    }
+                    let id = try await queue.number(
+                        "select coalesce((select id from pushq.device where \(device)), 987654321)")
+                    let steps = try await trace(.device(Int64(id)), campaign: key, queue).map(\.what)
+                    told.append(steps.dropFirst().map { $0.replacing(key, with: "k") })
+                }
+                if about == "not on the list" {
+                    // Nobody knows any more who was.
+                    #expect(told[0].last?.hasPrefix("it was not on the list that the campaign was for, or") == true)
+                } else {
+                    #expect(told[0] == told[1], "\(about)")
+                }
+                #expect(!told.joined().contains { $0.contains("this device gets the share") }, "\(about): \(told)")
+            }
+            // Those of the audience, before fan-out reaches them and afterwards.
+            let campaign = try await queue.startCampaign(key: "held", options: ", holdout => 0.999999")
+            let held = "it is in the holdout of the campaign, which gets nothing"
+            #expect(try await end(try token(1), campaign: "held", queue) == held)
+            try await queue.fanOut(campaign)
+            #expect(try await end(try token(1), campaign: "held", queue) == held)
+        }
+    }
+
+    @Test(arguments: ["scheduled", "sorting", "sorted", "paused"])
+    func `tells that a campaign was cancelled before it reached a device`(state: String) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 3)
+            try await queue.run(
+                """
+                insert into pushq.profile (queue_id, device_id, time_zone)
+                select queue_id, id, 'Etc/GMT+1' from pushq.device where token <> int8send(3)
+                """)
+            let options =
+                state == "scheduled"
+                ? ", start_at => now() + interval '1 day'"
+                : ", local_time => to_char(now() at time zone 'UTC', 'HH24:MI')"
+            let campaign = try await queue.startCampaign(options: options)
+            switch state {
+            case "sorting": _ = try await queue.worker.fanOutStep(queueID: queue.id, jobLimit: 40, scanLimit: 2)
+            case "sorted": try await queue.fanOut(campaign)
+            case "paused": try await queue.run("select pushq.pause_campaign('\(QueueFixture.name)', 'k')")
+            default: break
+            }
+            try await queue.run("select pushq.cancel_campaign('\(QueueFixture.name)', 'k')")
+            for device in 1...2 {
+                #expect(
+                    try await end(try token(device), campaign: "k", queue)
+                        == "it was not reached: the campaign was cancelled before")
+            }
+            #expect(
+                try await queue.texts("select why_nobody from pushq.status('\(QueueFixture.name)', \(campaign))")
+                    == ["it was cancelled before it had recipients"])
+        }
+    }
+
+    @Test func `tells which of a user's devices a send is not for`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 3)
+            try await queue.run(
+                """
+                update pushq.device set user_key = 'ann';
+                update pushq.device set kind = 'voip' where token = int8send(2);
+                update pushq.device set active = false, inactive_since = now() - interval '1 hour' where token = int8send(3)
+                """)
+            let root = Int64(
+                try await queue.number(
+                    #"select pushq.send('\#(QueueFixture.name)', '{"aps":{"alert":"x"}}', user_key => 'ann')"#))
+            let about = "the device is not among the recipients of this send"
+            #expect(
+                try await end(try token(2), root: root, queue)
+                    == "\(about): the message is for tokens for alert, and its token is for voip")
+            #expect(try await end(try token(3), root: root, queue).hasPrefix("\(about): it has been inactive since"))
+            try await queue.run("update pushq.device set user_key = 'eve' where token = int8send(2)")
+            #expect(try await end(try token(2), root: root, queue) == about)
+            let why = { (user: String) in
+                """
+                select s.why_nobody
+                from pushq.send('\(QueueFixture.name)', '{"aps":{"alert":"x"}}', user_key => '\(user)') root
+                cross join lateral pushq.status('\(QueueFixture.name)', root) s
+                """
+            }
+            try await queue.run("delete from pushq.device where token = int8send(1)")
+            #expect(try await queue.texts(why("eve")) == ["no active device of user “eve” has a token for alert"])
+            #expect(try await queue.texts(why("ann")) == ["no device of user “ann” is active in this queue"])
+        }
+    }
+
                 select pushq.send('\#(QueueFixture.name)',
                   '{"aps":{"timestamp":1,"event":"update","content-state":{}}}', tokens => array[encode(int8send(\#(device)), 'hex')],
                   push_type => 'liveactivity', replace_waiting => true)
