@@ -73,6 +73,49 @@ begin
   end if;
 end $$;
 
+-- When the time ends in which something of a campaign can be sent, as its start is given it: null if each wave has its
+-- own end (`within`).
+create or replace function pushq.given_end(send_by timestamptz, expiration bigint) returns timestamptz
+language sql stable as $$
+  -- Other expirations than these are none, or refused.
+  select least(send_by, case when expiration between 1 and 99999999999 then to_timestamp(expiration) end)
+$$;
+
+-- Refuses a campaign that ends, at `ends`, before its local time has come for all of its audience: those devices would
+-- get nothing, and only the outcomes would show it. The audience is as for `pushq.count_zones`.
+create or replace function pushq.check_waves(
+  q int, clock jsonb, ends timestamptz, aim text, tree jsonb, tokens bytea[] default null, list bigint default null
+) returns void
+language plpgsql as $$
+declare
+  late record;
+begin
+  -- Most campaigns end after the last wave that there can be, and their devices need not be counted for that. A time
+  -- that has passed comes again within 25 hours, if clocks are put back, and within 27 for a run of a schedule.
+  if ends is null or ends > greatest(
+    (clock ->> 'start')::timestamptz,
+    ((clock ->> 'day')::date + (clock ->> 'time')::time + interval '12 hours') at time zone 'UTC'
+  ) + interval '27 hours' then
+    return;
+  end if;
+  select sum(z.recipients) as devices, max(w.due) as last,
+         array_agg(coalesce(z.time_zone, clock ->> 'zone') order by z.recipients desc, z.time_zone) as zones
+  into late
+  from pushq.count_zones(q, aim, tree, tokens, list) z
+  cross join lateral pushq.wave_of(clock, coalesce(z.time_zone, clock ->> 'zone')) w(due)
+  where w.due >= ends;
+  if late.devices > 0 then
+    raise exception using errcode = 'PQ400',
+      message = format(
+        'it ends at %s, before the local time comes for %s of its devices (%s%s): they would get nothing',
+        pushq.shown_time(ends), late.devices, array_to_string(late.zones[:3], ', '),
+        case when cardinality(late.zones) > 3 then format(' and %s more zones', cardinality(late.zones) - 3)
+             else '' end),
+      hint = format('send_by and expiration are the same instant everywhere: give one after the last wave at %s, or '
+                    'leave these zones out with a filter on time_zone', pushq.shown_time(late.last));
+  end if;
+end $$;
+
 -- When a campaign is due in a zone; null for never, and for no zone. For a run of a schedule see `pushq.run_wave`.
 --
 -- Without a day it is the day that it is there at the start. Where the time has passed by then, it is due at once for
@@ -269,8 +312,9 @@ begin
 end $$;
 
 -- How many recipients a campaign would have in each time zone now; null for those of whom nobody has said it. `tokens`
--- and `tree` are those of a list and of a filter.
-create or replace function pushq.count_zones(q int, aim text, tree jsonb, tokens bytea[])
+-- and `tree` are those of a list and of a filter; `list` is one that is stored.
+create or replace function pushq.count_zones(
+  q int, aim text, tree jsonb, tokens bytea[], list bigint default null)
 returns table (time_zone text, recipients bigint)
 language plpgsql stable set enable_nestloop = off set jit = off as $$
 #variable_conflict use_column
@@ -284,6 +328,14 @@ begin
     from (select distinct t as token from unnest(tokens) t) t
     left join pushq.device d on d.queue_id = q and d.token = t.token
     left join pushq.profile p on p.queue_id = q and p.device_id = d.id
+    group by p.time_zone;
+    return;
+  elsif list is not null then
+    return query
+    select p.time_zone, count(*)
+    from pushq.list_member m
+    left join pushq.profile p on p.queue_id = q and p.device_id = m.device_id
+    where m.queue_id = q and m.list_id = list
     group by p.time_zone;
     return;
   elsif tree is not null then
@@ -301,13 +353,14 @@ begin
 end $$;
 
 -- When a campaign at a local time would reach how many recipients, and in which zones, if it were started now: a row
--- for each wave, and one without a time for those whom it would leave out. Writes nothing. `tokens`, `filter` and
--- `activity_type` as for `pushq.preview_campaign`.
+-- for each wave, and one without a time for those whom it would leave out. `is_late`: the campaign would end before the
+-- wave is due. Writes nothing. `tokens`, `filter` and `activity_type` as for `pushq.preview_campaign`.
 create or replace function pushq.preview_waves(
   queue text, local_time text, push_type text default 'alert', if_passed text default null,
   catch_up interval default null, default_zone text default null, start_at timestamptz default now(),
-  tokens bytea[] default null, filter text default null, activity_type text default null
-) returns table (due_at timestamptz, recipients bigint, time_zones text[])
+  tokens bytea[] default null, filter text default null, activity_type text default null,
+  send_by timestamptz default null, expiration bigint default null
+) returns table (due_at timestamptz, recipients bigint, time_zones text[], is_late boolean)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
@@ -324,7 +377,8 @@ begin
   clock := clock || jsonb_build_object('start', pushq.clock_start(clock, start_at));
   return query
   select w.due, sum(z.recipients)::bigint,
-         array_agg(coalesce(z.time_zone, clock ->> 'zone', 'unknown') order by z.recipients desc, z.time_zone)
+         array_agg(coalesce(z.time_zone, clock ->> 'zone', 'unknown') order by z.recipients desc, z.time_zone),
+         coalesce(w.due >= pushq.given_end(send_by, expiration), false)
   from pushq.count_zones(q, aim, pushq.with_audiences(tree, q), tokens) z
   cross join lateral (
     select pushq.wave_of(clock, coalesce(z.time_zone, clock ->> 'zone')) as due) w

@@ -4,6 +4,8 @@
 -- and `filter` it is for all active devices. `recipients` does not count devices that a local time leaves out
 -- (`left_out`). `problems` say in words why nothing, or not everything, would be sent now, and what the start would
 -- refuse. `rate` is what the queue's limits allow, in pushes per second; `speed` what its last campaign came to.
+-- `in_shares` is how many of the recipients are in the holdout, in the share of the payload and in those of the
+-- variants; null for a campaign without shares.
 --
 -- The payload is json, and not of a polymorphic type: a router has a function for each type of such a payload, and
 -- would not know which of them is meant without one. Without a payload, `push_type` may be 'liveactivity-start', and
@@ -31,7 +33,8 @@ create or replace function pushq.preview_campaign(
   holdout        float8      default null,
   quiet_hours    text        default null,
   out recipients bigint, out inactive bigint, out unknown bigint, out topic text, out credential text,
-  out credential_expires_at timestamptz, out rate float8, out speed float8, out problems text[], out left_out bigint
+  out credential_expires_at timestamptz, out rate float8, out speed float8, out problems text[], out left_out bigint,
+  out in_shares bigint[]
 )
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -41,6 +44,7 @@ declare
   aim     text   := case when push_type = 'liveactivity-start' then push_type
                          else pushq.message_kind(push_type, payload) end;
   tree    jsonb;
+  without text[] := '{}';                                 -- the zones that get nothing; '' is for devices without one
   begins  timestamptz := coalesce(start_at, now());
   q       pushq.queue;
   c       pushq.credential;
@@ -82,10 +86,15 @@ begin
     left join pushq.device d on d.queue_id = q.id and d.token = t.t;
   end if;
   if clock is not null then
-    select coalesce(sum(z.recipients), 0) into left_out
+    select coalesce(sum(z.recipients), 0), coalesce(array_agg(coalesce(z.time_zone, '')), '{}')
+    into left_out, without
     from pushq.count_zones(q.id, aim, tree, tokens) z
     where pushq.wave_of(clock, coalesce(z.time_zone, clock ->> 'zone')) is null;
     recipients := recipients - left_out;
+  end if;
+  if shares.content is not null and key is not null then
+    in_shares := pushq.count_shares(
+      q.id, aim, tree, tokens, without, jsonb_build_object('key', key, 'bounds', shares.bounds));
   end if;
   if recipients = 0 then
     problems := problems || ('the campaign would reach nobody: ' || case
@@ -104,6 +113,9 @@ begin
       perform pushq.check_campaign(
         q.id, payload, push_type, priority, expiration, collapse_id, begins, send_by, max_rate, stop_at_errors, clock,
         shares);
+      if clock is not null then
+        perform pushq.check_waves(q.id, clock, pushq.given_end(send_by, expiration), aim, tree, tokens);
+      end if;
     exception when sqlstate 'PQ400' or sqlstate 'PQ507' then
       problems := problems || sqlerrm;
     end;
@@ -186,11 +198,13 @@ end $$;
 -- versions, that without a language first. `recipients` counts active devices, `lacking` those of them that lack an
 -- attribute without a default, and `too_long` those whose payload would be longer than `most` bytes. `sample` is what
 -- the first of the others gets, or the payload with all defaults. The audience is as for `pushq.preview_campaign`,
--- without the devices that a local time leaves out. Writes nothing.
+-- without the devices that a local time leaves out. With `variants` or a `holdout`, only the devices count that are in
+-- the share `share` under this key. Writes nothing.
 create or replace function pushq.preview_message(
   queue text, payload anycompatible, push_type text default 'alert', tokens bytea[] default null,
   filter text default null, local_time text default null, if_passed text default null, catch_up interval default null,
-  default_zone text default null, start_at timestamptz default now()
+  default_zone text default null, start_at timestamptz default now(), key text default null,
+  variants json default null, holdout float8 default null, share text default 'payload'
 )
 returns table (language text, recipients bigint, lacking bigint, too_long bigint, longest int, most int, sample text)
 language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_nestloop = off set jit = off as $$
@@ -199,6 +213,8 @@ declare
   q         int  := (pushq.enter(queue, sends => false)).q;
   given     json := pushq.payload_json(payload);
   clock     jsonb := pushq.read_clock(local_time, if_passed, catch_up, default_zone);
+  shares    record := pushq.read_shares(variants, holdout);
+  place     int := array_position(array_prepend('payload', shares.names), share);
   aim       text := case when push_type = 'liveactivity-start' then push_type
                          else pushq.message_kind(push_type, given) end;
   tree      jsonb;
@@ -217,6 +233,12 @@ begin
     raise exception using errcode = 'PQ400', message = 'a campaign has a list of tokens or a filter, not both';
   end if;
   filter := case when tokens is null then pushq.filter_of_starts(filter, pushq.started_type(push_type, given)) end;
+  if shares.content is not null and (key is null or place is null) then
+    raise exception using errcode = 'PQ400',
+      message = case when key is null then 'which devices are in a share depends on the key of the campaign'
+                     else format('the campaign has no share “%s”', left(share, 70)) end,
+      hint = 'give its key, and the name of a variant or payload';
+  end if;
   -- There is no sample of what the start refuses. What a campaign has beside its message does not matter here.
   perform pushq.check_campaign_message(q, given, push_type, null, null, null);
   select * into m from pushq.read_message(given);
@@ -268,7 +290,7 @@ begin
       select version, count(*) as recipients, count(*) filter (where bytes is null) as lacking,
              count(*) filter (where bytes > $6) as too_long, max(bytes) as longest,
              min(id) filter (where bytes <= $6) as device
-      from payload
+      from %s
       group by version)
     select v.version, coalesce(c.recipients, 0) as recipients, coalesce(c.lacking, 0) as lacking,
            coalesce(c.too_long, 0) as too_long, c.longest,
@@ -285,8 +307,20 @@ begin
     lengths,
     case when tokens is null then 'd.queue_id = $2 and d.active and coalesce(d.kind, ''alert'') = $3'
          else 'd.active is not false' end,
-    condition)
-    using literals, q, aim, m.languages, tokens, most, texts, left_out
+    condition,
+    case when shares.content is null then 'payload'
+         else '(select id, version, bytes
+                from payload
+                where id in (
+                  select s.device_id
+                  from pushq.shares_of($9, array(select p.id from payload p where p.id is not null)) s
+                  where s.share = $10)
+                union all
+                select null, version, bytes
+                from (select *, row_number() over () as n, count(*) over () as total from payload where id is null) f
+                where pushq.dealt_share(n, total, $9) = $10) shared' end)
+    using literals, q, aim, m.languages, tokens, most, texts, left_out,
+          jsonb_build_object('key', key, 'bounds', shares.bounds), place
   loop
     select * into read from pushq.read_placeholders(texts[found.version + 1]);
     language := m.languages[found.version];

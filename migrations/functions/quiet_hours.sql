@@ -179,14 +179,15 @@ begin
 end $$;
 
 -- How many recipients of a campaign would wait for the end of their quiet hours, if it were started now, and in which
--- zones: a row for each end. No row if nobody would. The arguments are those of `pushq.preview_waves`; `quiet_hours` is
--- what the campaign says itself. Writes nothing.
+-- zones: a row for each end. No row if nobody would. `is_late`: by then the campaign has ended, so they would be
+-- suppressed. The arguments are those of `pushq.preview_waves`; `quiet_hours` is what the campaign says itself. Writes
+-- nothing.
 create or replace function pushq.preview_quiet_hours(
   queue text, quiet_hours text default null, push_type text default 'alert', urgent boolean default false,
   local_time text default null, if_passed text default null, catch_up interval default null,
   default_zone text default null, start_at timestamptz default now(), tokens bytea[] default null,
-  filter text default null
-) returns table (until timestamptz, recipients bigint, time_zones text[])
+  filter text default null, send_by timestamptz default null, expiration bigint default null
+) returns table (until timestamptz, recipients bigint, time_zones text[], is_late boolean)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
@@ -206,14 +207,18 @@ begin
   end if;
   return query
   select w.until, sum(z.recipients)::bigint,
-         array_agg(coalesce(z.time_zone, h.time_zone) order by z.recipients desc, z.time_zone)
+         array_agg(coalesce(z.time_zone, h.time_zone) order by z.recipients desc, z.time_zone), w.is_late
   from pushq.count_zones(q, 'alert', pushq.with_audiences(pushq.parse_filter(filter), q), tokens) z
   cross join lateral (
+    select case when clock is null then greatest(coalesce(start_at, now()), now())
+                else pushq.wave_of(clock, coalesce(z.time_zone, clock ->> 'zone')) end as due) d
+  cross join lateral (
     select case when coalesce(z.time_zone, h.time_zone) is null then null else pushq.held_until(
-             case when clock is null then greatest(coalesce(start_at, now()), now())
-                  else pushq.wave_of(clock, coalesce(z.time_zone, clock ->> 'zone')) end,
-             own, coalesce(z.time_zone, h.time_zone)) end as until) w
+             d.due, own, coalesce(z.time_zone, h.time_zone)) end as until) u
+  cross join lateral (
+    -- Without `send_by`, it is a day after the start or the wave.
+    select u.until, u.until >= pushq.given_end(coalesce(send_by, d.due + interval '24 hours'), expiration) as is_late) w
   where w.until is not null
-  group by w.until
-  order by w.until;
+  group by w.until, w.is_late
+  order by w.until, w.is_late;
 end $$;

@@ -2,7 +2,8 @@
 -- explains them.
 
 -- What a campaign of a schedule can be given beside its payload, with types: the arguments of
--- `pushq.start_filtered_campaign` behind the payload, whatever they are. Not `start_at`, since a schedule says that.
+-- `pushq.start_filtered_campaign` behind the payload, whatever they are. Not `start_at`, since a schedule says that,
+-- nor `is_run`.
 create or replace function pushq.schedule_options() returns table (name text, type text)
 language plpgsql stable as $$
 #variable_conflict use_column
@@ -12,7 +13,8 @@ begin
   from pg_proc p
   cross join unnest(p.proargnames) with ordinality a(name, n)
   join unnest(p.proargtypes::oid[]) with ordinality t(type, n) on t.n = a.n
-  where p.oid = 'pushq.start_filtered_campaign'::regproc and a.n > 3 and a.name <> 'start_at'
+  where p.oid = 'pushq.start_filtered_campaign'::regproc and a.n > 3
+    and a.name not in ('start_at', 'is_run')
   order by a.n;
 end $$;
 
@@ -32,8 +34,9 @@ end $$;
 -- Starts a campaign with what a schedule has, once under `key`. Returns its id.
 --
 -- The call is made of names and types of arguments, as PostgreSQL's catalog has them. What the schedule says is a
--- parameter.
-create or replace function pushq.start_scheduled(q int, key text, payload json, options jsonb) returns bigint
+-- parameter. `is_run` is as for `pushq.new_campaign`.
+create or replace function pushq.start_scheduled(
+  q int, key text, payload json, options jsonb, is_run boolean default true) returns bigint
 language plpgsql as $$
 declare
   arguments text;
@@ -43,9 +46,9 @@ begin
   into arguments
   from pushq.schedule_options() o
   where options ? o.name;
-  execute format('select pushq.start_filtered_campaign($1, $2, $3%s)', arguments)
+  execute format('select pushq.start_filtered_campaign($1, $2, $3%s, is_run => $5)', arguments)
   into campaign
-  using q, key, payload, options;
+  using q, key, payload, options, is_run;
   return campaign;
 end $$;
 
@@ -125,6 +128,32 @@ begin
   end;
 end $$;
 
+-- Refuses a schedule at a local time whose next run would end before that time has come for all of its audience, as the
+-- start of a campaign does. A run itself is not refused for that: nobody else would get it either.
+create or replace function pushq.check_scheduled_waves(
+  q int, cron text, time_zone text, run timestamptz, payload json, options jsonb
+) returns void
+language plpgsql as $$
+declare
+  clock     jsonb := pushq.read_clock(
+    options ->> 'local_time', options ->> 'if_passed', (options ->> 'catch_up')::interval, options ->> 'default_zone');
+  push_type text  := coalesce(options ->> 'push_type', 'alert');
+begin
+  if clock is null or run is null then
+    return;
+  end if;
+  clock := clock || jsonb_build_object('start', run);
+  if clock ->> 'if_passed' = 'next-day' then
+    clock := clock || jsonb_build_object('run', pushq.run_local(cron, time_zone, run), 'run_zone', time_zone);
+  end if;
+  perform pushq.check_waves(
+    q, clock,
+    run + least((options ->> 'send_by')::interval, nullif(options ->> 'expiration', '0')::interval),
+    pushq.message_kind(push_type, (pushq.read_message(payload)).plain[1]::json),
+    pushq.with_audiences(
+      pushq.parse_filter(pushq.filter_of_starts(options ->> 'filter', pushq.started_type(push_type, payload))), q));
+end $$;
+
 -- Whether two cron expressions are the same times, however they are written.
 create or replace function pushq.is_same_cron(cron text, other text) returns boolean
 language sql stable as $$
@@ -166,6 +195,7 @@ begin
   perform pushq.parse_cron(cron);
   perform pushq.check_schedule(q, name, coalesce(time_zone, 'UTC'), after_outage, body, given);
   following := pushq.cron_run(cron, coalesce(time_zone, 'UTC'), now());
+  perform pushq.check_scheduled_waves(q, cron, coalesce(time_zone, 'UTC'), following, body, given);
   insert into pushq.schedule (queue_id, name, cron, time_zone, after_outage, payload, options, next_at)
   values (q, add_schedule.name, add_schedule.cron, coalesce(add_schedule.time_zone, 'UTC'), add_schedule.after_outage,
           body, given, following)
@@ -275,7 +305,7 @@ begin
   if not found then
     perform pushq.refuse_schedule(queue, name);
   end if;
-  perform pushq.start_scheduled(q, key, s.payload, s.options);
+  perform pushq.start_scheduled(q, key, s.payload, s.options, is_run => false);
   return key;
 end $$;
 

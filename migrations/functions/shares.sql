@@ -102,6 +102,66 @@ begin
   from (select i, sha256(prefix || int8send(i)) as h from unnest(ids) i offset 0) hashed;
 end $$;
 
+-- The share that a preview gives to a token that is no device yet, the `n`th of `total`: which one it will be in nobody
+-- knows before it has a number, so they are dealt to the shares evenly.
+create or replace function pushq.dealt_share(n bigint, total bigint, shares jsonb) returns int
+language plpgsql immutable as $$
+begin
+  return width_bucket(
+    4294967296 * (n - 0.5::float8) / total,
+    array(select b::float8 from jsonb_array_elements_text(shares -> 'bounds') b));
+end $$;
+
+-- How many recipients of a campaign would be in each share if it were started now, the holdout first. The audience is
+-- as for `pushq.count_zones`, without the devices of the time zones `without`, '' for those without one.
+create or replace function pushq.count_shares(
+  q int, aim text, tree jsonb, tokens bytea[], without text[], shares jsonb
+) returns bigint[]
+language plpgsql stable set enable_nestloop = off set jit = off as $$
+declare
+  literals  text[] := '{}';
+  condition text   := 'true';
+  ids       bigint[];
+  fresh     bigint;                                       -- tokens of a list that are no devices yet
+begin
+  if tokens is not null then
+    select array_agg(d.id), count(*) filter (where d.id is null)
+    into ids, fresh
+    from (select distinct t as token from unnest(tokens) t) t
+    left join pushq.device d on d.queue_id = q and d.token = t.token
+    left join pushq.profile p on p.queue_id = q and p.device_id = d.id
+    where coalesce(p.time_zone, '') <> all (without);
+    ids := array_remove(ids, null);
+  else
+    if tree is not null then
+      select s.literals, s.condition into literals, condition from pushq.filter_condition_sql(tree, now(), literals) s;
+    end if;
+    execute format(
+      $sql$
+      select array_agg(d.id)
+      from pushq.device d
+      left join pushq.profile p on p.queue_id = $2 and p.device_id = d.id
+      where d.queue_id = $2 and d.active and coalesce(d.kind, 'alert') = $3 and %s
+        and coalesce(p.time_zone, '') <> all ($4)
+      $sql$, condition)
+    into ids
+    using literals, q, aim, without;
+  end if;
+  return array(
+    select coalesce(sum(c.recipients), 0)
+    from generate_series(0, jsonb_array_length(shares -> 'bounds')) place
+    left join (
+      select s.share, count(*) as recipients
+      from pushq.shares_of(shares, ids) s
+      group by s.share
+      union all
+      select pushq.dealt_share(n, fresh, shares), count(*)
+      from generate_series(1, fresh) n
+      group by 1) c on c.share = place
+    group by place
+    order by place);
+end $$;
+
 -- Refuses variants whose message cannot be sent, or is of another kind than the payload, or starts Live Activities of
 -- another type.
 create or replace function pushq.check_shares(

@@ -61,12 +61,12 @@ begin
 end $$;
 
 -- Makes a campaign's rows, or finds the campaign of that key. `list_id` is null for all active devices, or for those
--- that a filter holds for.
+-- that a filter holds for. `is_run`: for a run of a schedule, which is started for whom it can reach.
 create or replace function pushq.new_campaign(
   q int, key text, digest bytea, payload json, push_type text, priority int, expiration bigint, collapse_id text,
   at_most_once boolean, urgent boolean, start_at timestamptz, send_by timestamptz, list_id bigint,
   max_rate float8, stop_at_errors float8, shares record, filter text default null, filter_tree jsonb default null,
-  clock jsonb default null, quiet_hours text default null
+  clock jsonb default null, quiet_hours text default null, is_run boolean default false
 ) returns bigint
 language plpgsql as $$
 declare
@@ -91,6 +91,12 @@ begin
   perform pushq.check_campaign(
     q, payload, push_type, priority, expiration, collapse_id, start_at, send_by, max_rate, stop_at_errors, clock,
     shares);
+  if clock is not null and not is_run then
+    perform pushq.check_waves(
+      q, clock, pushq.given_end(send_by, expiration),
+      pushq.message_kind(push_type, (pushq.read_message(payload)).plain[1]::json),
+      pushq.with_audiences(filter_tree, q), list => list_id);
+  end if;
   message := pushq.new_campaign_message(q, root, payload, push_type, priority, expiration, collapse_id, at_most_once);
   insert into pushq.campaign (queue_id, id, key, digest, message_id, stop_at_errors, filter, filter_tree, quiet_hours)
   values (q, root, new_campaign.key, new_campaign.digest, message, new_campaign.stop_at_errors, new_campaign.filter,
@@ -142,7 +148,8 @@ $$;
 
 -- Starts a campaign to all active devices of a queue, or to those that a filter holds for, once: a repeated call under
 -- the same key returns the first one's id, and the same key for something else is an error. The same filter may be
--- written differently. What follows the payload is also what a schedule can be given (`pushq.schedule_options`).
+-- written differently. What follows the payload is also what a schedule can be given (`pushq.schedule_options`), but
+-- for `is_run`, which is as for `pushq.new_campaign`.
 create or replace function pushq.start_filtered_campaign(
   q            int,
   key          text,
@@ -164,7 +171,8 @@ create or replace function pushq.start_filtered_campaign(
   default_zone text        default null,
   variants     json        default null,
   holdout      float8      default null,
-  quiet_hours  text        default null
+  quiet_hours  text        default null,
+  is_run       boolean     default false
 ) returns bigint
 language plpgsql as $$
 declare
@@ -181,7 +189,7 @@ begin
           coalesce(urgent, false), tree, clock, shares.content, quiet)::text,
       'UTF8')),
     payload, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by, null,
-    max_rate, stop_at_errors, shares, wanted, tree, clock, quiet);
+    max_rate, stop_at_errors, shares, wanted, tree, clock, quiet, is_run);
 end $$;
 
 -- The same for producers.

@@ -12,7 +12,7 @@ extension Statement {
         Statement(
             name,
             #"""
-            select recipients, inactive, unknown, left_out, credential, credential_expires_at, rate, speed, problems
+            select recipients, inactive, unknown, left_out, in_shares, credential, credential_expires_at, rate, speed, problems
             from pushq.preview_campaign(
               $queue, $key, \#(audience), push_type => $push_type, payload => $payload::json, priority => $priority,
               expiration => $expiration, collapse_id => $collapse_id, start_at => $start_at, send_by => $send_by,
@@ -41,7 +41,8 @@ extension Statement {
         select language, recipients, lacking, too_long, longest, most, sample
         from pushq.preview_message(
           $queue, $payload::text, push_type => $push_type, filter => $filter, start_at => $start_at,
-          local_time => $local_time, if_passed => $if_passed, catch_up => $catch_up, default_zone => $default_zone)
+          local_time => $local_time, if_passed => $if_passed, catch_up => $catch_up, default_zone => $default_zone,
+          key => $key, variants => $variants::json, holdout => $holdout, share => $share)
         """#)
 
     static let previewListMessage = Statement(
@@ -51,12 +52,12 @@ extension Statement {
         from pushq.preview_message(
           $queue, $payload::text, push_type => $push_type,
           tokens => array(select token from device_stage where active), start_at => $start_at,
-          local_time => $local_time, if_passed => $if_passed, catch_up => $catch_up, default_zone => $default_zone)
+          local_time => $local_time, if_passed => $if_passed, catch_up => $catch_up, default_zone => $default_zone,
+          key => $key, variants => $variants::json, holdout => $holdout, share => $share)
         """#)
 }
 
-/// What those recipients would get of a campaign that get one version of its message. Of a variant: if all of them got
-/// that.
+/// What those recipients would get of a campaign that get one version of its message. Of a variant: those in its share.
 package struct VersionPreview: Sendable {
     /// The share of the campaign whose message it is of; nil for the payload itself.
     package let share: String?
@@ -92,6 +93,8 @@ package struct CampaignPreview: Sendable {
     package let speed: Double?
     /// Why nothing, or not everything, would be sent now, and what the start would refuse.
     package let problems: [String]
+    /// Of a campaign with shares, how many of the recipients are in each: the holdout, the payload, the variants.
+    package let inShares: [Int]?
     /// What they would get, if that is not the same for all.
     package var versions: [VersionPreview] = []
     /// Of a campaign at a local time, when how many are due.
@@ -119,6 +122,8 @@ extension PostgresConnection {
         let payloads = [(nil, message.payload)] + shares.variants.map { ($0.name, $0.payload) }
         let personal = payloads.filter { CampaignMessage.isPersonal($0.1) }
         let times: Parameters = clock.parameters + ["start_at": .time(message.startAt)]
+        let ends: Parameters = ["send_by": .time(message.sendBy), "expiration": .int8(message.message.expiration)]
+        let inShares: Parameters = shares.parameters + ["key": .text(key)]
         let quiet: Parameters = ["quiet_hours": .text(limits.quietHours), "urgent": .bool(message.isUrgent)]
         let campaign: Parameters =
             ["queue": .queue(queue), "key": .text(key)] + message.checkedParameters + clock.parameters
@@ -130,11 +135,13 @@ extension PostgresConnection {
                 try await execute(.previewCampaign, campaign + filter, within: Self.fileLimit).one())
             for (share, payload) in personal {
                 preview.versions += try await execute(
-                    .previewMessage, parameters + filter + times + ["payload": .text(payload)], within: Self.fileLimit
+                    .previewMessage,
+                    parameters + filter + times + inShares
+                        + ["payload": .text(payload), "share": .text(share ?? "payload")], within: Self.fileLimit
                 ).map { VersionPreview($0, share: share) }
             }
             if clock.localTime != nil {
-                preview.waves = try await execute(.previewWaves, filtered + times, within: Self.fileLimit)
+                preview.waves = try await execute(.previewWaves, filtered + times + ends, within: Self.fileLimit)
                     .map(WavePreview.init)
             }
             if message.pushType == .liveactivity {
@@ -143,7 +150,7 @@ extension PostgresConnection {
                 }
             }
             preview.quiet = try await execute(
-                .previewQuietHours, parameters + filter + times + quiet, within: Self.fileLimit
+                .previewQuietHours, parameters + filter + times + ends + quiet, within: Self.fileLimit
             ).map(QuietPreview.init)
             return preview
         }
@@ -162,15 +169,19 @@ extension PostgresConnection {
                 preview?.users = users
                 for (share, payload) in personal {
                     preview?.versions += try await execute(
-                        .previewListMessage, parameters + times + ["payload": .text(payload)], within: Self.fileLimit
+                        .previewListMessage,
+                        parameters + times + inShares
+                            + ["payload": .text(payload), "share": .text(share ?? "payload")], within: Self.fileLimit
                     ).map { VersionPreview($0, share: share) }
                 }
                 if clock.localTime != nil {
-                    preview?.waves = try await execute(.previewListWaves, parameters + times, within: Self.fileLimit)
-                        .map(WavePreview.init)
+                    preview?.waves = try await execute(
+                        .previewListWaves, parameters + times + ends, within: Self.fileLimit
+                    )
+                    .map(WavePreview.init)
                 }
                 preview?.quiet = try await execute(
-                    .previewListQuietHours, parameters + times + quiet, within: Self.fileLimit
+                    .previewListQuietHours, parameters + times + ends + quiet, within: Self.fileLimit
                 ).map(QuietPreview.init)
                 throw NothingIsWritten()
             }
@@ -199,7 +210,8 @@ extension CampaignPreview {
             recipients: row.count("recipients"), inactive: row.count("inactive"), unknown: row.count("unknown"),
             leftOut: row.count("left_out"), credential: row.optionalText("credential"),
             credentialExpiresAt: row.optionalTime("credential_expires_at"),
-            rate: row.optionalFloat8("rate"), speed: row.optionalFloat8("speed"), problems: row.textArray("problems"))
+            rate: row.optionalFloat8("rate"), speed: row.optionalFloat8("speed"), problems: row.textArray("problems"),
+            inShares: row.optionalInt8Array("in_shares")?.map(Int.init))
     }
 }
 

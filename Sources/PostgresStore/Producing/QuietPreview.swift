@@ -6,21 +6,22 @@ extension Statement {
     static let previewQuietHours = Statement(
         "preview_quiet_hours",
         #"""
-        select until, recipients, time_zones
+        select until, recipients, time_zones, is_late
         from pushq.preview_quiet_hours(
           $queue, $quiet_hours, push_type => $push_type, urgent => $urgent, local_time => $local_time,
           if_passed => $if_passed, catch_up => $catch_up, default_zone => $default_zone, start_at => $start_at,
-          filter => $filter)
+          filter => $filter, send_by => $send_by, expiration => $expiration)
         """#)
 
     static let previewListQuietHours = Statement(
         "preview_list_quiet_hours",
         #"""
-        select until, recipients, time_zones
+        select until, recipients, time_zones, is_late
         from pushq.preview_quiet_hours(
           $queue, $quiet_hours, push_type => $push_type, urgent => $urgent, local_time => $local_time,
           if_passed => $if_passed, catch_up => $catch_up, default_zone => $default_zone, start_at => $start_at,
-          tokens => array(select token from device_stage where active))
+          tokens => array(select token from device_stage where active), send_by => $send_by,
+          expiration => $expiration)
         """#)
 }
 
@@ -30,10 +31,13 @@ package struct QuietPreview: Sendable {
     package let recipients: Int
     /// Theirs, the most frequent first.
     package let timeZones: [String]
+    /// The campaign would have ended by then, so that they would be suppressed.
+    package let isLate: Bool
 
     init(_ row: Row) {
         until = row.time("until")
         recipients = row.count("recipients")
         timeZones = row.textArray("time_zones")
+        isLate = row.bool("is_late")
     }
 }

@@ -6,23 +6,25 @@ extension Statement {
     static let previewWaves = Statement(
         "preview_waves",
         #"""
-        select due_at, recipients, time_zones
+        select due_at, recipients, time_zones, is_late
         from pushq.preview_waves(
           $queue, $local_time,
           push_type => case pushq.message_kind($push_type, $payload::text::json)
                        when 'liveactivity-start' then 'liveactivity-start' else $push_type end,
           if_passed => $if_passed, catch_up => $catch_up, default_zone => $default_zone, start_at => $start_at,
-          filter => $filter, activity_type => pushq.started_type($push_type, $payload::text::json))
+          filter => $filter, activity_type => pushq.started_type($push_type, $payload::text::json),
+          send_by => $send_by, expiration => $expiration)
         """#)
 
     static let previewListWaves = Statement(
         "preview_list_waves",
         #"""
-        select due_at, recipients, time_zones
+        select due_at, recipients, time_zones, is_late
         from pushq.preview_waves(
           $queue, $local_time, push_type => $push_type, if_passed => $if_passed, catch_up => $catch_up,
           default_zone => $default_zone, start_at => $start_at,
-          tokens => array(select token from device_stage where active))
+          tokens => array(select token from device_stage where active), send_by => $send_by,
+          expiration => $expiration)
         """#)
 }
 
@@ -33,10 +35,13 @@ package struct WavePreview: Sendable {
     package let recipients: Int
     /// Theirs, the most frequent first.
     package let timeZones: [String]
+    /// The campaign would end before they are due.
+    package let isLate: Bool
 
     init(_ row: Row) {
         dueAt = row.optionalTime("due_at")
         recipients = row.count("recipients")
         timeZones = row.textArray("time_zones")
+        isLate = row.bool("is_late")
     }
 }

@@ -40,7 +40,9 @@ struct CampaignCommand: Command {
         'pushq-admin campaign show' shows the counts of each share; docs/variants.md explains more.
 
         With --local-time each device gets the message at that time in its own time zone; docs/schedules.md says what \
-        happens where clocks are put forward or back. A device that moves to another time zone meanwhile gets it once.
+        happens where clocks are put forward or back. A device that moves to another time zone meanwhile gets it once. \
+        --expiration and --send-by count from the start all the same, so a campaign is refused that would end before \
+        the time has come in all zones of its devices.
         """
     static let examples = [
         "campaign acme/com.acme.shop/production --key spring-sale --payload payload.json --audience all --wait",

@@ -55,14 +55,17 @@ struct DryRun {
         return facts + [("inactive_among_them", .count(preview.inactive)), ("new_devices", .count(preview.unknown))]
     }
 
-    /// How many of the recipients each share would have. Which of them is decided by a hash, so that it is not exact.
+    /// How many of the recipients each share would have. In which one a token will be that is no device yet, nobody
+    /// knows.
     private func inShares(_ preview: CampaignPreview) -> [(name: String, value: Cell)] {
-        guard !shares.variants.isEmpty || shares.holdout != nil else { return [] }
-        let given = shares.variants.map { ($0.name, $0.fraction) } + (shares.holdout.map { [("holdout", $0)] } ?? [])
-        let rest = given.reduce(1) { $0 - $1.1 }
-        return ([("payload", rest)] + given).map { name, fraction in
-            let count = Int((Double(preview.recipients) * fraction).rounded())
-            return ("share_\(name)", .text("\(Share(fraction: fraction).shown): about \(Cell.count(count).text)"))
+        guard let counts = preview.inShares else { return [] }
+        let rest = shares.variants.reduce(1 - (shares.holdout ?? 0)) { $0 - $1.fraction }
+        let all =
+            zip([("payload", rest)] + shares.variants.map { ($0.name, $0.fraction) }, counts.dropFirst())
+            + (shares.holdout.map { [(("holdout", $0), counts[0])] } ?? [])
+        let about = preview.unknown > 0 ? "about " : ""
+        return all.map { share, count in
+            ("share_\(share.0)", .text("\(Share(fraction: share.1).shown): \(about)\(Cell.count(count).text)"))
         }
     }
 
@@ -73,7 +76,8 @@ struct DryRun {
         for (index, wave) in preview.waves.enumerated() {
             let who = Self.who(wave.recipients, in: wave.timeZones)
             if let due = wave.dueAt {
-                facts.append(("wave_\(index + 1)", .text("\(Cell.time(due).text): \(who)")))
+                let fate = wave.isLate ? "; too late, the campaign has ended by then" : ""
+                facts.append(("wave_\(index + 1)", .text("\(Cell.time(due).text): \(who)\(fate)")))
             } else {
                 facts.append(("left_out", .text(who)))
             }
@@ -85,10 +89,12 @@ struct DryRun {
     private func quiet(_ preview: CampaignPreview) -> [(name: String, value: Cell)] {
         guard !preview.quiet.isEmpty else { return [] }
         let all = preview.quiet.reduce(0) { $0 + $1.recipients }
-        return [("in_quiet_hours", .count(all))]
+        let late = preview.quiet.reduce(0) { $0 + ($1.isLate ? $1.recipients : 0) }
+        return [("in_quiet_hours", .count(all)), ("suppressed_in_quiet_hours", .count(late))]
             + preview.quiet.enumerated().map { index, end in
                 let who = Self.who(end.recipients, in: end.timeZones)
-                return ("quiet_\(index + 1)", .text("until \(Cell.time(end.until).text): \(who)"))
+                let fate = end.isLate ? "; suppressed, the campaign has ended by then" : ""
+                return ("quiet_\(index + 1)", .text("until \(Cell.time(end.until).text): \(who)\(fate)"))
             }
     }
 
@@ -133,7 +139,7 @@ struct DryRun {
             rate == nil
             ? "it has no rate, and the queue has had no campaign to more than 1,000 recipients"
             : rate == limit ? "at its rate" : "as fast as the queue's last campaign"
-        let recipients = Double(preview.recipients) * (1 - (shares.holdout ?? 0))
+        let recipients = Double(preview.recipients - (preview.inShares?.first ?? 0))
         let duration = rate.map { Duration.seconds(max(1, (recipients / $0).rounded(.up))) }
         return [
             ("credential", .text(preview.credential)), ("credential_expires_at", .time(preview.credentialExpiresAt)),

@@ -218,6 +218,99 @@ import Transport
         }
     }
 
+    @Test(arguments: ["", ", filter => 'tag ''vip'''", ", tokens => array(select token from pushq.device)"])
+    func `is previewed as it is: who is in each share, and who of them lacks an attribute`(audience: String)
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 600)
+            try await queue.run(
+                """
+                insert into pushq.profile (queue_id, device_id, tags, attributes)
+                select queue_id, id, case when id % 3 > 0 then array['vip'] else '{}' end,
+                       case when id % 5 = 0 then '{}' else '{"name": "Ann"}'::jsonb end
+                from pushq.device
+                """)
+            let shares =
+                #", variants => '[{"name":"b","share":0.3,"payload":{"aps":{"alert":"Ho {{name}}"}}}]', holdout => 0.2"#
+            let campaign = try await queue.startCampaign(
+                options: shares + audience.replacing("select token", with: "select encode(token, 'hex')"))
+            try await queue.fanOut(campaign)
+            let made = try await queue.texts(
+                """
+                select array_agg(n order by place)
+                from (select 0 as place, held_out as n from pushq.fan_out
+                      union all select place, made from pushq.campaign_share) s
+                """)
+            let previewed = try await queue.texts(
+                """
+                select in_shares
+                from pushq.preview_campaign('\(Self.name)', 'k', payload => '{"aps":{"alert":"x"}}'\(shares)\(audience))
+                """)
+            #expect(previewed == made)
+            let message = try await queue.texts(
+                """
+                select format('%s %s', recipients, lacking)
+                from pushq.preview_message(
+                  '\(Self.name)', '{"aps":{"alert":"Ho {{name}}"}}'::text, key => 'k', share => 'b'\(shares)\(audience))
+                """)
+            let outcome = try await queue.texts(
+                """
+                select format('%s %s', count(*), count(*) filter (where p.attributes = '{}'))
+                from pushq.campaign_share s
+                join pushq.job j on j.queue_id = s.queue_id and j.message_id = s.message_id
+                join pushq.body b on b.queue_id = j.queue_id and b.job_id = j.id
+                cross join unnest(b.device_ids) recipient
+                join pushq.profile p on p.queue_id = b.queue_id and p.device_id = recipient
+                where s.name = 'b'
+                """)
+            #expect(message == outcome)
+        }
+    }
+
+    @Test func `is previewed with tokens that are no devices yet dealt to its shares, each once`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 10)
+            let shares = ", variants => '[\(Self.variant("b", "0.3"))]', holdout => 0.2"
+            let tokens = ", tokens => array(select int8send(i) from generate_series(1, 110) i)"
+            let counts = try await queue.texts(
+                """
+                select format('%s %s', (select sum(n) from unnest(in_shares) n),
+                              (select bool_and(n between 20 and 60) from unnest(in_shares) n))
+                from pushq.preview_campaign('\(Self.name)', 'k', payload => '{"aps":{"alert":"x"}}'\(shares)\(tokens))
+                """)
+            #expect(counts == ["110 t"])
+            let recipients = { (share: String) in
+                """
+                select sum(recipients)
+                from pushq.preview_message(
+                  '\(Self.name)', '{"aps":{"alert":"Ho {{name|}}"}}'::text, key => 'k', share => '\(share)'\(shares)\(tokens))
+                """
+            }
+            let sum = try await queue.number(recipients("b")) + queue.number(recipients("payload"))
+            #expect(
+                try await sum
+                    == 110
+                    - queue.number(
+                        """
+                        select in_shares[1]
+                        from pushq.preview_campaign('\(Self.name)', 'k', payload => '{"aps":{"alert":"x"}}'\(shares)\(tokens))
+                        """))
+            for (options, problem) in [
+                (", key => 'k', share => 'c'", "the campaign has no share “c”"),
+                ("", "which devices are in a share depends on the key"),
+            ] {
+                await #expect {
+                    try await queue.run(
+                        #"select pushq.preview_message('\#(Self.name)', '{"aps":{"alert":"x"}}'::text\#(shares)\#(options))"#
+                    )
+                } throws: {
+                    "\($0)".contains(problem)
+                }
+            }
+        }
+    }
+
     // MARK: Once
 
     @Test func `is the same campaign if it is repeated, and another one with other shares`() async throws {
