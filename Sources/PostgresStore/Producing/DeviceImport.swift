@@ -196,6 +196,45 @@ extension Statement {
         """#)
 }
 
+extension Statement {
+    /// Keeps one active token of each installation that the file names, as a registration does: the one that the app
+    /// has registered, else the one that was seen last, else that of the last line. The others are nobody's.
+    static let replaceImportedTokens = Statement(
+        "replace_imported_tokens",
+        #"""
+        with lines as materialized (
+          select distinct on (token) token, installation, seen_at, line
+          from device_stage
+          where exists (select from device_stage i where i.installation <> '')
+          order by token, ctid desc),
+        told as materialized (
+          select distinct p.installation
+          from lines s
+          join pushq.device d on d.queue_id = $queue_id and d.token = s.token
+          join pushq.profile p on p.queue_id = $queue_id and p.device_id = d.id
+          where s.installation <> '' and d.active and p.installation is not null),
+        placed as materialized (
+          select d.id,
+                 row_number() over (
+                   partition by p.installation, coalesce(d.kind, 'alert'), p.activity_type, p.activity
+                   order by d.registered_at desc nulls last, p.seen_at desc nulls last, s.line desc nulls last,
+                            d.id desc) as place
+          from told t
+          join pushq.profile p on p.queue_id = $queue_id and p.installation = t.installation
+          join pushq.device d on d.queue_id = $queue_id and d.id = p.device_id and d.active
+          left join lines s on s.token = d.token),
+        forgotten as (
+          update pushq.profile p
+          set installation = null
+          from placed o
+          where p.queue_id = $queue_id and p.device_id = o.id and o.place > 1)
+        update pushq.device d
+        set active = false, user_key = null, inactive_since = clock_timestamp(), inactive_reason = null
+        from placed o
+        where d.queue_id = $queue_id and d.id = o.id and o.place > 1
+        """#)
+}
+
 /// Lines of a file that were refused. Nothing was imported.
 package struct RefusedLines: Error {
     /// The first of them, in their order.
@@ -220,6 +259,8 @@ package struct DeviceImportSummary: Sendable, Equatable {
     package var keptActive = 0
     /// Devices of which something else was noted, such as their locale or their tags.
     package var profiles = 0
+    /// Devices that were deactivated because another token of their installation stays.
+    package var replaced = 0
     /// Lines that were refused, and the first of them. The others were imported.
     package var refused = 0
     package var refusals: [DeviceFileError] = []
@@ -280,15 +321,20 @@ extension PostgresConnection {
                 : try await execute(
                     .importProfiles, ["queue_id": .int4(queueID)], within: Self.fileLimit
                 ).affectedRows
+            let replaced =
+                reader.profileCount == 0
+                ? 0
+                : try await execute(
+                    .replaceImportedTokens, ["queue_id": .int4(queueID)], within: Self.fileLimit
+                ).affectedRows
             _ = try await execute(
                 .checkDeviceQuota, ["queue_id": .int4(queueID), "devices": .int8(Int64(new))], within: Self.fileLimit)
             _ = try await execute(
                 .noteImport, ["queue_id": .int4(queueID), "devices": .int8(Int64(new + known.changed))])
             return DeviceImportSummary(
                 read: reader.deviceCount - dropped.lines, inactive: reader.inactiveCount - dropped.inactive, new: new,
-                changed: known.changed,
-                keptByApp: known.keptByApp, keptActive: known.keptActive, profiles: profiles, refused: refused.count,
-                refusals: refused.refusals)
+                changed: known.changed, keptByApp: known.keptByApp, keptActive: known.keptActive, profiles: profiles,
+                replaced: replaced, refused: refused.count, refusals: refused.refusals)
         }
     }
 

@@ -26,7 +26,14 @@ struct DeviceImportCommand: Command {
         another user. It also stays active, unless the line has a seen_at that is not before the registration: \
         'kept_active' counts such devices, and 'device deactivate' deactivates them. Inactive devices stay inactive \
         unless you pass --reactivate, which also keeps devices active about which a report of APNs is still on its \
-        way. Importing is not a registration: if APNs reports that an imported token died before the import, the \
+        way.
+
+        An installation has one active token of each kind, or a person would get each push twice. If there are \
+        several after the import, one stays: the token that the app has registered, else the one with the latest \
+        seen_at, else that of the last line. 'replaced' counts the others, which are deactivated.
+
+        A time zone that is unknown makes a line wrong, while pushq.register_device registers the device without it: \
+        nobody would see its notice for a file. Importing is not a registration: if APNs reports that an imported token died before the import, the \
         device is deactivated.
         """
     static let examples = [
@@ -73,7 +80,7 @@ struct DeviceImportCommand: Command {
             ("read", .count(summary.read)), ("new", .count(summary.new)), ("changed", .count(summary.changed)),
             ("unchanged", .count(summary.unchanged)), ("inactive", .count(summary.inactive)),
             ("kept_by_app", .count(summary.keptByApp)), ("kept_active", .count(summary.keptActive)),
-            ("profiles", .count(summary.profiles)),
+            ("profiles", .count(summary.profiles)), ("replaced", .count(summary.replaced)),
             ("refused", .count(summary.refused)), ("seconds", .decimal(seconds, places: 2)),
         ])
         if summary.keptActive > 0 {

@@ -98,6 +98,37 @@ private func withQueue(_ body: @Sendable @escaping (PostgresConnection) async th
         }
     }
 
+    @Test func `keeps one active token of an installation, the registered one first, and counts the others`()
+        async throws
+    {
+        try await withQueue { store in
+            func add(_ lines: String) async throws -> Int {
+                try await store.importDevices(
+                    from: .text("token,user_key,installation,kind,seen_at\n" + lines), inQueue: queue,
+                    reactivates: false
+                ) { _ in }.replaced
+            }
+            // The last line; that of the latest seen_at; and each of another kind.
+            #expect(try await add("01,ann,A,,\n02,ann,A,,\n03,ann,A,voip,\n") == 1)
+            #expect(
+                try await add("11,bob,B,,2026-02-01T00:00:00Z\n12,bob,B,,2026-01-01T00:00:00Z\n13,bob,B,,\n") == 2)
+            #expect(
+                try await contents(store)
+                    == ["01 - false", "02 ann true", "03 ann true", "11 bob true", "12 - false", "13 - false"])
+            // A file of before does not bring it back, and a newer token takes the place of the one that was imported.
+            #expect(try await add("01,ann,A,,\n02,ann,A,,\n") == 0)
+            #expect(try await add("04,ann,A,,\n") == 1)
+            #expect(try await contents(store).filter { $0.hasSuffix("ann true") } == ["03 ann true", "04 ann true"])
+            // What the app has registered stays, whatever the file says.
+            try await store.runScript(
+                "select pushq.register_device('\(queue)', 'aa', 'eve', installation => 'E')")
+            #expect(try await add("ab,eve,E,,2999-01-01T00:00:00Z\n") == 1)
+            #expect(try await contents(store).filter { $0.hasPrefix("a") } == ["aa eve true", "ab - false"])
+            // Inactive ones take nobody's place, and devices without an installation stay.
+            #expect(try await add("21,zoe,,,\n22,zoe,,,\n") == 0)
+        }
+    }
+
     @Test func `makes devices inactive that are so in the file, new and known ones`() async throws {
         try await withQueue { store in
             _ = try await store.importDevices(
