@@ -172,7 +172,8 @@ begin
          c.paused_at is not null, c.paused_reason, w.alive, w.serving, t.cut_off, t.in_outage, t.refusal, t.unusable,
          t.fault, (select p.name from pushq.credential p where p.tenant_id = q.tenant_id and p.id = q.credential_id),
          x.set_aside,
-         case when s.due > now() then s.due end,
+         -- What comes within moments, as of a campaign with a rate, holds nothing up.
+         case when s.due > now() + interval '5 seconds' then s.due end,
          exists (select from pushq.restored_queue r where r.queue_id = q.id)
   from pushq.queue q
   join pushq.queue_name n on n.queue_id = q.id

@@ -88,10 +88,12 @@ struct Watch: Sendable {
                 }
                 reason = found
             }
+            // As the bar counts: of a campaign at a rate or at a local time, few recipients are in jobs yet.
+            let all = max(progress.expected ?? 0, progress.total)
             let waits =
-                progress.total == 0
+                all == 0
                 ? "no recipient is known yet"
-                : "\(NumberText.grouped(progress.total - progress.ended)) of \(NumberText.grouped(progress.total)) "
+                : "\(NumberText.grouped(all - progress.ended)) of \(NumberText.grouped(all)) "
                     + "recipients have no outcome yet"
             if interruption.isThere {
                 bar?.finish()

@@ -189,6 +189,22 @@ import Testing
         }
     }
 
+    @Test func `counts at its end all recipients that there will be, and not only those in jobs`() async throws {
+        try await Shop.open { shop in
+            try await giveCredential(shop)
+            try await shop.run(
+                "insert into pushq.device (queue_id, token) select id, int8send(i) from pushq.queue, generate_series(1, 200) i"
+            )
+            let payload = try shop.folder.write(#"{"aps":{"alert":"hi"}}"#, to: "payload.json")
+            // At a rate, fan-out makes jobs only shortly before they are sent; here nobody makes any.
+            let ended = try await shop.pushq(
+                "campaign", Shop.queue, "--key", "k", "--payload", payload, "--audience", "all", "--max-rate", "5",
+                "--wait", "--timeout", "1s")
+            #expect(ended.code == 3)
+            #expect(ended.errors.contains("200 of 200 recipients have no outcome yet"), "\(ended.errors)")
+        }
+    }
+
     @Test func `ends with the reader of its messages`() async throws {
         try await Shop.open { shop in
             let words = (["\(Executable.folder)/pushq"] + Self.send).map { "'\($0)'" }.joined(separator: " ")
