@@ -47,7 +47,7 @@ create table pushq.profile (
   activity      text,                                     -- … and, of an update token, the activity's id
   locale        text,                                     -- BCP 47, such as de-AT
   time_zone     text,                                     -- IANA, such as Europe/Vienna
-  app_version   text,                                     -- numbers and dots
+  app_version   text,                                     -- up to 8 numbers, with dots
   tags          text[]      not null default '{}',        -- ascending, each once
   attributes    jsonb       not null default '{}',        -- names with texts, numbers and booleans
   first_seen_at timestamptz,                              -- when the app first registered it; of an import, its column

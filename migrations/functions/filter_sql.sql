@@ -36,7 +36,7 @@ begin
   field := case tree ->> 'field'
            when 'locale' then 'p.locale'
            when 'time_zone' then 'p.time_zone'
-           when 'app_version' then 'string_to_array(p.app_version, ''.'')::int[]'
+           when 'app_version' then 'string_to_array(p.app_version, ''.'')::bigint[]'
            when 'kind' then 'coalesce(d.kind, ''alert'')'
            when 'user' then 'd.user_key'
            when 'activity_type' then 'p.activity_type'
@@ -108,7 +108,7 @@ end $$;
 create or replace function pushq.version_sql(field text, verb text, literals text[]) returns text
 language plpgsql stable as $$
 begin
-  return format('%s %s string_to_array($1[%s], ''.'')::int[]', field, pushq.filter_order(verb),
+  return format('%s %s string_to_array($1[%s], ''.'')::bigint[]', field, pushq.filter_order(verb),
                 cardinality(literals) + case when verb in ('<', '>=') then 1 else 2 end);
 end $$;
 
@@ -125,7 +125,7 @@ end $$;
 create or replace function pushq.plain_version(version text) returns text
 language plpgsql stable as $$
 begin
-  return regexp_replace(array_to_string(string_to_array(version, '.')::int[], '.'), '([.]0)+$', '');
+  return regexp_replace(array_to_string(string_to_array(version, '.')::bigint[], '.'), '([.]0)+$', '');
 end $$;
 
 -- Of the next `scan_limit` devices behind `after` those that a filter holds for: active, of kind `aim`, at most

@@ -298,8 +298,13 @@ begin
   plain := case field when 'locale' then pushq.reported_locale(value)
                       when 'time_zone' then pushq.plain_zone(value)
                       else value end;
-  if field = 'app_version' and value !~ '^[0-9]{1,9}([.][0-9]{1,9}){0,7}$' then
-    problem := format('%s is not a version: use numbers with dots, such as 4.12.1', pushq.shown_word(value));
+  if field = 'app_version' and not pushq.is_version(value) then
+    problem := format(
+      case when value ~ '^[0-9]+([.][0-9]+)*$'
+           then '%s is not a version: it has more than 8 numbers, or one of more than 18 digits'
+           else '%s is not a version: use numbers with dots, such as 4.12.1' end, pushq.shown_word(value));
+  elsif field = 'locale' and value = '' then
+    problem := 'the locale is empty: to find devices without one, write locale is missing';
   elsif field = 'locale' and (plain !~ '^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$' or octet_length(plain) > 35) then
     problem := format('%s is not a language tag: use one such as de or de-AT', pushq.shown_word(value));
   elsif field = 'time_zone' then

@@ -90,14 +90,21 @@ begin
   return null;
 end $$;
 
+-- Whether versions of apps can be compared with this one: each of its numbers is a bigint.
+create or replace function pushq.is_version(version text) returns boolean
+language sql immutable parallel safe as $$ select version ~ '^[0-9]{1,18}([.][0-9]{1,18}){0,7}$' $$;
+
 -- What is wrong with what an app or a file says of a device, in one line with what to do about it, or null.
 create or replace function pushq.profile_problem(said pushq.profile) returns text
 language plpgsql stable as $$
 begin
   if said.locale !~ '^([A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*)?$' or octet_length(said.locale) > 35 then
     return format('the locale “%s” is not a language tag: use one such as de or de-AT', left(said.locale, 40));
-  elsif said.app_version !~ '^([0-9]{1,9}([.][0-9]{1,9}){0,7})?$' then
+  elsif said.app_version !~ '^([0-9]+([.][0-9]+)*)?$' then
     return format('the app version “%s” is not numbers with dots: use one such as 4.12.1', left(said.app_version, 40));
+  elsif said.app_version <> '' and not pushq.is_version(said.app_version) then
+    return format('the app version “%s” has more than 8 numbers, or one of more than 18 digits',
+                  left(said.app_version, 40));
   elsif octet_length(said.installation) > 200 then
     return 'the installation has more than 200 bytes';
   elsif octet_length(said.activity_type) > 200 or octet_length(said.activity) > 200 then

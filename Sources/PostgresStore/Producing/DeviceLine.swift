@@ -194,9 +194,13 @@ extension DeviceLine {
 
     private static func version(_ text: String) throws(DeviceFieldProblem) -> String {
         let parts = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
-        guard parts.count <= 8, parts.allSatisfy({ (1...9).contains($0.count) && $0.allSatisfy(isDigit) }) else {
+        guard parts.allSatisfy({ !$0.isEmpty && $0.allSatisfy(isDigit) }) else {
             throw DeviceFieldProblem(
                 "the app version “\(text.prefix(40))” is not numbers with dots: use one such as 4.12.1")
+        }
+        guard parts.count <= 8, parts.allSatisfy({ $0.count <= 18 }) else {
+            throw DeviceFieldProblem(
+                "the app version “\(text.prefix(40))” has more than 8 numbers, or one of more than 18 digits")
         }
         return text
     }

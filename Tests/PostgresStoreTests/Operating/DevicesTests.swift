@@ -372,7 +372,8 @@ private func withQueue(_ body: @Sendable @escaping (PostgresConnection) async th
         try await withQueue { store in
             let wrong = [
                 ("locale", "german!"), ("locale", "d"), ("locale", "de--AT"), ("time_zone", "CET"),
-                ("time_zone", "Europe/Berlin5"), ("app_version", "4.x"), ("app_version", "4."), ("kind", "voice"),
+                ("time_zone", "Europe/Berlin5"), ("app_version", "4.x"), ("app_version", "4."),
+                ("app_version", "1.2.3.4.5.6.7.8.9"), ("app_version", "1234567890123456789"), ("kind", "voice"),
                 ("kind", "background"), ("installation", String(repeating: "x", count: 201)),
                 ("activity", String(repeating: "x", count: 201)),
             ]

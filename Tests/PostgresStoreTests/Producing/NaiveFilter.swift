@@ -288,7 +288,7 @@ struct NaiveFilter {
         func value(_ parser: inout Self) throws(Wrong) -> [Int] {
             switch parser.tokens.popFirst() {
             case .text(let text)?, .number(let text)?:
-                try parser.require(text.wholeMatch(of: /[0-9]{1,9}([.][0-9]{1,9}){0,7}/) != nil)
+                try parser.require(text.wholeMatch(of: /[0-9]{1,18}([.][0-9]{1,18}){0,7}/) != nil)
                 return parts(text)
             default: throw Wrong()
             }

@@ -338,6 +338,10 @@ import Testing
         ("time_zone => 'CEST-2'", "the time zone “CEST-2” is unknown: use a name of the IANA database"),
         ("time_zone => 'Europe/Berlin5'", "the time zone “Europe/Berlin5” is unknown"),
         ("app_version => '4.x'", "the app version “4.x” is not numbers with dots: use one such as 4.12.1"),
+        (
+            "app_version => '1.1234567890123456789'",
+            "the app version “1.1234567890123456789” has more than 8 numbers, or one of more than 18 digits"
+        ),
         ("tags => array['']", "a tag has 1 to 100 bytes"),
         ("tags => array['a', null]", "the tags are not a list of texts"),
         ("attributes => '[1]'", "the attributes are not a JSON object"),
