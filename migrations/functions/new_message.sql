@@ -30,11 +30,13 @@ begin
     pushq.activity_problem(queue_id, push_type, payload));
 end $$;
 
--- Refuses what is not a traceparent (QueueCore/Names/TraceParent.swift).
+-- Refuses what is not a traceparent (QueueCore/Names/TraceParent.swift). A later version than 00 may have more behind
+-- what all versions have.
 create or replace function pushq.check_traceparent(traceparent text) returns void
 language plpgsql stable as $$
 begin
-  if traceparent !~ '^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$' or traceparent ~ '^ff|-0{32}-|-0{16}-' then
+  if traceparent !~ '^([0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2})(-[!-~]{0,144})?$'
+    or traceparent ~ '^ff|^.{2}-0{32}-|^.{35}-0{16}-|^00.{54}' then
     raise exception using errcode = 'PQ400', message = 'the traceparent does not have the form of W3C Trace Context',
       hint = 'write 00-, 32 hexadecimal digits of the trace, -, 16 of the parent, -, 2 of flags: 00-4bf9…-00f0…-01';
   end if;

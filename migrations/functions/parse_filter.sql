@@ -291,6 +291,8 @@ begin
       positions[i],
       case when word in ('''', '"') then 'this quote is not closed'
            when word ~ '^[‘’“”„]' then format('%s is not a quote: use ''', word)
+           when word ~ '^[0-9]' and field in ('registered', 'seen')
+             then 'a time needs quotes, such as ''2026-11-22'''
            when word ~ '^[A-Za-z0-9_-]' then format('%s needs quotes: ''%s''', pushq.shown_word(word), left(word, 40))
            else format('expected a value, such as a text in quotes, not %s', pushq.shown_word(word)) end);
   end if;
@@ -308,7 +310,12 @@ begin
   elsif field = 'locale' and (plain !~ '^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$' or octet_length(plain) > 35) then
     problem := format('%s is not a language tag: use one such as de or de-AT', pushq.shown_word(value));
   elsif field = 'time_zone' then
-    problem := coalesce(pushq.time_zone_problem(plain), case when plain = '' then 'the time zone is empty' end);
+    problem := coalesce(
+      pushq.time_zone_problem(plain)
+      -- Names are written like Europe/Vienna, nearly all of them.
+      || case when pushq.time_zone_problem(initcap(plain)) is null
+              then format('; did you mean “%s”?', initcap(plain)) else '' end,
+      case when plain = '' then 'the time zone is empty: to find devices without one, write time_zone is missing' end);
   elsif field = 'kind' then
     problem := pushq.kind_problem(value);
   elsif field in ('registered', 'seen') then

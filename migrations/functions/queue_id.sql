@@ -38,6 +38,11 @@ create or replace function pushq.refuse_queue(who text, name text) returns void
 language plpgsql stable as $$
 begin
   perform pushq.refuse_moved(split_part(name, '/', 1), who, false);
+  if exists (select from pushq.queues_for(who, name, true)) then
+    raise exception using errcode = 'PQ403',
+      message = format('login “%s” may only read queue “%s”', who, left(name, 240)),
+      hint = 'use a login that was granted the tenant without --read-only';
+  end if;
   raise exception using errcode = 'PQ404', message = format('there is no queue “%s”', left(name, 240)),
     hint = 'list them with: select queue from pushq.my_queues, or as an operator: pushq-admin queue list';
 end $$;

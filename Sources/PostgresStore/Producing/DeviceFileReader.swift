@@ -190,8 +190,12 @@ package struct DeviceFileReader: Sendable {
             throw DeviceFieldProblem("the line is not UTF-8 text")
         }
         var reader = JSONReader(line)
-        guard let object = try? reader.read(), let members = object.members, reader.invalidEscape == nil else {
+        guard let object = try? reader.read(), let members = object.members else {
             throw DeviceFieldProblem("the line is not a JSON object")
+        }
+        guard reader.invalidEscape == nil else {
+            throw DeviceFieldProblem(
+                "the line has a character that PostgreSQL cannot store: \\u0000, or half of a surrogate pair")
         }
         var hasToken = false
         for member in members {

@@ -5,12 +5,15 @@ package struct TraceParent: Hashable, Sendable, CustomStringConvertible {
     package let text: String
 
     /// A text of version 00's form, `00-TRACE-PARENT-FLAGS` (Trace Context §3.2.2): lower-case hexadecimal digits, and
-    /// neither identifier all zeros. Of later versions those are taken that have this form, too; ff is none.
+    /// neither identifier all zeros. Later versions begin in the same way, and may have more behind a hyphen (§3.2.4),
+    /// up to 200 characters in all. ff is none.
     package init(_ text: some StringProtocol) throws(TraceParentError) {
         let fields = String(text).split(separator: "-", omittingEmptySubsequences: false)
-        guard fields.map(\.utf8.count) == [2, 32, 16, 2], fields.allSatisfy({ $0.utf8.allSatisfy(Self.isDigit) }) else {
-            throw TraceParentError()
-        }
+        let form = fields.prefix(4)
+        guard form.map(\.utf8.count) == [2, 32, 16, 2], form.allSatisfy({ $0.utf8.allSatisfy(Self.isDigit) }),
+            fields.count == 4 || fields[0] != "00" && text.utf8.count <= 200,
+            text.utf8.allSatisfy({ (UInt8(ascii: "!")...UInt8(ascii: "~")).contains($0) })
+        else { throw TraceParentError() }
         guard fields[0] != "ff", !Self.isNone(fields[1]), !Self.isNone(fields[2]) else { throw TraceParentError() }
         self.text = String(text)
     }

@@ -1,3 +1,4 @@
+import PostgresStore
 import QueueCore
 import Terminal
 
@@ -28,6 +29,10 @@ struct AttributesText: ArgumentValue {
         }
         guard reader.invalidEscape == nil else {
             throw InvalidValue("has an escape that is no character, such as \\u0000: leave it out")
+        }
+        // PostgreSQL stores numbers without an exponent, so that a short one can be longer than it can read at all.
+        guard node.storedBytes <= 8192 else {
+            throw InvalidValue("has \(node.storedBytes) bytes as it is stored: use at most 8192")
         }
         return AttributesText(json: text)
     }

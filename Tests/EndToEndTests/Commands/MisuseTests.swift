@@ -138,6 +138,7 @@ import Testing
         (#"{"a": 1"#, "is not JSON: expected a comma or } at character 8"),
         ("[1]", "is not a JSON object: write one such as"), (#"{"a": "\u0000"}"#, "has an escape that is no character"),
         (String(repeating: "[", count: 100), "has objects or arrays in it"),
+        (#"{"a": 1e200000}"#, "has 100007 bytes as it is stored: use at most 8192"),
     ])
     func `is what attributes are`(attributes: String, problem: String) async throws {
         try await Shop.open { shop in

@@ -131,8 +131,13 @@ import Transport
                   tokens => array['aa'], traceparent => '\#(text)')
                 """#
             }
+            let later = "01" + Self.traceparent.dropFirst(2) + "-abc"
+            try await queue.run(many(later))
+            _ = try await send(to: 1...1, queue, options: ", traceparent => '\(later)'")
+            #expect(try await queue.number("select count(*) from pushq.message where traceparent = '\(later)'") == 2)
             for text in [
-                "", "x", "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01", Self.traceparent + "-x",
+                later + String(repeating: "x", count: 142), later + " x", "", "x",
+                "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01", Self.traceparent + "-x",
                 Self.traceparent + "\n", "ff" + Self.traceparent.dropFirst(2),
                 "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
                 "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01",
@@ -267,11 +272,6 @@ import Transport
         }
     }
 
-    @Test func `tells whether a device was inactive or a newer update had taken the place of this one`() async throws {
-        try await withDatabase { _, database in
-            let queue = try await QueueFixture(database, devices: 1)
-            let update = { (device: Int) in
-                #"""
     /// What is asked of a device that a campaign does not reach, and how the campaign begins.
     private static let strangers: [(about: String, options: String, device: String)] = [
         ("of another kind", "filter => 'user is missing'", "token = int8send(2)"),
@@ -398,6 +398,11 @@ import Transport
         }
     }
 
+    @Test func `tells whether a device was inactive or a newer update had taken the place of this one`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            let update = { (device: Int) in
+                #"""
                 select pushq.send('\#(QueueFixture.name)',
                   '{"aps":{"timestamp":1,"event":"update","content-state":{}}}', tokens => array[encode(int8send(\#(device)), 'hex')],
                   push_type => 'liveactivity', replace_waiting => true)

@@ -170,6 +170,14 @@ import Testing
         ("{\"token\":\"ab\"}\n{\"user_key\":\"1\"}\n", 2, "there is no member 'token' with a text"),
         ("{\"token\":\"ab\"}\n{\"token\":\"cd\"\n", 2, "the line is not a JSON object"),
         (
+            #"{"token":"ab","user_key":"\u0000"}"#, 1,
+            "the line has a character that PostgreSQL cannot store: \\u0000, or half of a surrogate pair"
+        ),
+        (
+            #"{"token":"ab","user_key":"\ud800"}"#, 1,
+            "the line has a character that PostgreSQL cannot store: \\u0000, or half of a surrogate pair"
+        ),
+        (
             "{\"token\":\"ab\",\"locales\":\"de\"}\n", 1,
             "the member 'locales' is not known (members are \(Self.known)); did you mean 'locale'?"
         ),

@@ -285,6 +285,14 @@ import Transport
         ("locale = “de”", 10, "“ is not a quote: use '"),
         ("locale == 'de'", 8, "use = for “==”"),
         ("locale < 'de'", 8, "“locale” has no order: use =, != or in"),
+        ("locale = ''", 10, "the locale is empty: to find devices without one, write locale is missing"),
+        ("time_zone = ''", 13, "the time zone is empty: to find devices without one, write time_zone is missing"),
+        (
+            "time_zone = 'europe/vienna'", 13,
+            "the time zone “europe/vienna” is unknown: use a name of the IANA database, such as Europe/Berlin; did you mean “Europe/Vienna”?"
+        ),
+        ("seen >= 2026-01-01", 9, "a time needs quotes, such as '2026-11-22'"),
+        ("app_version > 1234567890123456789", 15, "“1234567890123456789” is not a version: it has more than 8"),
         ("locale = 'german!'", 10, "“german!” is not a language tag: use one such as de or de-AT"),
         (
             "time_zone = 'CET'", 13,

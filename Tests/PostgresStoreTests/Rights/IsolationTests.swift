@@ -510,6 +510,16 @@ struct `A login of one tenant` {
         }
     }
 
+    @Test func `is told where it may only read, though it may write elsewhere`() async throws {
+        try await withNeighbours { _, database, neighbours in
+            try await neighbours.admin.grantTenant("beta", to: "producer_\(database.name)", isReadOnly: true)
+            let result = await answer(neighbours.producer, "pushq.new_list('beta/com.beta/production')")
+            #expect(result.contains("login “producer_\(database.name)” may only read queue “beta/com.beta/production”"))
+            let theirs = await answer(neighbours.producer, "pushq.new_list('beta/com.none/production')")
+            #expect(theirs.contains("there is no queue"))
+        }
+    }
+
     // MARK: Whom a call is made for
 
     @Test func `acts as the role that it has set, as behind a pooler, and as the login otherwise`() async throws {

@@ -7,6 +7,8 @@ import Testing
         "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
         "00-00000000000000000000000000000001-0000000000000001-00",
         "cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-ff",
+        // Of a later version, with more behind it.
+        "01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-abc",
     ]
     static let invalid = [
         "", "x", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7",
@@ -17,6 +19,9 @@ import Testing
         " 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
         "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\n",
         "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-x",
+        "01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01x",
+        "01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-x y",
+        "01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-" + String(repeating: "x", count: 145),
         "00-4bf92f3577b34da6a3ce929d0e0e473-600f067aa0ba902b7-01",
         "00-4bf92f3577b34da6a3ce929d0e0e473g-00f067aa0ba902b7-01",
     ]
