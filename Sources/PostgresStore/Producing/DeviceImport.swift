@@ -202,27 +202,31 @@ extension Statement {
     static let replaceImportedTokens = Statement(
         "replace_imported_tokens",
         #"""
-        with lines as materialized (
-          select distinct on (token) token, installation, seen_at, line
-          from device_stage
-          where exists (select from device_stage i where i.installation <> '')
-          order by token, ctid desc),
-        told as materialized (
-          select distinct p.installation
-          from lines s
-          join pushq.device d on d.queue_id = $queue_id and d.token = s.token
-          join pushq.profile p on p.queue_id = $queue_id and p.device_id = d.id
-          where s.installation <> '' and d.active and p.installation is not null),
-        placed as materialized (
-          select d.id,
-                 row_number() over (
-                   partition by p.installation, coalesce(d.kind, 'alert'), p.activity_type, p.activity
-                   order by d.registered_at desc nulls last, p.seen_at desc nulls last, s.line desc nulls last,
-                            d.id desc) as place
+        with told as materialized (
+          select p.installation
+          from pushq.profile p
+          where p.queue_id = $queue_id
+            and p.installation in (select s.installation from device_stage s where s.installation <> '')
+          group by p.installation
+          having count(*) > 1),
+        tokens as materialized (
+          select d.id, d.token, d.registered_at, coalesce(d.kind, 'alert') as kind, p.installation, p.activity_type,
+                 p.activity, p.seen_at
           from told t
           join pushq.profile p on p.queue_id = $queue_id and p.installation = t.installation
-          join pushq.device d on d.queue_id = $queue_id and d.id = p.device_id and d.active
-          left join lines s on s.token = d.token),
+          join pushq.device d on d.queue_id = $queue_id and d.id = p.device_id and d.active),
+        placed as materialized (
+          select k.id,
+                 row_number() over (
+                   partition by k.installation, k.kind, k.activity_type, k.activity
+                   order by k.registered_at desc nulls last, k.seen_at desc nulls last, l.line desc nulls last,
+                            k.id desc) as place
+          from tokens k
+          left join (
+            select s.token, max(s.line) as line
+            from device_stage s
+            where s.token in (select token from tokens)
+            group by s.token) l on l.token = k.token),
         forgotten as (
           update pushq.profile p
           set installation = null
