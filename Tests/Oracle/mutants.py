@@ -84,8 +84,8 @@ MUTANTS = [
     ),
     Mutant(
         "sent after its time",
-        "(extract(epoch from least(greatest(t.send_by,",
-        "(extract(epoch from interval '1 hour' + least(greatest(t.send_by,",
+        "(extract(epoch from least(case when t.id < f.new_end_before",
+        "(extract(epoch from interval '1 hour' + least(case when t.id < f.new_end_before",
     ),
     Mutant(
         "sent before its time",
@@ -173,8 +173,8 @@ MUTANTS = [
     Mutant("another tenant's reports", "where q.tenant_id = tenant\n    order by f.cursor", "where true\n    order by f.cursor"),
     Mutant(
         "two messages at a time",
-        "where p.newest > p.cursor and p.not_before <= clock_timestamp()",
-        "where p.newest > p.cursor",
+        "and (p.not_before <= clock_timestamp() or",
+        "and (true or",
     ),
     Mutant(
         "a message taken that was refused",

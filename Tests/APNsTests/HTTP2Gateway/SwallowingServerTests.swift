@@ -216,7 +216,8 @@ import Transport
             ([0x88] + literal("apns-id", " x"), "accepted"),
             (literal("apns-id", "x") + [0x88], "accepted"),
             ([0x88] + literal("connection", "close"), "accepted"),
-            ([0x8C] + literal("content-length", "5"), "400 Other"),
+            // Without a reason it may not be APNs that answers.
+            ([0x8C] + literal("content-length", "5"), "400 OtherPassing"),
             (literal(":status", "410") + literal("connection", "close"), "410 Unregistered"),
             // Nobody knows which of them counts, if any does.
             ([0x88, 0x8C], "unanswered"),

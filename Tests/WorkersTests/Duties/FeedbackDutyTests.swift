@@ -19,7 +19,10 @@ import Transport
             try await fixture.useBinaryInterface(for: queue)
             // The engine that sends is not to ask it.
             try await fixture.connection.runScript(
-                "update pushq.duty set next_at = now() + interval '1 hour' where name = 'feedback'")
+                """
+                insert into pushq.feedback_poll (queue_id, not_before)
+                select pushq.queue_id('\(queue)'), now() + interval '1 hour'
+                """)
             try await fixture.withEngine { _ in
                 try await fixture.startCampaign(queue)
                 try await fixture.waitForCampaigns(within: .seconds(60))
@@ -28,6 +31,7 @@ import Transport
             #expect(try await fixture.progress()["delivered"] == 400)
 
             // A worker that reads the list, and is gone before it acts.
+            try await fixture.connection.runScript("delete from pushq.feedback_poll")
             let first = fixture.duty(on: actor.loop)
             #expect(try await first.askNext())
             let kept = try await fixture.number("select count(*) from pushq.feedback_record")
