@@ -81,14 +81,17 @@ language sql stable as $$
   select least(send_by, case when expiration between 1 and 99999999999 then to_timestamp(expiration) end)
 $$;
 
--- Refuses a campaign that ends, at `ends`, before its local time has come for all of its audience: those devices would
--- get nothing, and only the outcomes would show it. The audience is as for `pushq.count_zones`.
+-- Refuses a campaign that ends, at `ends`, before its local time has come for more than one in a hundred of its
+-- audience: those devices would get nothing, and only the outcomes would show it. For fewer, such as a few people who
+-- travel, it warns. The audience is as for `pushq.count_zones`.
 create or replace function pushq.check_waves(
   q int, clock jsonb, ends timestamptz, aim text, tree jsonb, tokens bytea[] default null, list bigint default null
 ) returns void
 language plpgsql as $$
 declare
-  late record;
+  late    record;
+  problem text;
+  advice  text;
 begin
   -- Most campaigns end after the last wave that there can be, and their devices need not be counted for that. A time
   -- that has passed comes again within 25 hours, if clocks are put back, and within 27 for a run of a schedule.
@@ -98,21 +101,35 @@ begin
   ) + interval '27 hours' then
     return;
   end if;
-  select sum(z.recipients) as devices, max(w.due) as last,
-         array_agg(coalesce(z.time_zone, clock ->> 'zone') order by z.recipients desc, z.time_zone) as zones
+  -- Tokens that are inactive get nothing in any case.
+  if tokens is not null then
+    tokens := array(
+      select t
+      from unnest(tokens) t
+      where not exists (select from pushq.device d where d.queue_id = q and d.token = t and not d.active));
+  end if;
+  select sum(z.recipients) as devices, sum(z.recipients) filter (where w.due >= ends) as late,
+         max(w.due) filter (where w.due >= ends) as last,
+         array_agg(coalesce(z.time_zone, clock ->> 'zone') order by z.recipients desc, z.time_zone)
+           filter (where w.due >= ends) as zones
   into late
   from pushq.count_zones(q, aim, tree, tokens, list) z
-  cross join lateral pushq.wave_of(clock, coalesce(z.time_zone, clock ->> 'zone')) w(due)
-  where w.due >= ends;
-  if late.devices > 0 then
-    raise exception using errcode = 'PQ400',
-      message = format(
-        'it ends at %s, before the local time comes for %s of its devices (%s%s): they would get nothing',
-        pushq.shown_time(ends), late.devices, array_to_string(late.zones[:3], ', '),
-        case when cardinality(late.zones) > 3 then format(' and %s more zones', cardinality(late.zones) - 3)
-             else '' end),
-      hint = format('send_by and expiration are the same instant everywhere: give one after the last wave at %s, or '
-                    'leave these zones out with a filter on time_zone', pushq.shown_time(late.last));
+  cross join lateral pushq.wave_of(clock, coalesce(z.time_zone, clock ->> 'zone')) w(due);
+  if late.late > 0 then
+    problem := format(
+      'it ends at %s, before the local time comes for %s of its devices (%s%s): they would get nothing',
+      pushq.shown_time(ends), late.late, array_to_string(late.zones[:3], ', '),
+      case when cardinality(late.zones) > 3 then format(' and %s more zones', cardinality(late.zones) - 3)
+           else '' end);
+    advice := format(
+      'send_by and expiration are the same instant everywhere: give one after the last wave at %s, or leave %s',
+      pushq.shown_time(late.last),
+      case when tokens is null and list is null then 'these zones out with a filter on time_zone'
+           else 'their devices off the list' end);
+    if late.late * 100 > late.devices then
+      raise exception using errcode = 'PQ400', message = problem, hint = advice;
+    end if;
+    raise warning using message = problem, hint = advice;
   end if;
 end $$;
 
@@ -312,7 +329,7 @@ begin
 end $$;
 
 -- How many recipients a campaign would have in each time zone now; null for those of whom nobody has said it. `tokens`
--- and `tree` are those of a list and of a filter; `list` is one that is stored.
+-- and `tree` are those of a list and of a filter; `list` is one that is stored, whose inactive devices do not count.
 create or replace function pushq.count_zones(
   q int, aim text, tree jsonb, tokens bytea[], list bigint default null)
 returns table (time_zone text, recipients bigint)
@@ -334,6 +351,7 @@ begin
     return query
     select p.time_zone, count(*)
     from pushq.list_member m
+    join pushq.device d on d.queue_id = q and d.id = m.device_id and d.active and coalesce(d.kind, 'alert') = aim
     left join pushq.profile p on p.queue_id = q and p.device_id = m.device_id
     where m.queue_id = q and m.list_id = list
     group by p.time_zone;

@@ -271,6 +271,7 @@ declare
   word    text := words[i];
   value   text;
   plain   text;                                           -- as registrations store it
+  right_name text;                                        -- of a time zone that is written otherwise
   problem text;
 begin
   if word ~ '^[''"].' then
@@ -310,12 +311,20 @@ begin
   elsif field = 'locale' and (plain !~ '^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$' or octet_length(plain) > 35) then
     problem := format('%s is not a language tag: use one such as de or de-AT', pushq.shown_word(value));
   elsif field = 'time_zone' then
-    problem := coalesce(
-      pushq.time_zone_problem(plain)
-      -- Names are written like Europe/Vienna, nearly all of them.
-      || case when pushq.time_zone_problem(initcap(plain)) is null
-              then format('; did you mean “%s”?', initcap(plain)) else '' end,
-      case when plain = '' then 'the time zone is empty: to find devices without one, write time_zone is missing' end);
+    problem := pushq.time_zone_problem(plain);
+    -- PostgreSQL takes a name however its letters are written, and devices have it as the IANA database does.
+    if plain <> '' and (problem is not null or plain ~ '(^|[/_-])[a-z]|[A-Z]{4}|-Au-|_(Es|Of)_|Etc/U[a-z]') then
+      select z.name into right_name
+      from pg_timezone_names z
+      where lower(z.name) = lower(plain) and pushq.time_zone_problem(z.name) is null;
+      if right_name <> plain then
+        problem := coalesce(problem, format('%s is written otherwise', pushq.shown_word(value)))
+          || format('; did you mean “%s”?', pushq.plain_zone(right_name));
+      end if;
+    end if;
+    if plain = '' then
+      problem := 'the time zone is empty: to find devices without one, write time_zone is missing';
+    end if;
   elsif field = 'kind' then
     problem := pushq.kind_problem(value);
   elsif field in ('registered', 'seen') then

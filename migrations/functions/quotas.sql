@@ -133,7 +133,7 @@ begin
   if devices > 0 and used.devices + devices > used.max_devices then
     perform pushq.refuse_quota(
       used.name, 'devices', '--max-devices', used.max_devices, used.devices, devices,
-      'unregister devices that are not needed, which are counted within a minute');
+      'unregister devices that are not needed: if nine in ten are used, that is counted within a minute, else an hour');
   elsif recipients > 0 and used.waiting + recipients > used.max_waiting then
     perform pushq.refuse_quota(
       used.name, 'waiting recipients', '--max-waiting', used.max_waiting, used.waiting, recipients,

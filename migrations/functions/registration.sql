@@ -194,7 +194,7 @@ begin
 end $$;
 
 -- Deactivates the tokens whose place a token takes: those of the same installation and kind, and of the same Live
--- Activity. They are nobody's from now on. Returns the latest of them as it was.
+-- Activity. They are nobody's from now on. Returns the latest of them as it was, but active if any of them was.
 create or replace function pushq.replace_tokens(q int, device bigint, kind text, its pushq.profile) returns pushq.device
 language plpgsql as $$
 declare
@@ -216,6 +216,7 @@ begin
   where d.queue_id = q and d.id = any (ids)
   order by d.registered_at desc nulls last, d.id desc
   limit 1;
+  latest.active := exists (select from pushq.device d where d.queue_id = q and d.id = any (ids) and d.active);
   update pushq.device d
   set active = false, user_key = null, inactive_since = coalesce(d.inactive_since, clock_timestamp()),
       inactive_reason = null

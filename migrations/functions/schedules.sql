@@ -195,12 +195,12 @@ begin
   perform pushq.parse_cron(cron);
   perform pushq.check_schedule(q, name, coalesce(time_zone, 'UTC'), after_outage, body, given);
   following := pushq.cron_run(cron, coalesce(time_zone, 'UTC'), now());
-  perform pushq.check_scheduled_waves(q, cron, coalesce(time_zone, 'UTC'), following, body, given);
   insert into pushq.schedule (queue_id, name, cron, time_zone, after_outage, payload, options, next_at)
   values (q, add_schedule.name, add_schedule.cron, coalesce(add_schedule.time_zone, 'UTC'), add_schedule.after_outage,
           body, given, following)
   on conflict on constraint schedule_pkey do nothing;
   if found then
+    perform pushq.check_scheduled_waves(q, cron, coalesce(time_zone, 'UTC'), following, body, given);
     if door.has_quota then
       perform pushq.check_quota(q, schedules => 1);
     end if;
@@ -223,6 +223,10 @@ begin
     raise exception using errcode = 'PQ409',
       message = format('there is already a different schedule “%s”: %s in %s', name, known.cron, known.time_zone),
       hint = 'replace it (replaces => true, --replace), or use another name';
+  end if;
+  -- Not if only something else has changed: since it was checked, a phone may have travelled.
+  if not keeps_times or pushq.meant_options(known.options) <> pushq.meant_options(given) then
+    perform pushq.check_scheduled_waves(q, cron, coalesce(time_zone, 'UTC'), following, body, given);
   end if;
   if known.paused_at is not null then
     null;                                                 -- nothing is due of it

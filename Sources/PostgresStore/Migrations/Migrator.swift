@@ -128,7 +128,9 @@ package struct Migrator {
     /// only a lock that everybody may take, so the error says who has it. Who has waited for that one may find the
     /// table.
     private func takeLock(within limit: Duration) async throws {
-        try await connection.runScript("set local statement_timeout = 0; set local lock_timeout = 0")
+        // Objects are told by their names as PostgreSQL writes them.
+        try await connection.runScript(
+            "set local statement_timeout = 0; set local lock_timeout = 0; set local quote_all_identifiers = off")
         if try await !connection.mayLockMigrations() {
             if let holder = try await connection.execute(.tryFirstLock).one().optionalText("holder") {
                 do throws(PostgresError) {

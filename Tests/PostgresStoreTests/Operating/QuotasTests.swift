@@ -72,7 +72,7 @@ import Transport
                     store,
                     "pushq.send(QUEUE, \(Self.payload), tokens => array['\(Self.token(20))', '\(Self.token(21))'])")
                     == "PQ507 tenant “acme” may have at most 6 devices: it has 5, and this call would add 2; unregister devices that are not "
-                    + "needed, which are counted within a minute; an operator can allow more with: pushq-admin tenant set acme --max-devices"
+                    + "needed: if nine in ten are used, that is counted within a minute, else an hour; an operator can allow more with: pushq-admin tenant set acme --max-devices"
             )
             #expect(try await refusal(store, calls[0]) == nil)
             try await store.countUsage()
@@ -116,8 +116,18 @@ import Transport
             #expect(try await register(11, "i10") == nil)
             #expect(try await register(12, "i12")?.hasPrefix("PQ507") == true)
             #expect(try await queue.number("select count(*) from pushq.device where active") == 6)
+            // Of two tokens of the installation, the later one is dead.
+            try await queue.run(
+                """
+                update pushq.device set active = false, inactive_since = now() where token = '\\x\(Self.token(11))';
+                insert into pushq.device (queue_id, token) values (\(queue.id), '\\xee');
+                insert into pushq.profile (queue_id, device_id, installation)
+                select queue_id, id, 'i10' from pushq.device where token = '\\xee'
+                """)
+            #expect(try await register(13, "i10") == nil)
+            #expect(try await queue.number("select count(*) from pushq.device where active") == 6)
 
-            try await queue.run("select pushq.set_device('\(QueueFixture.name)', '\(Self.token(11))', false)")
+            try await queue.run("select pushq.set_device('\(QueueFixture.name)', '\(Self.token(13))', false)")
             // Ten seconds later, and not only after an hour.
             try await queue.run(
                 "update pushq.tenant_usage set devices_counted_at = devices_counted_at - interval '11 seconds'")

@@ -48,7 +48,8 @@ import Transport
                     try await queue.startCampaign(options: ", local_time => \(Self.now), \(options)")
                 }
                 #expect(error?.description.contains(problem) == true, "\(error?.description ?? "")")
-                #expect(error?.description.contains("a filter on time_zone") == true)
+                let advice = options.contains(tokens) ? "leave their devices off the list" : "a filter on time_zone"
+                #expect(error?.description.contains(advice) == true, "\(error?.description ?? "")")
             }
             let preview = try await queue.texts(
                 """
@@ -69,6 +70,60 @@ import Transport
             try await queue.fanOut(campaign)
             #expect(try await queue.number("select sum(recipient_count) from pushq.job where send_by > now()") == 1)
             #expect(try await queue.number("select count(*) from pushq.fan_out where done and left_out = 0") == 1)
+        }
+    }
+
+    @Test func `at a local time may be too early for one device in a hundred, which a warning says`() async throws {
+        try await withDevices(in: Array(repeating: "UTC", count: 100) + ["Etc/GMT+1"]) { _, queue in
+            var warnings: [String] = []
+            queue.connection.onWarning = { warnings.append("\($0)") }
+            let options = ", local_time => \(Self.now), \(Self.early[0])"
+            try await queue.fanOut(try await queue.startCampaign(options: options))
+            #expect(try await queue.number("select sum(recipient_count) from pushq.job") == 100)
+            #expect(warnings.count == 1 && warnings[0].contains("before the local time comes for 1 of its devices"))
+        }
+    }
+
+    @Test func `at a local time may be too early for devices of a list that get nothing in any case`() async throws {
+        try await withDevices(in: ["UTC", "Etc/GMT+1"]) { _, queue in
+            let tokens = "tokens => array(select encode(token, 'hex') from pushq.device)"
+            try await queue.run(
+                "update pushq.device set active = false, inactive_since = now() where token = int8send(2)")
+            _ = try await queue.startCampaign(options: ", local_time => \(Self.now), \(Self.early[0]), \(tokens)")
+            try await queue.run(
+                """
+                select pushq.start_campaign(
+                  '\(Self.name)', 'list', '{"aps":{"alert":"x"}}', list => l, local_time => \(Self.now), \(Self.early[0]))
+                from (
+                  select pushq.new_list('\(Self.name)') as l) n
+                cross join lateral (
+                  select pushq.add_to_list('\(Self.name)', l, array(select encode(token, 'hex') from pushq.device))) a
+                """)
+        }
+    }
+
+    @Test func `of a schedule's runs is not looked at again while nothing is changed, whoever has travelled`()
+        async throws
+    {
+        try await withDevices(in: ["UTC"]) { _, queue in
+            func add(_ options: String, cron: String = "0 7 * * *") async throws {
+                try await queue.run(
+                    """
+                    select pushq.add_schedule(
+                      '\(Self.name)', 's', '\(cron)', '{"aps":{"alert":"x"}}', replaces => true,
+                      options => '{"local_time": "09:00", "filter": "user is missing", \(options)}')
+                    """)
+            }
+            try await add(#""send_by": "4 hours""#)
+            try await queue.run(
+                """
+                insert into pushq.device (queue_id, token) values (\(queue.id), '\\xaa');
+                insert into pushq.profile (queue_id, device_id, time_zone)
+                select queue_id, id, 'Etc/GMT+12' from pushq.device where token = '\\xaa'
+                """)
+            try await add(#""send_by": "4 hours""#)
+            await #expect(throws: PostgresError.self) { try await add(#""send_by": "5 hours""#) }
+            await #expect(throws: PostgresError.self) { try await add(#""send_by": "4 hours""#, cron: "1 7 * * *") }
         }
     }
 
