@@ -57,6 +57,9 @@ package struct Breaker: Equatable, Sendable {
     /// Where pushes are few, this many refusals in a row are an outage, if they last for `timeOfRow`.
     static let refusalsInRow = 5
     static let timeOfRow = Duration.seconds(1)
+    /// Where a row goes on by pushes alone that were refused before, it has to last for longer: they may be refused for
+    /// what they are, while others that come now and then are taken.
+    static let timeOfRepeatedRow = Duration.seconds(20)
     /// At least this many recipients must have been refused by the server's fault, …
     static let minimumRecipients = 3
     /// … or this many in all, including those refused because they get too many pushes.
@@ -154,7 +157,8 @@ package struct Breaker: Equatable, Sendable {
             if !refusal.isAboutConnection, !refusal.isRepeated { share += (1 - share) / Self.answersOfShare }
             inRow += 1
             rowBegan = rowBegan ?? now
-            if isOutage(now: now) { open(retryAfter, now: now, using: &generator) }
+            let leastTime = refusal.isRepeated ? Self.timeOfRepeatedRow : Self.timeOfRow
+            if isOutage(leastTime, now: now) { open(retryAfter, now: now, using: &generator) }
         case .open(let until):
             guard now >= until, isOfThisPhase(refusal.sentAt) else {
                 if let retryAfter { phase = .open(until: max(until, now + retryAfter)) }
@@ -229,9 +233,10 @@ package struct Breaker: Equatable, Sendable {
             Recent(recipient: refusal.recipient, isAboutRecipient: refusal.isAboutRecipient, row: row))
     }
 
-    private func isOutage(now: ContinuousClock.Instant) -> Bool {
+    /// - Parameter leastTime: how long a row of refusals has to last.
+    private func isOutage(_ leastTime: Duration, now: ContinuousClock.Instant) -> Bool {
         if share >= Self.outageShare, isOfMany({ _ in true }) { return true }
-        guard let rowBegan, inRow >= Self.refusalsInRow, rowBegan.duration(to: now) >= Self.timeOfRow else {
+        guard let rowBegan, inRow >= Self.refusalsInRow, rowBegan.duration(to: now) >= leastTime else {
             return false
         }
         return isOfMany { $0.row == row }

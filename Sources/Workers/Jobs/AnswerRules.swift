@@ -113,7 +113,8 @@ struct AnswerRules {
     ) -> TopicRefusals.Verdict {
         guard refusal.reason.mayDependOnTopic else { return .credentialIsWrong }
         return queue.topicRefusals.noteRefused(
-            job.claim.message.topicSuffix, sentAt: circumstances.sentAt, now: .now)
+            job.claim.message.topicSuffix, isOtherTaken: queue.throughput.answers.accepted > 0,
+            sentAt: circumstances.sentAt, now: .now)
     }
 
     /// Records that a request was sent and not answered. It is sent again, unless that is forbidden or was tried often

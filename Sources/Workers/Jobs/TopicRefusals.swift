@@ -20,8 +20,9 @@ struct TopicRefusals {
     private static let memory = Duration.seconds(600)
 
     private struct Refused {
+        /// When the first refused push was sent. What is sent beside it counts, too.
         let first: ContinuousClock.Instant
-        var isOtherTakenSince = false
+        var isOtherTaken: Bool
     }
 
     /// By the topic's suffix.
@@ -33,19 +34,20 @@ struct TopicRefusals {
     /// A push to the topic with this suffix was accepted.
     mutating func noteTaken(_ suffix: String, sentAt: ContinuousClock.Instant) {
         refused[suffix] = nil
-        for (other, entry) in refused where sentAt >= entry.first { refused[other]?.isOtherTakenSince = true }
+        for (other, entry) in refused where sentAt >= entry.first { refused[other]?.isOtherTaken = true }
     }
 
     /// A push to the topic with this suffix was refused.
+    /// - Parameter isOtherTaken: whether APNs has accepted pushes of the queue of late.
     mutating func noteRefused(
-        _ suffix: String, sentAt: ContinuousClock.Instant, now: ContinuousClock.Instant
+        _ suffix: String, isOtherTaken: Bool, sentAt: ContinuousClock.Instant, now: ContinuousClock.Instant
     ) -> Verdict {
         guard !suffix.isEmpty else { return .credentialIsWrong }
         guard let entry = refused[suffix], entry.first.duration(to: now) < Self.memory else {
-            refused[suffix] = Refused(first: now)
+            refused[suffix] = Refused(first: sentAt, isOtherTaken: isOtherTaken)
             return .wait
         }
-        if entry.isOtherTakenSince { return .topicIsWrong }
+        if entry.isOtherTaken || isOtherTaken { return .topicIsWrong }
         if sentAt < entry.first + Self.patience / 2 { return .wait }
         // When the queue is resumed, the others have the time again to be taken.
         refused[suffix] = nil

@@ -82,7 +82,7 @@ import Testing
     /// APNs always gives one: this was a proxy, or a server that is none of APNs.
     @Test(arguments: [
         (204, Reason.Action.retry), (302, .retry), (400, .retry), (401, .retry), (404, .retry), (405, .retry),
-        (403, .pause), (413, .reject), (429, .retry), (502, .retry),
+        (413, .reject), (429, .retry), (502, .retry),
     ])
     func `blames no push where an answer gives no reason, except by what its status says`(
         status: Int, action: Reason.Action
@@ -92,7 +92,9 @@ import Testing
         }
     }
 
-    @Test func `takes no page for the word that a token is dead`() {
+    @Test func `takes no page for the word that a token is dead, or a credential refused`() {
+        #expect(Reason(status: 403, withoutReason: true) == .otherCredential)
+        #expect(Reason(status: 403, withoutReason: false) == .otherPassing)
         #expect(Reason(status: 410, withoutReason: true) == .unregistered)
         #expect(Reason(status: 410, withoutReason: false) == .otherPassing)
     }

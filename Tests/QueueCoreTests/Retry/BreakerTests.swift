@@ -133,10 +133,22 @@ import Testing
     @Test func `opens for one burst whose retries are refused, too, while nothing is served`() {
         var dialogue = Dialogue(from: start)
         for recipient in 0..<Int64(10) { dialogue.refuse(recipient) }
-        #expect(dialogue.breaker.isClosed)
         dialogue.pass(.milliseconds(1100))
+        dialogue.refuseAgain(0..<10)
+        #expect(dialogue.breaker.isClosed)
+        dialogue.pass(.seconds(19))
         dialogue.refuseAgain(0..<1)
         #expect(!dialogue.breaker.isClosed)
+    }
+
+    @Test func `stays closed for a burst that is refused for what it is, while others are served now and then`() {
+        var dialogue = Dialogue(from: start)
+        for recipient in 0..<Int64(12) { dialogue.refuse(recipient) }
+        for second in 0..<600 {
+            dialogue.pass(.seconds(1))
+            if second % 15 == 14 { dialogue.serve() } else { dialogue.refuseAgain(0..<3) }
+            #expect(dialogue.breaker.isClosed)
+        }
     }
 
     @Test func `stays closed for the retries that are left at the end of a campaign`() {

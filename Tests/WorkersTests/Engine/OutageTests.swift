@@ -47,7 +47,7 @@ import Transport
         try await EngineFixture.run { configuration in
             configuration.rules.outcomes = [OutcomeRule(.refuse(.init(.serviceUnavailable)))]
         } _: { _, fixture in
-            let queue = try await fixture.makeQueue(devices: 10, settings: "update pushq.queue set max_attempts = 6")
+            let queue = try await fixture.makeQueue(devices: 10)
             try await fixture.withEngine { _ in
                 try await fixture.startCampaign(queue)
                 try await eventually("it to be noticed", within: .seconds(60)) {

@@ -117,6 +117,26 @@ import Testing
         #expect(Outcome(rawValue: calls.outcomes[2]) == .rejected(refusal.reason))
     }
 
+    @Test func `a topic of a push type's own that is refused beside pushes that are accepted pauses nothing`() {
+        let (queue, start) = (JobFixture.queue(), ContinuousClock.now)
+        let refusal = Refusal(status: 400, text: "TopicDisallowed")
+        // Sent together, before the refusal came.
+        let (calls, alerts) = (
+            sent(JobFixture.job(recipients: 2, pushType: .voip)), sent(JobFixture.job(recipients: 1))
+        )
+        #expect(refused(0, of: calls, in: queue, refusal, sentAt: start) == .none)
+        AnswerRules.accepted(0, of: alerts, in: queue, sentAt: start + .milliseconds(1))
+        #expect(refused(1, of: calls, in: queue, refusal, sentAt: start + .seconds(3)) == .none)
+        #expect(Outcome(rawValue: calls.outcomes[1]) == .rejected(refusal.reason))
+        // Accepted a moment before.
+        let other = JobFixture.queue()
+        other.throughput.answers.note(.accepted, afterNanoseconds: 1)
+        let late = sent(JobFixture.job(recipients: 2, pushType: .voip))
+        #expect(refused(0, of: late, in: other, refusal, sentAt: start) == .none)
+        #expect(refused(1, of: late, in: other, refusal, sentAt: start + .seconds(3)) == .none)
+        #expect(Outcome(rawValue: late.outcomes[1]) == .rejected(refusal.reason))
+    }
+
     @Test func `a topic of a push type's own that is refused while nothing is accepted pauses the queue`() {
         let (queue, start) = (JobFixture.queue(), ContinuousClock.now)
         let refusal = Refusal(status: 400, text: "TopicDisallowed")
