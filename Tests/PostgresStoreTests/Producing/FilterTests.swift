@@ -299,7 +299,10 @@ import Transport
             "time_zone != 'America/Port-Au-Prince'", 14,
             "“America/Port-Au-Prince” is written otherwise; did you mean “America/Port-au-Prince”?"
         ),
-        ("time_zone = 'America/new_york'", 13, "“America/new_york” is written otherwise; did you mean “America/New_York”?"),
+        (
+            "time_zone = 'America/new_york'", 13,
+            "“America/new_york” is written otherwise; did you mean “America/New_York”?"
+        ),
         ("seen >= 2026-01-01", 9, "a time needs quotes, such as '2026-11-22'"),
         ("app_version > 1234567890123456789", 15, "“1234567890123456789” is not a version: it has more than 8"),
         ("locale = 'german!'", 10, "“german!” is not a language tag: use one such as de or de-AT"),
