@@ -503,17 +503,6 @@ begin
   select q.id::int, move.tenant
   from jsonb_each_text(move.ids -> 'queue') q(there, id)
   where not exists (select from pushq.queue k where k.id = q.id::int);
-  -- Of a campaign that was resumed with a new end, ids say which jobs end at that (retry_failed.sql). Ids that are given
-  -- here may be lower than those, so its jobs get that end themselves.
-  update pushq.job j
-  set send_by = f.send_by
-  from jsonb_each_text(move.ids -> 'queue') q(there, id)
-  join pushq.fan_out f on f.queue_id = q.id::int and f.new_end_before > 0
-  where j.queue_id = f.queue_id and j.campaign_id = f.campaign_id and j.id < f.new_end_before;
-  update pushq.fan_out f
-  set new_end_before = 0
-  from jsonb_each_text(move.ids -> 'queue') q(there, id)
-  where f.queue_id = q.id::int and f.new_end_before > 0;
   update pushq.tenant t
   set cursor_offset = greatest(0, last_cursor - (select s.last_value from pushq.id s))
   where t.id = (move.ids -> 'tenant' ->> (settings -> 'tenant' -> 0 ->> 'id'))::int;

@@ -35,6 +35,23 @@ begin
       hint = 'send the message again with a new call';
   end if;
   perform pushq.refuse_past_expiration(q, root);
+  -- Where its tenant has come from a database with a higher number, all ids that are given here are below that of the
+  -- campaign. So its jobs get the end themselves.
+  if exists (
+    select
+    from pushq.fan_out f
+    where f.queue_id = q and f.campaign_id = campaign.id
+      and f.new_end_before > nextval('pushq.id') and f.new_end_before < 9223372036854775807) then
+    update pushq.job j
+    set send_by = f.send_by
+    from pushq.fan_out f
+    where f.queue_id = q and f.campaign_id = campaign.id
+      and j.queue_id = q and j.lane in (f.lane, f.lane % 3) and j.campaign_id = f.campaign_id
+      and j.id < f.new_end_before;
+    update pushq.fan_out f
+    set new_end_before = 0
+    where f.queue_id = q and f.campaign_id = campaign.id;
+  end if;
   -- The new jobs end at `until`, also if the campaign was resumed with another end for those that there were.
   update pushq.fan_out f
   set new_end_before = nextval('pushq.id')

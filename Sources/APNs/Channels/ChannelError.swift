@@ -7,6 +7,8 @@ package enum ChannelError: Error, Equatable {
     /// - `isUntouched`: the server has certainly not acted on the request.
     case lost(String, why: String?, isUntouched: Bool)
     case reset(String, code: String)
+    /// With REFUSED_STREAM, which says that nothing was done (RFC 9113 §8.7).
+    case turnedAway(String)
     /// The server allows no requests.
     case noRoom(String)
     case noAnswer(String)
@@ -22,7 +24,7 @@ extension ChannelError: CustomStringConvertible {
         switch self {
         case .unreachable(let text): return text
         case .lost(_, let why, _): return what + (why == nil ? "; try again" : "")
-        case .reset, .noRoom, .noAnswer: return "\(what); try again"
+        case .reset, .turnedAway, .noRoom, .noAnswer: return "\(what); try again"
         case .unsure(let what):
             return "\(what). The channel may exist: look for it with pushq-admin channel list before you try again"
         case .refused(let status, let reason, let text):
@@ -39,6 +41,7 @@ extension ChannelError: CustomStringConvertible {
         case .lost(let peer, let why, _):
             "\(peer) ended the connection before it answered" + (why.map { ": \($0)" } ?? "")
         case .reset(let peer, let code): "\(peer) ended the request without an answer (\(code))"
+        case .turnedAway(let peer): "\(peer) refused the request before it did anything (REFUSED_STREAM)"
         case .noRoom(let peer): "\(peer) allows no requests (MAX_CONCURRENT_STREAMS 0)"
         case .noAnswer(let peer): "\(peer) did not answer in time"
         case .unreachable, .unsure, .refused, .unreadable: description
@@ -49,7 +52,7 @@ extension ChannelError: CustomStringConvertible {
     var ofCreation: ChannelError {
         switch self {
         case .lost(_, _, isUntouched: false), .reset, .noAnswer: .unsure(what)
-        case .lost, .noRoom, .unreachable, .unsure, .refused, .unreadable: self
+        case .lost, .turnedAway, .noRoom, .unreachable, .unsure, .refused, .unreadable: self
         }
     }
 }

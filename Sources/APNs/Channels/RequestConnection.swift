@@ -114,7 +114,8 @@ final class RequestConnection {
     private func endRequest(_ ending: StreamEnding) {
         let error: ChannelError =
             switch ending {
-            case .aboveGoAway, .reset(.refusedStream): .lost(stream.peer, why: farewell, isUntouched: true)
+            case .aboveGoAway: .lost(stream.peer, why: farewell, isUntouched: true)
+            case .reset(.refusedStream): .turnedAway(stream.peer)
             case .reset(let code): .reset(stream.peer, code: "RST_STREAM, \(code)")
             case .violation(let error): .reset(stream.peer, code: "\(error)")
             }

@@ -178,8 +178,8 @@ package struct Reason: Hashable, Sendable {
 
     /// What follows from an answer that gives no reason. APNs gives one with each refusal, so this was a proxy, or a
     /// server that is not APNs. That says nothing of the push, which waits, except where the status alone does.
-    /// - Parameter isEmpty: whether the answer had no body either. A page with the status 410 must not cost a device, and
-    ///   one with 403, as firewalls have it, does not blame the credential.
+    /// - Parameter isEmpty: whether the answer had no body either. A page with the status 410 must not cost a device,
+    ///   and one with 403, as firewalls have it, does not blame the credential.
     package init(status: Int, withoutReason isEmpty: Bool) {
         self =
             switch status {

@@ -144,6 +144,15 @@ import Transport
         }
     }
 
+    @Test func `says to try again where the server has certainly done nothing`() async throws {
+        try await MockServer.run {
+            $0.connection.reset($0.streamID, .refusedStream)
+        } with: { client in
+            let error = await #expect(throws: ChannelError.self) { _ = try await client.create(.none) }
+            #expect(error?.description.hasSuffix("before it did anything (REFUSED_STREAM); try again") == true)
+        }
+    }
+
     @Test func `says that the server allows no requests`() async throws {
         try await MockServer.run(maximumStreams: 0) { _ in
         } with: { client in

@@ -95,6 +95,24 @@ import Transport
         }
     }
 
+    /// Ids begin with the number of their database.
+    @Test func `may be sent until its own time after a move to a database with a lower number`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            try await queue.fanOut(try await queue.startCampaign())
+            let job = try #require(try await queue.claim().first)
+            let settled = queue.settled(job, other: [0: .failed(.otherPassing)])
+            _ = try await queue.worker.endJobs([settled], workerID: 1)
+            try await queue.run(
+                """
+                update pushq.fan_out set new_end_before = 1::bigint << 60, send_by = now() - interval '1 hour';
+                select pushq.retry_failed_campaign('\(QueueFixture.name)', 'k', now() + interval '1 hour')
+                """)
+            let again = try #require(try await queue.claim().first)
+            #expect(again.sendWithin > .seconds(3500))
+        }
+    }
+
     /// What is sent again by hand has a time of its own; what was made before that has the campaign's new one.
     @Test func `may be sent until its own time if it was made after the campaign was resumed with another`()
         async throws
