@@ -41,9 +41,14 @@ extension `Real processes that send campaigns` {
                 // A worker that starts has the list to read and to act on, and no other duty first.
                 let onlyFeedback = """
                     update pushq.duty set worker_id = null, deadline = null,
-                      next_at = now() + case when name in ('feedback', 'reports') then interval '0' else interval '1 hour' end
+                      next_at = now() + case when name in ('feedback', 'reports') then interval '0' else interval '1 minute' end
                     """
-                try await rig.run("update pushq.duty set next_at = now() + interval '1 hour'")
+                // The worker that sends is not to ask for the list.
+                try await rig.run(
+                    """
+                    insert into pushq.feedback_poll (queue_id, not_before)
+                    select id, now() + interval '1 hour' from pushq.queue
+                    """)
                 let sender = try rig.startWorker()
                 try await rig.startCampaign()
                 try await rig.waitUntilFinished()
@@ -52,6 +57,7 @@ extension `Real processes that send campaigns` {
                 // Acting needs this table; writing the list down does not.
                 let neighbour = try await rig.session()
                 try await neighbour.runScript("begin; lock table pushq.feedback")
+                try await rig.run("delete from pushq.feedback_poll")
                 try await rig.run(onlyFeedback)
                 let doomed = try rig.startWorker()
                 try await eventually("the list, written down", within: .seconds(30)) {

@@ -25,7 +25,11 @@ extension `Real processes` {
                     """
             } _: { rig in
                 // A worker that starts has a list of the feedback service to read only after everything is sent.
-                try await rig.run("update pushq.duty set next_at = now() + interval '1 hour' where name = 'feedback'")
+                try await rig.run(
+                    """
+                    insert into pushq.feedback_poll (queue_id, not_before)
+                    select id, now() + interval '1 hour' from pushq.queue
+                    """)
                 try rig.startWorker()
                 let store = try await rig.store.current()
                 let queue = rig.queue
@@ -42,7 +46,8 @@ extension `Real processes` {
                 try await eventually("the end of the send", within: .seconds(60)) {
                     try await rig.number("select count(*) from pushq.result") == 2
                 }
-                try await rig.run("update pushq.duty set next_at = now() where name = 'feedback'")
+                try await rig.run(
+                    "delete from pushq.feedback_poll; update pushq.duty set next_at = now() where name = 'feedback'")
                 try await eventually("what became of the reports", within: .seconds(60)) {
                     try await rig.number("select count(*) from pushq.feedback where verdict <> 'suspect'") == 3
                 }
