@@ -92,15 +92,17 @@ begin
           inet_client_addr(), $1, $2, $3, $4, $5);
 end $$;
 
--- Writes what was done to devices by hand: their table has no trigger, because producers and workers write it all the
--- time. `id` is that of the only one, never a token.
-create or replace function pushq.note_devices(q int, action text, count bigint, id bigint default null) returns void
+-- Writes what was done by hand to some of what a queue has, nothing if that was none: tables that producers and workers
+-- write all the time have no trigger. `object` is device, channel or job; `id` is that of the only one, never a token.
+create or replace function pushq.note_count(
+  q int, object text, action text, count bigint, id bigint default null
+) returns void
 language plpgsql as $$
 begin
   if count > 0 then
     perform pushq.note_change(
-      n.tenant, 'device', concat_ws(' ', n.name, id), note_devices.action,
-      jsonb_build_object('devices', jsonb_build_object('to', count)))
+      n.tenant, note_count.object, concat_ws(' ', n.name, note_count.id), note_count.action,
+      jsonb_build_object(note_count.object || 's', jsonb_build_object('to', count)))
     from pushq.queue_name n
     where n.queue_id = q;
   end if;

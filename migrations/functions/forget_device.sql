@@ -23,7 +23,7 @@ begin
     return;
   end if;
   delete from pushq.profile p where p.queue_id = q and p.device_id = gone;
-  perform pushq.note_devices(q, 'forgotten', 1, gone);
+  perform pushq.note_count(q, 'device', 'forgotten', 1, gone);
   delete from pushq.feedback f where f.queue_id = q and f.device_id = gone;
   delete from pushq.list_member m
   using pushq.list l

@@ -280,6 +280,7 @@ begin
     perform pushq.check_quota(q, devices => 1);
   end if;
   if has_changed then
-    perform pushq.note_devices(q, case when set_device.active then 'reactivated' else 'deactivated' end, 1, known.id);
+    perform pushq.note_count(
+      q, 'device', case when set_device.active then 'reactivated' else 'deactivated' end, 1, known.id);
   end if;
 end $$;

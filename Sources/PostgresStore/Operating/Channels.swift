@@ -12,13 +12,10 @@ extension Statement {
         with gone as (
           update pushq.channel set retired_at = now(), throttled_until = null
           where queue_id = pushq.queue_id($queue) and channel = any ($channels::text[]) and retired_at is null
-          returning channel)
-        select count(*), (
-                 select pushq.note_change(
-                   n.tenant, 'channel', n.name, 'retired', jsonb_build_object(
-                     'channels', jsonb_build_object('to', (select count(*) from gone))))::text
-                 from pushq.queue_name n
-                 where n.queue_id = pushq.queue_id($queue) and exists (select from gone)) as noted
+          returning id)
+        select count(*),
+               pushq.note_count(
+                 pushq.queue_id($queue), 'channel', 'retired', (select count(*) from gone))::text as noted
         from gone
         """#)
 

@@ -62,8 +62,9 @@ extension Statement {
           where f.day = $day and f.queue_id = m.queue_id and f.id = m.id and m.device_id in (select id from free))
         select (select max(id) from page) as last, (select count(*) from meant) as meant,
                (select count(*) from in_force) as in_force, (select count(*) from back) as reactivated,
-               pushq.note_devices(
-                 (select pushq.queue_id($queue)), 'reactivated', (select count(*) from back))::text as noted
+               pushq.note_count(
+                 (select pushq.queue_id($queue)), 'device', 'reactivated',
+                 (select count(*) from back))::text as noted
         """#)
 
     fileprivate static let campaignRoot = Statement(

@@ -26,12 +26,8 @@ extension Statement {
         told as (
           delete from pushq.stuck_job s using due d where s.queue_id = d.queue_id and s.job_id = d.id)
         select (select count(*) from due) as resumed, pushq.wake(pushq.queue_id($queue))::text,
-               (
-                 select pushq.note_change(
-                   n.tenant, 'job', concat_ws(' ', n.name, $job::bigint), 'resumed',
-                   jsonb_build_object('jobs', jsonb_build_object('to', (select count(*) from due))))::text
-                 from pushq.queue_name n
-                 where n.queue_id = pushq.queue_id($queue) and exists (select from due)) as noted
+               pushq.note_count(
+                 pushq.queue_id($queue), 'job', 'resumed', (select count(*) from due), $job)::text as noted
         """#)
 }
 

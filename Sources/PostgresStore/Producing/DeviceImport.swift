@@ -46,7 +46,7 @@ extension Statement {
         "select exists (select from pushq.device d where d.queue_id = $queue_id) as has_devices")
 
     static let noteImport = Statement(
-        "note_import", "select pushq.note_devices($queue_id, 'imported', $devices)::text")
+        "note_import", "select pushq.note_count($queue_id, 'device', 'imported', $devices)::text")
 
     static let checkDeviceQuota = Statement(
         "check_device_quota", "select pushq.check_quota($queue_id, devices => $devices)::text")
@@ -319,18 +319,13 @@ extension PostgresConnection {
                 ofQueue: queueID, reactivates: reactivates, namesMore: reader.namedCount > 0,
                 deactivates: reader.inactiveCount > 0)
             let new = try await insertStagedDevices(inQueue: queueID)
-            let profiles =
-                reader.profileCount == 0
-                ? 0
-                : try await execute(
-                    .importProfiles, ["queue_id": .int4(queueID)], within: Self.fileLimit
-                ).affectedRows
-            let replaced =
-                reader.profileCount == 0
-                ? 0
-                : try await execute(
-                    .replaceImportedTokens, ["queue_id": .int4(queueID)], within: Self.fileLimit
-                ).affectedRows
+            let hasProfiles = reader.profileCount > 0
+            func carryOutForProfiles(_ statement: Statement) async throws(PostgresError) -> Int {
+                guard hasProfiles else { return 0 }
+                return try await execute(statement, ["queue_id": .int4(queueID)], within: Self.fileLimit).affectedRows
+            }
+            let profiles = try await carryOutForProfiles(.importProfiles)
+            let replaced = try await carryOutForProfiles(.replaceImportedTokens)
             _ = try await execute(
                 .checkDeviceQuota, ["queue_id": .int4(queueID), "devices": .int8(Int64(new))], within: Self.fileLimit)
             _ = try await execute(

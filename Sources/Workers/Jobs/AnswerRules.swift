@@ -76,10 +76,8 @@ struct AnswerRules {
             switch queue.unrelatedKey.noteRefused(sentAt: circumstances.sentAt, now: .now) {
             case .sendAgain: sendAgain(ordinal, of: job)
             case .pushIsWrong:
-                switch verdict(on: refusal, to: job, in: queue, circumstances) {
-                case .topicIsWrong: reject(ordinal, of: job, refusal)
-                case .wait: sendAgain(ordinal, of: job, after: TopicRefusals.patience)
-                case .credentialIsWrong: retry(ordinal, of: job, in: queue, refusal)
+                if !isAboutTopic(ordinal, of: job, in: queue, refusal, circumstances) {
+                    retry(ordinal, of: job, in: queue, refusal)
                 }
             case .keyIsWrong: return blame(ordinal, of: job, in: queue, refusal, circumstances)
             }
@@ -98,23 +96,25 @@ struct AnswerRules {
     private static func blame(
         _ ordinal: Int, of job: HeldJob, in queue: QueueState, _ refusal: Refusal, _ circumstances: Circumstances
     ) -> Consequence {
-        switch verdict(on: refusal, to: job, in: queue, circumstances) {
-        case .credentialIsWrong:
-            job.putBack(ordinal)
-            return .pauseQueue(refusal.reason)
+        guard !isAboutTopic(ordinal, of: job, in: queue, refusal, circumstances) else { return .none }
+        job.putBack(ordinal)
+        return .pauseQueue(refusal.reason)
+    }
+
+    /// Whether a refusal is about the push's topic alone, or may be: then the push is rejected, or sent again.
+    private static func isAboutTopic(
+        _ ordinal: Int, of job: HeldJob, in queue: QueueState, _ refusal: Refusal, _ circumstances: Circumstances
+    ) -> Bool {
+        guard refusal.reason.mayDependOnTopic else { return false }
+        let verdict = queue.topicRefusals.noteRefused(
+            job.claim.message.topicSuffix, isOtherTaken: queue.throughput.answers.accepted > 0,
+            sentAt: circumstances.sentAt, now: .now)
+        switch verdict {
+        case .credentialIsWrong: return false
         case .topicIsWrong: reject(ordinal, of: job, refusal)
         case .wait: sendAgain(ordinal, of: job, after: TopicRefusals.patience)
         }
-        return .none
-    }
-
-    private static func verdict(
-        on refusal: Refusal, to job: HeldJob, in queue: QueueState, _ circumstances: Circumstances
-    ) -> TopicRefusals.Verdict {
-        guard refusal.reason.mayDependOnTopic else { return .credentialIsWrong }
-        return queue.topicRefusals.noteRefused(
-            job.claim.message.topicSuffix, isOtherTaken: queue.throughput.answers.accepted > 0,
-            sentAt: circumstances.sentAt, now: .now)
+        return true
     }
 
     /// Records that a request was sent and not answered. It is sent again, unless that is forbidden or was tried often

@@ -31,7 +31,7 @@ struct MigrateCommand: Command {
         let (role, number) = (workerRole, databaseNumber)
         let report = try await database.session { store in
             if let role, try await !store.hasRole(role) {
-                throw Failure("the database has no role \(role): create it with PostgreSQL's create role")
+                throw Failure.noRole(role)
             }
             let migrator = Migrator(store)
             guard !dryRun else { return try await migrator.dryRun() }

@@ -109,6 +109,11 @@ enum TenantCommands {
 }
 
 extension Failure {
+    /// The server has no role of this name.
+    static func noRole(_ name: String) -> Failure {
+        Failure("the database has no role \(name): create it with PostgreSQL's create role")
+    }
+
     /// There is no tenant of that name.
     static func noTenant(_ name: String) -> Failure {
         Failure("there is no tenant \(name); list them with: pushq-admin tenant list")

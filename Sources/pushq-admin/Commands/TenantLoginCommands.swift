@@ -33,7 +33,7 @@ enum TenantLoginCommands {
             } catch TenantGrantError.mayNotGrant(let refusal) {
                 throw Failure("\(refusal)")
             } catch TenantGrantError.noRole {
-                throw Failure("the database has no role \(login): create it with PostgreSQL's create role")
+                throw Failure.noRole(login)
             } catch TenantGrantError.isOwnRole {
                 throw Failure("\(login) is a role of pushq's own: grant the tenant to the login of its programs")
             } catch TenantGrantError.doesNotInherit {

@@ -87,7 +87,7 @@ enum WorkerCommands {
         do {
             try await database.session { store in try await store.setWorker(login, isGranted: isGranted) }
         } catch WorkerGrantError.noLogin {
-            throw Failure("the database has no role \(login): create it with PostgreSQL's create role")
+            throw Failure.noRole(login)
         } catch WorkerGrantError.noRole {
             throw Failure("the database has no role pushq_worker: run pushq-admin migrate, which says what is missing")
         } catch WorkerGrantError.mayNotGrant(let refusal) {
