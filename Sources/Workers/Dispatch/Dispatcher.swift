@@ -118,10 +118,11 @@ final class Dispatcher {
     private func send(_ turn: Turns<QueueState>.Turn, now: ContinuousClock.Instant) {
         let queue = turn.queue
         var (sent, silent) = (0, 0)
+        let isUntried = queue.circuit?.isClosed == false && queue.hasUntriedJobs
         for lane in queue.lanesOfTurn(isUrgent: turn.isUrgent) {
             let before = sent
             let end = min(turn.room, sent + min(turn.room, queue.allowance(of: lane, at: now)))
-            while sent < end, let job = queue.sendableJob(in: lane) {
+            while sent < end, let job = queue.sendableJob(in: lane, isUntried: isUntried) {
                 guard isFresh(job, now: now) else {
                     if job.isClosed { continue }
                     break
@@ -294,6 +295,8 @@ final class Dispatcher {
         case .stayedOpen:
             // What refuses may be one server of many.
             gateway.tryAnotherConnection()
+            // Others than those that are held may be the ones to try next.
+            loop.atEndOfTurn { [queues] in queues.yieldJobs(using: gateway) }
             awaitNextTry(of: circuit, gateway)
         case .closed:
             queues.noteEndOfOutage(of: gateway)

@@ -38,7 +38,8 @@ struct AnswerRules {
     ) {
         job.record(.delivered, for: ordinal)
         if queue.unrelatedKey.wasRefused { queue.unrelatedKey.noteTaken(sentAt: sentAt()) }
-        if !queue.topicRefusals.isEmpty {
+        if !job.hasBeenTaken || queue.topicRefusals.wantsAll {
+            job.hasBeenTaken = true
             queue.topicRefusals.noteTaken(job.claim.message.topicSuffix, sentAt: sentAt())
         }
         _ = job.countMessageFault(false)
@@ -107,8 +108,7 @@ struct AnswerRules {
     ) -> Bool {
         guard refusal.reason.mayDependOnTopic else { return false }
         let verdict = queue.topicRefusals.noteRefused(
-            job.claim.message.topicSuffix, isOtherTaken: queue.throughput.answers.accepted > 0,
-            sentAt: circumstances.sentAt, now: .now)
+            job.claim.message.topicSuffix, sentAt: circumstances.sentAt, now: .now)
         switch verdict {
         case .credentialIsWrong: return false
         case .topicIsWrong: reject(ordinal, of: job, refusal)

@@ -67,6 +67,8 @@ final class HeldJob {
     private(set) var inFlight = 0
     /// Whether there is news that no flush has written.
     var isDirty = false
+    /// Whether APNs has taken a push of it under this lease.
+    var hasBeenTaken = false
     /// Whether it is in its lane, from which it is sent.
     var isQueued = false
     /// The settler has it: it is being ended or given back.

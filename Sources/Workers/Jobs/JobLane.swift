@@ -1,3 +1,5 @@
+import PostgresStore
+
 /// The jobs of one lane of a queue that have recipients to send to, the oldest first.
 ///
 /// A job leaves the lane when it has no more recipients to send to, and comes back when it has some again. So taking
@@ -32,6 +34,9 @@ struct JobLane {
         head = 0
         return nil
     }
+
+    /// The oldest job that has recipients to send to and was not refused by APNs before.
+    var firstUntried: HeldJob? { jobs[head...].first { $0.isSendable && $0.claim.attempt == 1 } }
 
     /// Recipients that wait to be sent to.
     var unsent: Int {

@@ -120,12 +120,19 @@ final class QueueState {
     /// Whether APNs answers, as far as its gateway knows. While it does not, nothing is leased.
     func canReachAPNs(now: ContinuousClock.Instant) -> Bool { !isDisconnected && circuit?.isOpen(now: now) != true }
 
-    /// How many recipients it is worth to hold, as far as its gateway takes pushes at present.
-    func stock(now: ContinuousClock.Instant) -> Int {
+    /// How many pushes its gateway takes soon, as far as APNs' answers allow.
+    func outlet(now: ContinuousClock.Instant) -> Int {
         guard let gateway, let circuit, !circuit.isClosed else { return .max }
         // Enough for the pushes that each answer allows.
         return max(1, circuit.room(of: gateway, now: now)) * 2
     }
+
+    /// How many recipients it is worth to hold.
+    func stock(now: ContinuousClock.Instant) -> Int { max(outlet(now: now), Self.leastStock) }
+
+    /// With no more than one in hand, that might be one of a few that APNs refuses for what they are, each time that
+    /// one may try.
+    private static let leastStock = 64
 
     /// What a job is sent over.
     func gateway(for job: HeldJob) -> (any PushGateway)? {
@@ -236,13 +243,21 @@ final class QueueState {
 
     /// The next job to send from in `lane`: the oldest that has recipients to send to. Broadcasts to a host of their
     /// own go first while it has room: they have one recipient each.
-    func sendableJob(in lane: Lane) -> HeldJob? {
-        if !lane.isShared { return campaigns[lane]?.jobs.next() }
+    /// - Parameter isUntried: only one of those that ``hasUntriedJobs`` is about.
+    func sendableJob(in lane: Lane, isUntried: Bool = false) -> HeldJob? {
+        if !lane.isShared { return isUntried ? campaigns[lane]?.jobs.firstUntried : campaigns[lane]?.jobs.next() }
         let lane = Int(lane.rawValue)
         if !broadcasts[lane].isEmpty, broadcastGateway?.freeSlots ?? 0 > 0, let job = broadcasts[lane].next() {
             return job
         }
-        return lanes[lane].next()
+        return isUntried ? lanes[lane].firstUntried : lanes[lane].next()
+    }
+
+    /// Whether jobs for devices could be sent now that APNs has not refused before. They are the ones to try whether it
+    /// serves again: a few pushes that are refused for what they are would try in vain, and all others wait.
+    var hasUntriedJobs: Bool {
+        lanes.contains { $0.firstUntried != nil }
+            || Lane.shared.contains { campaigns.ready(asUrgentAs: $0).contains { $0.jobs.firstUntried != nil } }
     }
 
     /// Whether jobs are held that may have somebody to send to, in `lane` or in any.
@@ -324,7 +339,7 @@ final class QueueState {
     /// How many permits it could use soon. Without a connection it takes none: they would lapse, and others could send
     /// with them.
     func demandForPermits(now: ContinuousClock.Instant) -> Int {
-        isConnected ? min(unsentWithoutOwnRate, stock(now: now)) : 0
+        isConnected ? min(unsentWithoutOwnRate, outlet(now: now)) : 0
     }
 
     /// The pushes that its rate limits allow now, of all lanes.

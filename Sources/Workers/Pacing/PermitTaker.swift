@@ -50,12 +50,12 @@ final class PermitTaker {
         var lines: [PermitPlan.Line] = []
         for queue in queues {
             let ofQueue = queue.maximumRate
-            let stock = queue.isConnected ? queue.stock(now: now) : 0
+            let outlet = queue.isConnected ? queue.outlet(now: now) : 0
             for campaign in queue.campaigns.paced {
                 let rate = campaign.limit.rate ?? 1
                 lines.append(
                     PermitPlan.Line(
-                        owner: queue.permitOwner(of: campaign), unsent: min(campaign.jobs.unsent, stock),
+                        owner: queue.permitOwner(of: campaign), unsent: min(campaign.jobs.unsent, outlet),
                         permits: campaign.limit.permitsLeft, rate: min(rate, ofQueue ?? rate),
                         weight: queue.turn.weight, nextTake: campaign.limit.nextTake))
             }

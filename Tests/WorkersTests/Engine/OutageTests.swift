@@ -102,6 +102,46 @@ import Transport
         }
     }
 
+    /// As where few pushes are sent and some are refused for what they are: these are always there to try in vain.
+    @Test func `seen in pushes that are always refused makes no other wait behind all of them`() async throws {
+        try await EngineFixture.run { _, fixture in
+            let queue = try await fixture.makeQueue()
+            let send = { (token: String) in
+                try await fixture.number(
+                    #"select pushq.send('\#(queue)', '{"aps":{"alert":"x"}}', array[repeat('\#(token)', 32)])"#)
+            }
+            let refused = (1...9).map { "0\($0)" }
+            await fixture.simulator.use(
+                Rules(
+                    outcomes: refused.map { OutcomeRule(.refuse(.init(.serviceUnavailable)), tokenPrefix: $0) }))
+            try await fixture.withEngine { _ in
+                let begun = ContinuousClock.now
+                for token in refused {
+                    _ = try await send(token)
+                    // Refusals that come together could all be about one moment.
+                    if token == "08" {
+                        try await eventually("more than a second to pass") {
+                            begun.duration(to: .now) > .seconds(1.1)
+                        }
+                    }
+                }
+                try await eventually("it to be taken for an outage", within: .seconds(60)) {
+                    fixture.events.contains("APNs currently refuses")
+                }
+                // Some have tried in vain. The others have waited for longer than what comes now, and each of them would
+                // try twice as long after the one before.
+                let opened = await fixture.simulator.snapshot().arrived
+                try await eventually("two more to try", within: .seconds(60)) {
+                    await fixture.simulator.snapshot().arrived >= opened + 2
+                }
+                _ = try await send("aa")
+                try await eventually("the other one to arrive", within: .seconds(60)) {
+                    await fixture.simulator.snapshot().accepted == 1
+                }
+            }
+        }
+    }
+
     @Test func `for a key that changes its token too often is a pause, and spends no attempt`() async throws {
         try await EngineFixture.run { configuration in
             configuration.rules.outcomes = [OutcomeRule(.refuse(.init(.tooManyProviderTokenUpdates)))]

@@ -130,7 +130,8 @@ import Testing
         #expect(Outcome(rawValue: calls.outcomes[1]) == .rejected(refusal.reason))
         // Accepted a moment before.
         let other = JobFixture.queue()
-        other.throughput.answers.note(.accepted, afterNanoseconds: 1)
+        AnswerRules.accepted(
+            0, of: sent(JobFixture.job(recipients: 1)), in: other, sentAt: start - .seconds(1))
         let late = sent(JobFixture.job(recipients: 2, pushType: .voip))
         #expect(refused(0, of: late, in: other, refusal, sentAt: start) == .none)
         #expect(refused(1, of: late, in: other, refusal, sentAt: start + .seconds(3)) == .none)
