@@ -27,6 +27,7 @@ final class ConnectionPool<Connection: PooledConnection> {
     /// How many connections in a row the server ended in order after a few answers, and how long the next one has to
     /// come after the last one for that.
     private var idleRetirements = 0
+    private var lastRetirement: ContinuousClock.Instant?
     private(set) var retirementPause = Duration.zero
     var attemptTimer: Transport.Timer?
     var drained: Waiter<Bool>?
@@ -82,10 +83,16 @@ final class ConnectionPool<Connection: PooledConnection> {
 
     /// The server ended the connection in order, after so many answers. That is no failure; but servers that do it
     /// after a few requests must not see connections in quick succession.
-    func noteRetired(isShortLived: Bool, answers: Int, _ settings: GatewaySettings) {
+    func noteRetired(
+        _ connection: Connection, isShortLived: Bool, answers: Int, _ settings: GatewaySettings,
+        now: ContinuousClock.Instant
+    ) {
         reachability.proved()
         let isOfUse = !isShortLived || answers >= settings.answersOfUsefulConnection
-        idleRetirements = isOfUse ? 0 : idleRetirements + 1
+        // Those that were there beside the last one say nothing new.
+        let isNext = lastRetirement.map { connection.openedAt > $0 } ?? true
+        if isOfUse { idleRetirements = 0 } else if isNext { idleRetirements += 1 }
+        lastRetirement = now
         retirementPause =
             isShortLived
             ? min(settings.growthInterval * (1 << min(idleRetirements, 10)), settings.stableTime) : .zero

@@ -30,8 +30,8 @@ enum ConnectionEnding {
     case unneeded
     /// It ended as connections of its kind do; another one may be opened at once.
     case usedUp
-    /// The server ended it in order, by GOAWAY without an error or a reason, after it had answered so many requests:
-    /// many servers do that after a number of requests.
+    /// The server ended it in order, by GOAWAY without an error or a reason, after it had answered so many requests or
+    /// said that it will: many servers do that after a number of requests.
     case retired(answers: Int)
     /// The server asked for it for another reason, by GOAWAY or by an answer.
     case asked(String)

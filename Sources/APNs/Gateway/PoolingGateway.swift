@@ -100,7 +100,9 @@ extension PoolingGateway {
     private var nextOpening: ContinuousClock.Instant? {
         if let outage = pool.reachability.outage, loop.now < outage.nextAttempt { return outage.nextAttempt }
         guard let lastOpening = pool.lastOpening else { return nil }
-        let next = max(lastOpening + max(openingInterval, pool.retirementPause), nextGrowth ?? lastOpening)
+        // Servers that retire connections after a few requests do not keep one for long.
+        let pause = pool.open.contains { hasLasted($0) } ? .zero : pool.retirementPause
+        let next = max(lastOpening + max(openingInterval, pause), nextGrowth ?? lastOpening)
         return loop.now < next ? next : nil
     }
 
@@ -179,11 +181,11 @@ extension PoolingGateway {
         pool.share.budget.history.noteEnded(ending)
         guard !pool.isClosed else { return }
         if connection.hasAnswered { pool.refusedHandshakes = 0 }
-        let hasLasted = connection.hasAnswered && connection.openedAt.duration(to: loop.now) >= settings.stableTime
+        let hasLasted = hasLasted(connection)
         if hasLasted { pool.noteProved() }
         switch ending {
         case .retired(let answers):
-            pool.noteRetired(isShortLived: !hasLasted, answers: answers, settings)
+            pool.noteRetired(connection, isShortLived: !hasLasted, answers: answers, settings, now: loop.now)
             replace(connection)
         case .unneeded: pool.isWanted = !pool.open.isEmpty
         case .usedUp:
@@ -197,6 +199,10 @@ extension PoolingGateway {
             failed(words)
             openIfNeeded()
         }
+    }
+
+    private func hasLasted(_ connection: Connection) -> Bool {
+        connection.hasAnswered && connection.openedAt.duration(to: loop.now) >= settings.stableTime
     }
 
     /// Another one takes its place at once, if something was sent recently or there is something to send.
@@ -225,7 +231,8 @@ extension PoolingGateway {
         openIfNeeded()
     }
 
-    private func doubtAddress(of connection: Connection) {
+    /// The address of a connection that is of no use is tried last from now on.
+    func doubtAddress(of connection: Connection) {
         if let address = connection.address { pool.doubts.note(address, now: loop.now) }
     }
 

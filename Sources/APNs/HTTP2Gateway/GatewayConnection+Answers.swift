@@ -137,18 +137,24 @@ extension GatewayConnection: HTTP2Handler {
 
     func receivedGoAway(lastStreamID: UInt32, code: ErrorCode, debugData: Span<UInt8>) {
         // Usually JSON as in an answer; plain text, "null" and nothing have been seen too.
-        let text = RefusalBody(Array(debugData)).text
+        let body = RefusalBody(Array(debugData))
+        let text = body.text
         let words = text.map { "\(code), \($0)" } ?? "\(code)"
         let ending = "\(stream.peer) ended the connection: \(words)"
         let reason = Reason(status: 0, text: text)
         if [.pause, .renewToken, .keepToken, .reconnectOnce].contains(reason.row.action) {
             news.refusedCredential = (reason, ending)
         }
+        let isInOrder = code == .noError && body.reason == nil && news.refusedCredential == nil
         // nginx says this after so many requests, before it has answered them. They will be answered.
-        if code == .noError, text == nil, (1..<FrameHeader.maximumStreamID).contains(lastStreamID) {
-            hasTakenRequests = true
+        if isInOrder, (1..<FrameHeader.maximumStreamID).contains(lastStreamID) { hasTakenRequests = true }
+        if isInOrder, hasAnswered || hasTakenRequests {
+            var answers = answerCount
+            http.forEachOpenStream { stream, _ in if stream.id <= lastStreamID { answers += 1 } }
+            news.ending = .retired(answers: answers)
+        } else {
+            news.ending = .asked(ending)
         }
-        news.ending = code == .noError && text == nil && hasAnswered ? .retired(answers: answerCount) : .asked(ending)
         gateway.noteGoAway(code)
     }
 
@@ -169,7 +175,11 @@ extension GatewayConnection: HTTP2Handler {
         noteTrouble(refusal)
         tell(stream, .refused(refusal))
         if refusal.reason.row.replacesConnection {
-            news.ending = .asked("\(self.stream.peer) answered \(refusal.status) \(refusal.reason.text)")
+            // Where others were served, the push was at fault, and not the connection or the server.
+            let isOfPush = refusal.reason.row.action == .reconnectOnce && lastServed > 0
+            news.ending =
+                isOfPush
+                ? .usedUp : .asked("\(self.stream.peer) answered \(refusal.status) \(refusal.reason.text)")
         }
     }
 

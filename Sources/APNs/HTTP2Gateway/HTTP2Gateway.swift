@@ -100,6 +100,8 @@ package final class HTTP2Gateway: PoolingGateway, GatewayConnectionDelegate {
             // As long as one has refused nothing, the next push goes over that.
             guard pool.open.allSatisfy({ $0.troublesInARow > 0 }) else { return }
             for connection in pool.open {
+                // Something else may stand behind this address than behind that of the other family.
+                if connection.lastServed == 0 { doubtAddress(of: connection) }
                 connection.drain(.unneeded)
                 connection.closeIfDrained()
             }

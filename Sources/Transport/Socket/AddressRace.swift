@@ -28,6 +28,12 @@ final class AddressRace {
     /// Whether there are addresses that have neither connected nor failed.
     var hasMore: Bool { !untried.isEmpty }
 
+    /// Passes over the addresses that are left of the family of the last connection.
+    func leaveFamily() {
+        guard let family = connectedAddress?.family else { return }
+        untried.removeAll { $0.family == family }
+    }
+
     /// The first connection. If that one turns out to be unusable, call it again for the first of the others.
     func firstConnected(until deadline: ContinuousClock.Instant) async throws(TransportError) -> Socket {
         (winner, ended) = (nil, Waiter(loop: loop))

@@ -16,11 +16,26 @@ extension TLSConnection {
         doubts: AddressDoubts = AddressDoubts()
     ) async throws(TransportError) -> TLSConnection {
         let found = try await loop.addresses(of: host, port: port, admittedBy: rules, until: deadline)
-        let addresses = doubts.ordered(found, now: loop.now)
         let peer = host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
+        return try await connect(
+            to: doubts.ordered(found, now: loop.now), of: host, peer: peer, context: context, loop: loop,
+            deadline: deadline, resuming: sessions)
+    }
+
+    /// The same with the addresses of the name, in the order in which they are to be tried.
+    static func connect(
+        to addresses: [SocketAddress], of host: String, peer: String, context: TLSContext, loop: EventLoop,
+        deadline: ContinuousClock.Instant, resuming sessions: ResumableSessions? = nil
+    ) async throws(TransportError) -> TLSConnection {
         let race = AddressRace(addresses, peer: peer, loop: loop)
+        var wrongServer: TransportError?
         while true {
-            let socket = try await race.firstConnected(until: deadline)
+            let socket: Socket
+            do throws(TransportError) {
+                socket = try await race.firstConnected(until: deadline)
+            } catch {
+                throw wrongServer ?? error
+            }
             // Leaves time for another address, if this one accepts connections but does not answer the handshake.
             let share = loop.now.duration(to: deadline) / (race.hasMore ? 2 : 1)
             do throws(TransportError) {
@@ -29,8 +44,14 @@ extension TLSConnection {
                     deadline: loop.now + share,
                     resuming: sessions)
             } catch {
-                // Another address of the same name would show the same certificate.
-                guard error.isAboutOneAddress, race.hasMore, loop.now < deadline else { throw error }
+                if error.isAboutServer {
+                    // Another address of the family would lead to the same one. A middlebox may know one family alone.
+                    wrongServer = wrongServer ?? error
+                    race.leaveFamily()
+                }
+                guard error.isAboutServer || error.isAboutOneAddress, race.hasMore, loop.now < deadline else {
+                    throw wrongServer ?? error
+                }
             }
         }
     }
@@ -68,6 +89,14 @@ extension TransportError {
     fileprivate var isAboutOneAddress: Bool {
         switch self {
         case .unreachable, .timedOut, .lost: true
+        default: false
+        }
+    }
+
+    /// Whether another server than the wanted one has answered.
+    fileprivate var isAboutServer: Bool {
+        switch self {
+        case .tls(_, .untrusted), .wrongProtocol: true
         default: false
         }
     }

@@ -74,6 +74,11 @@ struct AnswerRules {
             sendAgain(ordinal, of: job)
             return .keepToken
         case .reconnectOnce:
+            let suffix = job.claim.message.topicSuffix
+            if reason.mayDependOnTopic, queue.topicRefusals.isAtFault(suffix, now: .now) {
+                reject(ordinal, of: job, refusal)
+                return .none
+            }
             switch queue.unrelatedKey.noteRefused(sentAt: circumstances.sentAt, now: .now) {
             case .sendAgain: sendAgain(ordinal, of: job)
             case .pushIsWrong:

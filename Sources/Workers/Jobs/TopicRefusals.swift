@@ -17,10 +17,8 @@ struct TopicRefusals {
 
     /// How long the first refused push waits before it is sent again. What comes to its topic meanwhile waits, too.
     static let patience = Duration.seconds(2)
-    /// Older refusals do not count.
+    /// Older refusals do not count, and a push that was taken longer ago does not say that the credential is good.
     private static let memory = Duration.seconds(600)
-    /// For so long a push that was taken says that the credential is good.
-    private static let proofLasts = Duration.seconds(60)
 
     /// When the first refused push was sent, by its topic's suffix.
     private var refused: [String: ContinuousClock.Instant] = [:]
@@ -34,6 +32,12 @@ struct TopicRefusals {
     mutating func noteTaken(_ suffix: String, sentAt: ContinuousClock.Instant) {
         refused[suffix] = nil
         taken[suffix] = max(taken[suffix] ?? sentAt, sentAt)
+    }
+
+    /// Whether pushes to the topic with this suffix were refused before, and those to others are taken.
+    func isAtFault(_ suffix: String, now: ContinuousClock.Instant) -> Bool {
+        guard !suffix.isEmpty, let first = refused[suffix], first.duration(to: now) < Self.memory else { return false }
+        return isOtherTaken(than: suffix, since: first, now: now)
     }
 
     /// A push to the topic with this suffix was refused.
@@ -58,6 +62,6 @@ struct TopicRefusals {
         than suffix: String, since first: ContinuousClock.Instant, now: ContinuousClock.Instant
     ) -> Bool {
         guard let last = taken.lazy.filter({ $0.key != suffix }).map(\.value).max() else { return false }
-        return last.duration(to: now) < Self.proofLasts && (last >= first || taken[suffix] == nil)
+        return last.duration(to: now) < Self.memory && (last >= first || taken[suffix] == nil)
     }
 }

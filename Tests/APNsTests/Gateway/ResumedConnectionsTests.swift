@@ -81,7 +81,9 @@ import Transport
 
     /// As nginx does after so many requests of a connection.
     @Test func `resume the session of one that was asked to end before its requests were answered`() async throws {
-        let seen = try await Stage { request in
+        var settings = GatewaySettings.brisk
+        settings.stableTime = .seconds(60)
+        let seen = try await Stage(settings: settings) { request in
             if request.connection.number == 0 { request.connection.goAway() } else { request.answer() }
         }.run { _, scene in
             scene.sender.send(count: 1)

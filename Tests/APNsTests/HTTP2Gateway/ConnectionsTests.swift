@@ -213,6 +213,7 @@ import Transport
     @Test func `and answers no more, another connection is opened while it is awaited`() async throws {
         var settings = GatewaySettings.brisk
         settings.drainTime = .seconds(600)
+        settings.stableTime = .seconds(60)
         let stage = Stage(settings: settings, respond: Self.leaveUnansweredOnTheFirst)
         let isAwaited = try await stage.run { actor, scene in
             scene.sender.send(count: 2)

@@ -69,14 +69,21 @@ import Transport
         #expect(refusals == 0)
     }
 
-    /// As nginx does (`keepalive_requests`), and any server that is restarted.
-    @Test func `after so many requests, again and again, is no failure, and is replaced soon`() async throws {
+    /// As any server that is restarted, and as nginx does (`keepalive_requests`): that answers the requests afterwards.
+    @Test(arguments: ["", "null", "max_age"], [true, false])
+    func `after so many requests, again and again, is no failure, and is replaced soon`(
+        _ debug: String, answersFirst: Bool
+    ) async throws {
+        let held = Held()
         let (tally, outages, connections, time) = try await Stage(
             settings: GatewaySettings(),
             respond: { request in
                 guard request.streamID <= 999 else { return }
-                request.answer()
-                if request.streamID == 999 { request.connection.goAway(last: 999) }
+                if answersFirst { request.answer() } else { held.requests.append(request) }
+                guard request.streamID == 999 else { return }
+                request.connection.goAway(last: 999, debug: debug)
+                for earlier in held.requests where earlier.connection === request.connection { earlier.answer() }
+                held.requests.removeAll { $0.connection === request.connection }
             }
         ).run { _, scene in
             let begun = ContinuousClock.now

@@ -17,11 +17,11 @@ enum TestTrust {
     }
 
     static func server(
-        names: [String] = ["localhost", "127.0.0.1"],
+        authority: CertificateAuthority? = nil, names: [String] = ["localhost", "127.0.0.1"],
         clientCertificates: TLSContext.ClientCertificates = .notAsked, applicationProtocol: String? = "h2",
         newestVersion: TLSVersion = .tls13
     ) throws -> TLSContext {
-        let identity = try authority.get().issueServer(names: names)
+        let identity = try (authority ?? Self.authority.get()).issueServer(names: names)
         return try .server(
             identity: identity, clientCertificates: clientCertificates, applicationProtocol: applicationProtocol,
             newestVersion: newestVersion)

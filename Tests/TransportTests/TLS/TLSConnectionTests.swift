@@ -1,7 +1,8 @@
 import Cryptography
 import FoundationEssentials
 import Testing
-import Transport
+
+@testable import Transport
 
 @Suite(.timeLimit(.minutes(10))) struct `A TLS connection` {
     @Test(arguments: ["localhost", "127.0.0.1"]) func `carries bytes both ways`(host: String) async throws {
@@ -44,6 +45,34 @@ import Transport
             return (readWhilePaused, peer.received.count)
         }
         #expect(counts == (0, 40_000_000))
+    }
+
+    /// As where a middlebox takes the connections of one family.
+    @Test func `goes to the other family where another server stands behind the first`() async throws {
+        let client = try TestTrust.client()
+        let stranger = try TestTrust.server(authority: CertificateAuthority.make(commonName: "Stranger"))
+        let received = try await EventLoop.withEchoServer(TestTrust.server()) { actor, listener in
+            let wrong = try Listener(host: "::1", context: stranger, loop: actor.loop) { $0.close() }
+            defer { wrong.close() }
+            // The second one is not tried: it would show the same certificate.
+            let addresses = try [("::1", wrong.port), ("::1", wrong.port), ("127.0.0.1", listener.port)].map {
+                try SocketAddress.lookUp(host: $0.0, port: $0.1, isNumeric: true)[0]
+            }
+            let connect = { (addresses: [SocketAddress]) async throws(TransportError) in
+                try await TLSConnection.connect(
+                    to: addresses, of: "localhost", peer: "localhost", context: client, loop: actor.loop,
+                    deadline: .now + .seconds(60))
+            }
+            let peer = Peer(try await connect(addresses))
+            peer.send(Array("hello".utf8))
+            await peer.until { peer.received.count == 5 }
+            peer.connection.close()
+            // Where the other family is of no use either, it is the certificate that is told.
+            let error = await #expect(throws: TransportError.self) { _ = try await connect(Array(addresses[..<2])) }
+            #expect(error.map { "\($0)".contains("certificate") } == true)
+            return peer.received
+        }
+        #expect(received == Array("hello".utf8))
     }
 
     @Test func `ends in order when the other side closes`() async throws {

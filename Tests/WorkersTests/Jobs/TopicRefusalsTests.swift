@@ -55,8 +55,8 @@ import Testing
 
     @Test mutating func `has become bad where the other topic was taken long ago`() {
         taken("", at: 0)
-        #expect(refused(".voip", at: 100) == .wait)
-        #expect(refused(".voip", at: 102.1) == .credentialIsWrong)
+        #expect(refused(".voip", at: 700) == .wait)
+        #expect(refused(".voip", at: 702.1) == .credentialIsWrong)
     }
 
     /// The verdict is no older than its proof.
@@ -64,7 +64,8 @@ import Testing
         taken("", at: 0)
         #expect(refused(".voip", at: 1) == .wait)
         #expect(refused(".voip", at: 3.1) == .topicIsWrong)
-        #expect(refused(".voip", at: 59) == .topicIsWrong)
-        #expect(refused(".voip", at: 61) == .credentialIsWrong)
+        #expect(refused(".voip", at: 590) == .topicIsWrong)
+        #expect(refused(".voip", at: 605) == .wait)
+        #expect(refused(".voip", at: 608) == .credentialIsWrong)
     }
 }
