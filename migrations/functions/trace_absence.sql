@@ -1,0 +1,161 @@
+-- Why a device is in none of the jobs of a send or campaign, or why there is no device to trace (trace.sql).
+
+-- Why a device is not among the recipients of a root, as far as can be told.
+create or replace function pushq.trace_absence(q int, root bigint, device bigint) returns text
+language plpgsql stable as $$
+declare
+  f    pushq.fan_out;
+  c    pushq.campaign;
+  d    pushq.device;
+  w    pushq.wave;
+  aim  text;
+  zone text;                                              -- the device's time zone, or the campaign's for such
+  gone boolean;                                           -- fan-out has reached it, and not all recipients are kept
+  held boolean;                                           -- in the holdout, if it is in the audience
+  meant boolean := true;                                  -- the filter holds for it
+begin
+  select * into d from pushq.device v where v.queue_id = q and v.id = device;
+  select * into f from pushq.fan_out o where o.queue_id = q and o.campaign_id = root;
+  if f.campaign_id is null then
+    return coalesce(pushq.trace_unsuitable(q, root, d), pushq.trace_nobody(q, root, d.token, null));
+  end if;
+  if f.made > 0 and not exists (select from pushq.body b where b.queue_id = q and b.root_id = root) then
+    return 'the recipients of the campaign are no longer kept';
+  end if;
+  select * into c from pushq.campaign k where k.queue_id = q and k.id = root;
+  -- Of a campaign that lasts longer than history is kept, the first recipients go before the last ones are sent to.
+  gone := (device <= f.cursor_device_id or f.done and c.cancelled_at is null) and device <> all (f.rest)
+    and not exists (
+      select from pushq.wave x where x.queue_id = q and x.campaign_id = root and device = any (x.device_ids))
+    and f.made > (
+      select coalesce(sum(cardinality(b.device_ids)), 0)
+      from pushq.body b where b.queue_id = q and b.root_id = root and b.slice = 0);
+  held := f.shares is not null and (select s.share from pushq.shares_of(f.shares, array[device]) s) = 0;
+  if f.list_id is not null then
+    return case
+      when d.id is null then 'there is no such device'
+      when gone then 'the recipients of the campaign are no longer all kept'
+      when f.done and c.cancelled_at is not null then 'it was in no job when the campaign was cancelled'
+      -- The list is deleted once fan-out has been through it.
+      when f.done and held and f.held_out > 0
+        then 'it was not on the list that the campaign was for, or in the holdout, which gets nothing'
+      when f.done then 'it was not on the list that the campaign was for'
+      when not exists (select from pushq.list_member m
+                       where m.queue_id = q and m.list_id = f.list_id and m.device_id = device)
+        then 'it is not on the list that the campaign is for'
+      when held then 'it is in the holdout of the campaign, which gets nothing'
+      else 'it is on the campaign''s list, and has not been put into a job yet' end;
+  end if;
+  select x.* into w
+  from pushq.wave x
+  where x.queue_id = q and x.campaign_id = root and device = any (x.device_ids);
+  select pushq.message_kind(m.push_type, m.payload) into aim
+  from pushq.message m
+  where m.day = f.message_day and m.queue_id = q and m.id = f.message_id;
+  zone := coalesce(
+    (select p.time_zone from pushq.profile p where p.queue_id = q and p.device_id = device), f.clock ->> 'zone');
+  -- Whom the clock leaves out, the holdout does not keep anything from.
+  held := held and (f.clock is null or coalesce(pushq.wave_of(f.clock, zone) is not null, false));
+  if c.filter is not null and d.id is not null and aim is not null then
+    meant := device = any (
+      (pushq.filtered_devices(q, aim, c.filter_tree, f.start_at, device - 1, device, 1, 1)).ids);
+  end if;
+  return case
+    when d.id is null then 'there is no such device'
+    when coalesce(d.kind, 'alert') <> aim then
+      format('it was not in the audience: the message is for tokens for %s, and its token is for %s', aim,
+             coalesce(d.kind, 'alert'))
+    when device > f.last_device_id then 'it was not in the audience: it was added after the campaign had begun'
+    when gone then 'the recipients of the campaign are no longer all kept'
+    when f.sorted and not f.done and w.due_at is not null then
+      'not yet: in its time zone, the campaign''s local time is at ' || pushq.shown_time(w.due_at)
+    when not f.done and (device > f.cursor_device_id or device = any (f.rest))
+      and not (held and d.active and meant) then
+      case when f.start_at > now() then 'not yet: the campaign begins at ' || pushq.shown_time(f.start_at)
+           when f.paused then 'not yet: the campaign is paused, and the device is in no job'
+           else 'not yet: fan-out has not put it into a job' end
+    when c.cancelled_at is not null and device > f.cursor_device_id then
+      'it was not reached: the campaign was cancelled before'
+    when not d.active then
+      format('it was not in the audience: it has been inactive since %s (%s)', pushq.shown_time(d.inactive_since),
+             coalesce((pushq.reason(d.inactive_reason)).reason, 'by hand'))
+    when not meant then
+      format('it was not in the audience: it does not match the filter “%s”', c.filter)
+    when f.left_out > 0 and zone is null then
+      'it was left out: its time zone is not known, and the campaign names no other'
+    when f.left_out > 0 and pushq.wave_of(f.clock, zone) is null then
+      'it was left out: the campaign''s local time had passed in its time zone'
+    when held then 'it is in the holdout of the campaign, which gets nothing'
+    -- The waves that were to come, and what made no whole job, went with it.
+    when c.cancelled_at is not null then 'it was not reached: the campaign was cancelled before'
+    else 'it was not in the audience: something that is known of it has changed since fan-out reached it' end;
+end $$;
+
+-- Why a device of a user is not among those to which a send to the user goes; null for another device, and if the send
+-- has no job.
+create or replace function pushq.trace_unsuitable(q int, root bigint, d pushq.device) returns text
+language plpgsql stable as $$
+declare
+  m pushq.message;
+begin
+  select x.* into m
+  from pushq.body b
+  cross join lateral (
+    select coalesce(
+      (select r.message_id from pushq.result r where r.queue_id = q and r.root_id = root and r.job_id = b.job_id),
+      (select l.message_id from pushq.lease l where l.queue_id = q and l.job_id = b.job_id),
+      (select j.message_id from pushq.job j where j.queue_id = q and j.id = b.job_id)) as id) its
+  join pushq.message x on x.day = b.day and x.queue_id = q and x.id = its.id
+  where b.queue_id = q and b.root_id = root and b.slice = 0 and b.device_ids <> '{}' and x.user_key = d.user_key
+  limit 1;
+  return case
+    when m.id is null then null
+    when coalesce(d.kind, 'alert') <> pushq.message_kind(m.push_type, m.payload) then
+      format('the device is not among the recipients of this send: the message is for tokens for %s, and its token is '
+             'for %s', pushq.message_kind(m.push_type, m.payload), coalesce(d.kind, 'alert'))
+    when not d.active and d.inactive_since <= m.created_at then
+      format('the device is not among the recipients of this send: it has been inactive since %s (%s)',
+             pushq.shown_time(d.inactive_since), coalesce((pushq.reason(d.inactive_reason)).reason, 'by hand')) end;
+end $$;
+
+-- Why there is no device to trace, or none of these among the recipients of a send.
+create or replace function pushq.trace_nobody(q int, root bigint, bytes bytea, user_key text) returns text
+language plpgsql stable as $$
+declare
+  why   text := (select e.why from pushq.empty_send e where e.queue_id = q and e.root_id = root);
+  other text;
+  f     pushq.fan_out;
+begin
+  -- Of several users, others may have been reached.
+  if why is not null and not exists (
+    select from pushq.body b where b.queue_id = q and b.root_id = root and b.device_ids <> '{}') then
+    return format('the send reached nobody: %s', why);
+  elsif root is not null and exists (
+    select from pushq.body b where b.queue_id = q and b.root_id = root and b.device_ids = '{}') then
+    return 'not yet: the devices of its user are looked up when it is due';
+  end if;
+  select * into f from pushq.fan_out o where o.queue_id = q and o.campaign_id = root;
+  if f.campaign_id is not null and bytes is null and user_key is null then
+    return case when f.made > 0 then 'the recipients of the campaign are no longer kept'
+                when f.done then 'the campaign reached nobody'
+                else 'not yet: fan-out has put nobody into a job so far' end;
+  end if;
+  if root is null or bytes is null then
+    -- Of the same tenant: the neighbours are none of the caller's.
+    select string_agg(n.name, ', ') into other
+    from pushq.queue own
+    join pushq.queue k on k.tenant_id = own.tenant_id and k.id <> own.id
+    join pushq.queue_name n on n.queue_id = k.id
+    where own.id = q
+      and (exists (select from pushq.device v where v.queue_id = k.id and v.token = bytes)
+           or exists (select from pushq.device v where v.queue_id = k.id and v.user_key = trace_nobody.user_key));
+    return case when bytes is not null then 'there is no such token in this queue'
+                when user_key is not null then 'the user has no device in this queue'
+                else 'there is no such send in this queue, or it is no longer kept' end
+      || coalesce('; found in ' || other, '');
+  end if;
+  return case
+    when exists (select from pushq.body b where b.queue_id = q and b.root_id = root)
+      then 'the device is not among the recipients of this send'
+    else 'there is no such send in this queue, or it is no longer kept' end;
+end $$;
