@@ -199,6 +199,9 @@ declare
   place   int;
   outcome int;
   slices  smallint[] := '{0}';
+  -- The jobs that it has been in so far: numbers alone do not tell, since a database that a tenant has moved to may
+  -- give lower ones than the database before.
+  visited bigint[]   := '{}';
 begin
   -- The ranges of the first jobs are disjoint, so that the first one is it; those of a campaign with shares or at a
   -- local time overlap. A recipient has no more jobs than attempts and retries by hand.
@@ -258,6 +261,7 @@ begin
       what := what || coalesce('; it still lacks: ' || pushq.trace_lacks(m, device), '; it has them by now');
     end if;
     return next;
+    visited := visited || e.job_id;
     -- Where it goes on: in a job of this or the next attempt, or, by hand, in one that begins anew.
     if outcome between 192 and 255 then
       slices := array[-e.attempt, -e.attempt - 1];
@@ -269,8 +273,8 @@ begin
     select * into b
     from pushq.body c
     where c.queue_id = q and c.root_id = root and c.slice = any (slices) and c.first_device_id <= device
-      and c.last_device_id >= device and c.job_id > e.job_id and device = any (c.device_ids)
-    order by c.job_id
+      and c.last_device_id >= device and c.job_id <> all (visited) and device = any (c.device_ids)
+    order by c.job_id >> 50 = e.job_id >> 50 and c.job_id > e.job_id desc, c.day, c.job_id
     limit 1;
   end loop;
 end $$;

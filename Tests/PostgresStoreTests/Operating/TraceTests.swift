@@ -7,7 +7,7 @@ import Transport
 @Suite(.timeLimit(.minutes(10))) struct `The trace of a notification` {
     private static let unavailable = Reason.named("ServiceUnavailable")
 
-    private func trace(
+    func trace(
         _ subject: TraceQuery.Subject, root: Int64? = nil, campaign: String? = nil, _ queue: QueueFixture
     ) async throws -> [TraceStep] {
         var query = TraceQuery(subject)
@@ -17,18 +17,18 @@ import Transport
     }
 
     /// What is said last.
-    private func end(
+    func end(
         _ subject: TraceQuery.Subject, root: Int64? = nil, campaign: String? = nil, _ queue: QueueFixture
     ) async throws -> String {
         try await trace(subject, root: root, campaign: campaign, queue).last?.what ?? ""
     }
 
-    private func token(_ index: Int) throws -> TraceQuery.Subject {
+    func token(_ index: Int) throws -> TraceQuery.Subject {
         .token(try DeviceToken(bytes: QueueFixture.token(index)))
     }
 
     /// Sends to devices of the fixture; returns the root.
-    private func send(to devices: ClosedRange<Int>, _ queue: QueueFixture, options: String = "") async throws -> Int64 {
+    func send(to devices: ClosedRange<Int>, _ queue: QueueFixture, options: String = "") async throws -> Int64 {
         let tokens = devices.map { "encode(int8send(\($0)), 'hex')" }.joined(separator: ", ")
         return Int64(
             try await queue.number(
