@@ -6,7 +6,8 @@
 
 -- Traces what is for the device of `token`, for the devices of the user `user_key`, or for `device`, the number of one
 -- (as in an apns-id). With `send`, the number that `pushq.send` gave or a campaign's, or `campaign`, the key of one:
--- only what is of that. `send` or `campaign` alone: its first devices. Otherwise the latest `most` campaigns and sends.
+-- only what is of that. `send` or `campaign` alone: its first devices. Otherwise the latest `most` campaigns, and the
+-- latest `most` campaigns and sends that the devices were in.
 create or replace function pushq.trace(
   queue text, token text default null, user_key text default null, send bigint default null,
   campaign text default null, device bigint default null, most int default 10
@@ -27,6 +28,7 @@ declare
   d       record;
   r       record;
   was_in  boolean;
+  was_cut boolean := false;
   oldest  timestamptz;
 begin
   perform pushq.check_most(most);
@@ -75,7 +77,8 @@ begin
   if root is not null then
     roots := array[root];
   else
-    select t.roots, t.oldest into roots, oldest from pushq.trace_latest(q, ids, most, budget) t;
+    select t.roots, t.was_cut, t.oldest into roots, was_cut, oldest
+    from pushq.trace_latest(q, ids, most, budget) t;
   end if;
 
   for d in
@@ -122,9 +125,14 @@ begin
       end if;
     end loop;
   end loop;
+  device_id := null; token_start := null; root_id := null; campaign_key := null; apns_id := null; at := null;
+  if was_cut then
+    what := 'earlier campaigns and sends were left out: raise the limit, or give the number of a send';
+    return next;
+  end if;
   if oldest is not null then
-    device_id := null; token_start := null; root_id := null; campaign_key := null; apns_id := null; at := oldest;
-    what := 'sends before this time were not searched: to trace one, give its number';
+    at := oldest;
+    what := 'sends before this time were not all searched: to trace one, give its number';
     return next;
   end if;
 end $$;
@@ -135,53 +143,83 @@ language sql immutable parallel safe
 return (lpad(to_hex(root >> 12), 12, '0') || '8' || lpad(to_hex(root & 4095), 3, '0')
         || lpad(to_hex((1::bigint << 63) | device), 16, '0'))::uuid;
 
--- The latest campaigns of a queue, and the sends among its newest `budget` jobs that are for one of these devices:
--- `most` in all. `oldest`: when the oldest job was made that was looked at, if there are more.
+-- The latest `most` campaigns of a queue, whomever they are for, and the latest `most` campaigns and sends among its
+-- newest `budget` jobs that are for one of these devices, so that those of others do not hide them; the oldest first.
+-- `was_cut`: there are more of either. `oldest`: if there are more jobs, all sends after this time were looked at.
+--
+-- What was made in this database is newer than what came with the tenant from another one, whatever the numbers are.
 create or replace function pushq.trace_latest(
-  q int, ids bigint[], most int, budget int, out roots bigint[], out oldest timestamptz
+  q int, ids bigint[], most int, budget int, out roots bigint[], out was_cut boolean, out oldest timestamptz
 )
 language plpgsql stable as $$
 declare
-  lowest  bigint := (select min(i) from unnest(ids) i);
-  highest bigint := (select max(i) from unnest(ids) i);
-  d       date;
-  found_roots bigint[];
-  seen    int;
-  last    bigint;
+  lowest      bigint := (select min(i) from unnest(ids) i);
+  highest     bigint := (select max(i) from unnest(ids) i);
+  -- The numbers that this database gives.
+  first       bigint := pushq.database_number()::bigint << 50;
+  next        bigint := first + (1::bigint << 50);
+  campaigns   bigint[];
+  found_roots bigint[] := '{}';
+  -- A day's jobs from one number up to another.
+  d           date;
+  low         bigint;
+  high        bigint;
+  seen        int;
+  last        bigint;
+  some_roots  bigint[];
 begin
-  roots := array(
+  campaigns := array(
     select c.id
     from pushq.campaign c
-    where c.queue_id between q and q
+    where c.queue_id between q and q and c.id >= first and c.id < next
     order by c.queue_id desc, c.id desc
-    limit most);
-  for d in
-    select to_date(substring(c.relname from '_([0-9]{8})$'), 'YYYYMMDD') as day
+    limit most + 1)
+  || array(
+    select c.id
+    from pushq.campaign c
+    where c.queue_id between q and q and (c.id < first or c.id >= next)
+    order by c.queue_id desc, c.id desc
+    limit most + 1);
+  was_cut := cardinality(campaigns) > most;
+  for d, low, high in
+    select to_date(substring(c.relname from '_([0-9]{8})$'), 'YYYYMMDD') as day, p.low, p.high
     from pg_inherits i
     join pg_class c on c.oid = i.inhrelid
+    cross join (values (1, first, next), (2, next, 9223372036854775807), (3, 0, first)) p(place, low, high)
     where i.inhparent = 'pushq.body'::regclass
-    order by day desc
+    order by day desc, p.place
   loop
     select count(*), min(b.job_id),
            coalesce(array_agg(distinct b.root_id) filter (
              where b.slice = 0 and b.first_device_id <= highest and b.last_device_id >= lowest
                and b.device_ids && ids), '{}')
-    into seen, last, found_roots
+    into seen, last, some_roots
     from (
       select *
       from pushq.body b
-      where b.day = d and b.queue_id = q
+      where b.day = d and b.queue_id = q and b.job_id >= low and b.job_id < high
       order by b.job_id desc
       limit budget) b;
-    roots := roots || found_roots;
+    found_roots := found_roots || some_roots;
     budget := budget - seen;
     if budget <= 0 then
-      select d + time '00:00' at time zone 'UTC' into oldest;
+      -- When that job was made is not recorded; it has ended later.
+      oldest := coalesce(
+        (select r.ended_at
+         from pushq.body b
+         join pushq.result r on r.queue_id = b.queue_id and r.root_id = b.root_id and r.job_id = b.job_id
+         where b.day = d and b.queue_id = q and b.job_id = last),
+        least(now(), (d + 1) + time '00:00' at time zone 'UTC'));
       exit;
     end if;
   end loop;
+  found_roots := array(
+    select r from (select distinct r from unnest(found_roots) r) l order by r >= first and r < next desc, r desc);
+  was_cut := was_cut or cardinality(found_roots) > most;
   roots := array(
-    select r from (select distinct r from unnest(roots) r order by r desc limit most) l order by r);
+    select r
+    from (select unnest(campaigns[:most]) union select unnest(found_roots[:most])) l(r)
+    order by r >= first and r < next, r);
 end $$;
 
 -- The jobs that a device of a root has been in, one after the other, as they ended or as they stand.

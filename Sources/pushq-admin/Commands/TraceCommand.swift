@@ -9,8 +9,8 @@ struct TraceCommand: Command {
     static let summary = "Explains what became of a notification: every attempt, or why there was none."
     static let discussion = """
         Give a token, a user, or the apns-id of one notification. If you know the send or the campaign, give it too. \
-        Otherwise the command searches the latest campaigns of the queue, and the sends among its latest 50,000 jobs. \
-        A send or a campaign alone: its first devices.
+        Otherwise the command takes the latest campaigns of the queue, and what the device was in among its latest \
+        50,000 jobs; its last lines say what was left out. A send or a campaign alone: its first devices.
         """
     static let examples = [
         "trace acme/com.acme.shop/production --user 4711",
@@ -25,7 +25,9 @@ struct TraceCommand: Command {
     @Option("The apns-id of one notification.") var apnsID: APNsID?
     @Option("The number of a send or campaign.", "N") var send: Int?
     @Option("The key of a campaign.", "KEY") var campaign: String?
-    @Option("Maximum number of campaigns and sends; of devices, for a send or campaign alone.") var limit: Count = 10
+    @Option(
+        "Maximum number of campaigns, and of campaigns and sends that the device was in; of devices, for a send or "
+            + "campaign alone.") var limit: Count = 10
     var database = DatabaseOptions()
 
     func run(_ console: Console) async throws {

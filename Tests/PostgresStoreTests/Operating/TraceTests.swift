@@ -521,7 +521,7 @@ import Transport
             try await queue.run("select pg_stat_force_next_flush()")
             let before = try await queue.number(reads)
             #expect(
-                try await end(try token(1), queue).hasPrefix("sends before this time were not searched"))
+                try await end(try token(1), queue).hasPrefix("sends before this time were not all searched"))
             try await queue.run("select pg_stat_force_next_flush()")
             let first = try await queue.number("\(reads) -- after one")
             #expect(first - before < 51_000)
