@@ -169,7 +169,7 @@ declare
 begin
   return query
   select q.paused_reason, n.tenant, n.suspended_at is not null, q.credential_id is null, c.key,
-         c.paused_at is not null, c.paused_reason, w.alive, w.serving, t.cut_off, t.in_outage, t.refusal, t.unusable,
+         c.paused_at is not null, c.paused_reason, t.alive, t.serving, t.cut_off, t.in_outage, t.refusal, t.unusable,
          t.fault, (select p.name from pushq.credential p where p.tenant_id = q.tenant_id and p.id = q.credential_id),
          x.set_aside,
          -- What comes within moments, as of a campaign with a rate, holds nothing up.
@@ -178,14 +178,6 @@ begin
   from pushq.queue q
   join pushq.queue_name n on n.queue_id = q.id
   left join pushq.campaign c on c.queue_id = q.id and c.id = root
-  cross join lateral (
-    select count(*) > 0 as alive,
-           coalesce(bool_or(
-             n.name like replace(
-               replace(replace(replace(w.queues, E'\\', E'\\\\'), '%', E'\\%'), '_', E'\\_'), '*', '%')
-           ), false) as serving
-    from pushq.worker w
-    where pushq.is_alive(w.seen_at) and not w.draining) w
   cross join lateral pushq.worker_trouble(q.id) t
   cross join lateral (
     select min(due) as due

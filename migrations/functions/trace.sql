@@ -421,12 +421,22 @@ begin
     return format('it waits: its job was set aside, because PostgreSQL refused to store its end: %s', problem);
   end if;
   select u.paused_reason, n.suspended_at, u.credential_id, c.paused_at as campaign_paused_at,
-         c.paused_reason as campaign_reason
+         c.paused_reason as campaign_reason,
+         case when j.id < f.new_end_before then f.send_by else j.send_by end as send_by,
+         c.cancelled_at is not null
+           or exists (select from pushq.cancelled x where x.queue_id = q and x.id in (j.root_id, j.id)) as is_cancelled
   into k
   from pushq.queue u
   join pushq.queue_name n on n.queue_id = u.id
   left join pushq.campaign c on c.queue_id = u.id and c.id = j.campaign_id
+  left join pushq.fan_out f on f.queue_id = c.queue_id and f.campaign_id = c.id
   where u.id = q;
+  if k.is_cancelled then
+    return 'it was cancelled; its job ends ' || case
+      when k.suspended_at is not null then 'when the tenant is not suspended any more'
+      when k.paused_reason is not null then 'when the queue is resumed'
+      else 'when a worker comes to it' end;
+  end if;
   t := pushq.worker_trouble(q);
   return case
     when k.suspended_at is not null then 'it waits: the tenant is suspended'
@@ -440,12 +450,15 @@ begin
     when j.run_at > now() then
       case when j.attempt > 1 or j.rescues > 0 then 'it waits until then for its next attempt'
            else 'it waits until then, when it is due' end
+    when not t.alive then 'it waits: no worker is running'
+    when not t.serving then 'it waits: no worker serves this queue'
     when t.unusable is not null then
       format('it waits: worker %s cannot use the queue''s credential: %s', t.unusable, t.fault)
     when t.cut_off is not null then format('it waits: worker %s cannot reach APNs', t.cut_off)
     when t.in_outage is not null then format('it waits: APNs answers %s', t.refusal)
     else 'it has been due since then, and waits for its turn' end
-    || '; not sent any more after ' || pushq.shown_time(j.send_by);
+    || case when k.send_by > now() then '; not sent any more after ' else '; its time to be sent passed at ' end
+    || pushq.shown_time(k.send_by);
 end $$;
 
 -- A time in a sentence, as the columns of the command show one.

@@ -7,19 +7,25 @@ language sql stable as $$
   select seen_at > now() - interval '20 seconds' and seen_at < now() + interval '20 seconds'
 $$;
 
--- What keeps running workers from sending for a queue, as they show it every five seconds: the first worker, by its
--- name, that cannot connect to APNs for it; the first one to which APNs refuses most of its pushes, and what it
--- answers; and the first one that cannot use its credential, and why.
+-- What keeps running workers from sending for a queue, as they show it every five seconds: whether there is any, and
+-- any that serves this queue; the first worker, by its name, that cannot connect to APNs for it; the first one to which
+-- APNs refuses most of its pushes, and what it answers; and the first one that cannot use its credential, and why.
 create or replace function pushq.worker_trouble(
-  q int, out cut_off text, out in_outage text, out refusal text, out unusable text, out fault text
+  q int, out alive boolean, out serving boolean, out cut_off text, out in_outage text, out refusal text,
+  out unusable text, out fault text
 )
 language sql stable as $$
-  select min(w.name) filter (where q = any (w.unreachable)),
+  select count(*) > 0,
+         coalesce(bool_or(
+           n.name like replace(
+             replace(replace(replace(w.queues, E'\\', E'\\\\'), '%', E'\\%'), '_', E'\\_'), '*', '%')), false),
+         min(w.name) filter (where q = any (w.unreachable)),
          min(w.name) filter (where q = any (w.in_outage)),
          (array_agg(w.refusals[array_position(w.in_outage, q)] order by w.name)
             filter (where q = any (w.in_outage)))[1],
          min(w.name) filter (where q = any (w.unusable)),
          (array_agg(w.faults[array_position(w.unusable, q)] order by w.name) filter (where q = any (w.unusable)))[1]
   from pushq.worker w
-  where pushq.is_alive(w.seen_at) and not w.draining
+  cross join pushq.queue_name n
+  where pushq.is_alive(w.seen_at) and not w.draining and n.queue_id = q
 $$;

@@ -4,6 +4,17 @@ import TestSupport
 import Testing
 
 extension `The trace of a notification` {
+    /// Gives the queue a credential, and with `worker` also a worker that serves it.
+    private func serve(_ queue: QueueFixture, worker: Bool = true) async throws {
+        try await queue.run(
+            """
+            insert into pushq.credential (tenant_id, name, kind, team_id, key_id, environments, sealed)
+            select id, 'key', 'token', 't', 'k', '{sandbox}', '' from pushq.tenant;
+            update pushq.queue set credential_id = (select id from pushq.credential)
+            """)
+        if worker { try await queue.run("insert into pushq.worker (id, name, version) values (7, 'web-1:42', '1')") }
+    }
+
     // MARK: Which attempts and which sends
 
     /// What is made in a database with a lower number has lower numbers than what came with the tenant.
@@ -95,6 +106,72 @@ extension `The trace of a notification` {
             let roots = try await trace(token(1), queue).compactMap(\.rootID)
             #expect(Set(roots).isSuperset(of: [root, campaign]))
             #expect(roots.last == campaign, "the newest is the last")
+        }
+    }
+
+    // MARK: Why something waits
+
+    @Test func `tells that nobody works for the queue`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            try await serve(queue, worker: false)
+            _ = try await send(to: 1...1, queue)
+            let of = try token(1)
+            #expect(try await end(of, queue).hasPrefix("it waits: no worker is running; not sent any more after "))
+            try await queue.run("insert into pushq.worker (id, name, version, queues) values (7, 'w', '1', 'beta/*')")
+            #expect(try await end(of, queue).hasPrefix("it waits: no worker serves this queue; "))
+            try await queue.run("update pushq.worker set queues = 'acme/*'")
+            #expect(try await end(of, queue).hasPrefix("it has been due since then, and waits for its turn; "))
+            try await queue.run("update pushq.worker set draining = true")
+            #expect(try await end(of, queue).hasPrefix("it waits: no worker is running; "))
+        }
+    }
+
+    @Test func `tells that what waits was cancelled, or that its time has passed`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            let name = QueueFixture.name
+            try await serve(queue, worker: false)
+            let of = try token(1)
+            let root = try await send(to: 1...1, queue)
+            try await queue.run("select pushq.cancel('\(name)', \(root))")
+            #expect(
+                try await end(of, root: root, queue) == "it was cancelled; its job ends when a worker comes to it")
+            try await queue.run("update pushq.queue set paused_at = now(), paused_reason = 'because'")
+            let resumed = "it was cancelled; its job ends when the queue is resumed"
+            #expect(try await end(of, root: root, queue) == resumed)
+            let second = try await send(to: 1...1, queue)
+            #expect(
+                try await end(of, root: second, queue).hasPrefix("it waits: the queue is paused: because; not sent"))
+            try await queue.run(
+                "select pushq.cancel_job('\(name)', (select job_id from pushq.body where root_id = \(second)))")
+            #expect(try await end(of, root: second, queue) == resumed)
+            try await queue.fanOut(try await queue.startCampaign())
+            #expect(
+                try await end(of, campaign: "k", queue).hasPrefix("it waits: the queue is paused: because; not sent"))
+            try await queue.run("select pushq.cancel_campaign('\(name)', 'k')")
+            #expect(try await end(of, campaign: "k", queue) == resumed)
+            let late = try await send(to: 1...1, queue)
+            try await queue.run(
+                "update pushq.job set send_by = '2026-01-02 03:04:05Z' where root_id = \(late)")
+            #expect(
+                try await end(of, root: late, queue)
+                    == "it waits: the queue is paused: because; its time to be sent passed at 2026-01-02T03:04:05Z")
+        }
+    }
+
+    @Test func `names the end that a campaign was resumed with`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            try await queue.fanOut(try await queue.startCampaign())
+            try await queue.run(
+                """
+                select pushq.pause_campaign('\(QueueFixture.name)', 'k');
+                select pushq.resume_campaign('\(QueueFixture.name)', 'k', '2040-01-02 03:04:05Z');
+                -- As of one that a worker has held meanwhile.
+                update pushq.job set send_by = now() + interval '1 hour'
+                """)
+            #expect(try await end(token(1), campaign: "k", queue).hasSuffix("after 2040-01-02T03:04:05Z"))
         }
     }
 }
