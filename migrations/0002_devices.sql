@@ -25,7 +25,7 @@ create table pushq.device (
   registered_at   timestamptz,                            -- when the app last reported the token; null: it never has
   reactivated_at  timestamptz,                            -- by hand; reports from before are void
   inactive_since  timestamptz,
-  inactive_reason smallint,                               -- a code (QueueCore/Outcome/Reason.swift); null: by hand
+  inactive_reason smallint,                               -- a code (QueueCore/Outcome/Reason.swift); null: not APNs
   constraint device_pkey primary key (queue_id, id),
   constraint device_token_once unique (queue_id, token),
   constraint device_token_length check (octet_length(token) between 1 and 100),

@@ -83,22 +83,27 @@ begin
 
   for d in
     select i as id, v.id is not null as is_known, v.token, coalesce(v.kind, 'alert') as kind, v.active, v.registered_at,
-           v.inactive_since, v.inactive_reason
+           v.inactive_since, pushq.why_inactive(v) as why_inactive, h.channel, h.created_at, h.retired_at,
+           coalesce((pushq.reason(h.retired_reason)).reason, 'it was deleted by hand') as why_retired
     from unnest(ids) with ordinality u(i, n)
     left join pushq.device v on v.queue_id = q and v.id = i
+    -- The recipient of a broadcast.
+    left join pushq.channel h on v.id is null and h.queue_id = q and h.id = i
     order by n
   loop
     device_id := d.id;
     token_start := left(encode(d.token, 'hex'), 8) || '…';
     root_id := null; campaign_key := null; apns_id := null; job_id := null; attempt := null; worker := null;
     status := null; reason := null; traceparent := null;
-    at := coalesce(d.inactive_since, d.registered_at);
+    at := coalesce(d.inactive_since, d.registered_at, d.retired_at, d.created_at);
     what := case
+      when d.channel is not null then
+        format('its recipient is the channel %s', d.channel)
+          || case when d.retired_at is null then '' else ', which was retired then: ' || d.why_retired end
       when not d.is_known then 'there is no device of this number, or it was deleted'
       when d.active and d.registered_at is null then format('the device is active; its token is for %s', d.kind)
       when d.active then format('the device is active; its app last registered its token, which is for %s', d.kind)
-      else format('the device has been inactive since then: %s',
-                  coalesce((pushq.reason(d.inactive_reason)).reason, 'it was deactivated by hand')) end;
+      else format('the device has been inactive since then: %s', d.why_inactive) end;
     return next;
     foreach root in array roots loop
       root_id := root;
@@ -276,7 +281,7 @@ begin
                           case when coalesce(l.outcomes, j.outcomes) is null then 0 else place - 1 end);
       at := coalesce(l.run_at, nullif(j.run_at, 'infinity'));
       if outcome <> 0 then
-        select * into what, status, reason from pushq.trace_outcome(outcome, null, null, false);
+        select * into what, status, reason from pushq.trace_outcome(outcome, null, null, m.at_most_once);
         what := what || '; its job has not ended yet';
       elsif l.job_id is not null then
         what := case when place <= l.watermark then 'a worker holds it, and may have sent it: no answer is known yet'
@@ -292,7 +297,7 @@ begin
     at := e.ended_at; attempt := e.attempt; worker := pushq.worker_name(e.worker_id);
     outcome := get_byte(e.outcomes, place - 1);
     select t.what, t.status, t.reason into what, status, reason
-    from pushq.trace_outcome(outcome, e.notes ->> (place - 1)::text, e.retried_at, b.slice < 0) t;
+    from pushq.trace_outcome(outcome, e.notes ->> (place - 1)::text, e.retried_at, m.at_most_once) t;
     if outcome = 2 then
       what := pushq.trace_suppressed(q, m, device, e.ended_at);
     elsif outcome = 6 then
@@ -334,6 +339,17 @@ begin
           and b.last_device_id >= device and device = any (b.device_ids))), '');
 end $$;
 
+-- Why a device is inactive: what APNs said of it, or who did it. Where that is not recorded, it was one of several.
+create or replace function pushq.why_inactive(d pushq.device) returns text
+language plpgsql stable as $$
+begin
+  return coalesce(
+    (pushq.reason(d.inactive_reason)).reason,
+    -- A token that is replaced or logged out is nobody's.
+    case when d.user_key is not null then 'it was deactivated by hand'
+         else 'its app has replaced this token, its user has logged out, or it was deactivated by hand' end);
+end $$;
+
 -- What a worker calls itself, while it runs; afterwards its number, by which it is named in logs.
 create or replace function pushq.worker_name(worker bigint) returns text
 language plpgsql stable as $$
@@ -343,7 +359,7 @@ end $$;
 
 -- An outcome byte in words (QueueCore/Outcome/Outcome.swift). `note` is the text of a reason that pushq does not know.
 create or replace function pushq.trace_outcome(
-  outcome int, note text, retried_at timestamptz, is_retry boolean, out what text, out status int, out reason text
+  outcome int, note text, retried_at timestamptz, at_most_once boolean, out what text, out status int, out reason text
 )
 language plpgsql stable as $$
 begin
@@ -357,7 +373,8 @@ begin
     when outcome = 2 then 'not sent: the device was not one to send to'
     when outcome = 3 then 'not sent: its time to be sent had passed'
     when outcome = 4 then 'not sent: it was cancelled'
-    when outcome = 5 then 'perhaps sent: no answer came, and it must not be sent twice'
+    when outcome = 5 and at_most_once then 'perhaps sent: no answer is known, and it is to be sent at most once'
+    when outcome = 5 then 'perhaps sent: no answer is known, and it is not sent again'
     when outcome = 6 then
       'not sent: the device lacked attributes that the message has placeholders for, without a default'
     when outcome = 7 then 'not sent: with the device''s attributes the payload was longer than APNs takes'
@@ -379,10 +396,14 @@ returns text
 language plpgsql stable as $$
 begin
   return case
+    when m.is_broadcast
+      and exists (select from pushq.channel h where h.queue_id = q and h.id = device and h.retired_at <= ended_at)
+      then 'not sent: the channel was retired'
     when exists (
       select from pushq.device d where d.queue_id = q and d.id = device and d.inactive_since <= ended_at)
       then 'not sent: the device was inactive'
     when m.replaces then 'not sent: a newer update had taken its place'
+    when m.is_broadcast then 'not sent: the channel was retired'
     when m.user_key is not null
       or exists (
         select from pushq.fan_out f where f.queue_id = q and f.campaign_id = m.root_id and f.is_for_users)

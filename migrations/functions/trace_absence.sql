@@ -78,7 +78,7 @@ begin
       'it was not reached: the campaign was cancelled before'
     when not d.active then
       format('it was not in the audience: it has been inactive since %s (%s)', pushq.shown_time(d.inactive_since),
-             coalesce((pushq.reason(d.inactive_reason)).reason, 'by hand'))
+             pushq.why_inactive(d))
     when not meant then
       format('it was not in the audience: it does not match the filter “%s”', c.filter)
     when f.left_out > 0 and zone is null then
@@ -115,7 +115,7 @@ begin
              'for %s', pushq.message_kind(m.push_type, m.payload), coalesce(d.kind, 'alert'))
     when not d.active and d.inactive_since <= m.created_at then
       format('the device is not among the recipients of this send: it has been inactive since %s (%s)',
-             pushq.shown_time(d.inactive_since), coalesce((pushq.reason(d.inactive_reason)).reason, 'by hand')) end;
+             pushq.shown_time(d.inactive_since), pushq.why_inactive(d)) end;
 end $$;
 
 -- Why there is no device to trace, or none of these among the recipients of a send.
@@ -138,6 +138,8 @@ begin
   if f.campaign_id is not null and bytes is null and user_key is null then
     return case when f.made > 0 then 'the recipients of the campaign are no longer kept'
                 when f.done then 'the campaign reached nobody'
+                when f.paused then 'not yet: the campaign is paused'
+                when f.start_at > now() then 'not yet: the campaign begins at ' || pushq.shown_time(f.start_at)
                 else 'not yet: fan-out has put nobody into a job so far' end;
   end if;
   if root is null or bytes is null then

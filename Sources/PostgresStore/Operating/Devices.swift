@@ -39,7 +39,7 @@ package struct Device: Sendable {
     package let reactivatedAt: Date?
     /// Nil while it is active.
     package let inactiveSince: Date?
-    /// Why APNs' answer made it inactive; nil if it is active, or was deactivated by hand.
+    /// Why APNs' answer made it inactive; nil if it is active, or for another cause.
     package let inactiveReason: Reason?
     package let profile: DeviceProfile
 }

@@ -174,4 +174,84 @@ extension `The trace of a notification` {
             #expect(try await end(token(1), campaign: "k", queue).hasSuffix("after 2040-01-02T03:04:05Z"))
         }
     }
+
+    // MARK: In other words
+
+    @Test func `names the channel of a broadcast`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await queue.run(
+                """
+                insert into pushq.channel (queue_id, channel, policy) values (\(queue.id), 'dGhlaXJz', 0)
+                """)
+            let root = Int64(
+                try await queue.number(
+                    """
+                    select pushq.broadcast('\(QueueFixture.name)', 'dGhlaXJz',
+                      '{"aps":{"timestamp":1,"event":"update","content-state":{}}}', expiration => 0)
+                    """))
+            let first = try #require(try await trace(.recipients, root: root, queue).first)
+            #expect(first.what == "its recipient is the channel dGhlaXJz" && first.at != nil)
+            try await queue.run("update pushq.channel set retired_at = now()")
+            let job = try #require(try await queue.claim(lane: .normal).first)
+            _ = try await queue.worker.endJobs([queue.settled(job, other: [0: .suppressed])], workerID: 1)
+            let steps = try await trace(.recipients, root: root, queue)
+            #expect(
+                steps.first?.what
+                    == "its recipient is the channel dGhlaXJz, which was retired then: it was deleted by hand")
+            #expect(steps.last?.what == "not sent: the channel was retired")
+            #expect(
+                try await trace(.device(99), root: root, queue).first?.what
+                    == "there is no device of this number, or it was deleted")
+        }
+    }
+
+    @Test(arguments: [("", "it is not sent again"), (", at_most_once => true", "it is to be sent at most once")])
+    func `says of an unknown outcome no more than is known`(options: String, words: String) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            _ = try await send(to: 1...1, queue, options: options)
+            let job = try #require(try await queue.claim(lane: .normal).first)
+            _ = try await queue.worker.endJobs([queue.settled(job, other: [0: .unknown])], workerID: 1)
+            #expect(try await end(token(1), queue) == "perhaps sent: no answer is known, and \(words)")
+        }
+    }
+
+    @Test func `says when a campaign begins that has nobody yet`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            _ = try await queue.startCampaign(options: ", start_at => '2040-01-02 03:04:05Z'")
+            #expect(
+                try await end(.recipients, campaign: "k", queue)
+                    == "not yet: the campaign begins at 2040-01-02T03:04:05Z")
+            try await queue.run("select pushq.pause_campaign('\(QueueFixture.name)', 'k')")
+            #expect(try await end(.recipients, campaign: "k", queue) == "not yet: the campaign is paused")
+        }
+    }
+
+    @Test func `does not say that somebody deactivated a token that was replaced or logged out`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let name = QueueFixture.name
+            try await queue.run(
+                """
+                select pushq.register_device('\(name)', 'aa01', 'ann', installation => 'phone');
+                select pushq.register_device('\(name)', 'aa02', 'ann', installation => 'phone');
+                select pushq.register_device('\(name)', 'aa03', 'ann');
+                select pushq.unregister_device('\(name)', 'aa03');
+                select pushq.register_device('\(name)', 'aa04', 'ann');
+                select pushq.set_device('\(name)', 'aa04', false);
+                update pushq.device set active = false, inactive_since = now(), inactive_reason = \
+                \(Reason.unregistered.code) where token = '\\xaa02'
+                """)
+            let nobody = "its app has replaced this token, its user has logged out, or it was deactivated by hand"
+            for (token, cause) in [
+                ("aa01", nobody), ("aa02", "Unregistered"), ("aa03", nobody), ("aa04", "it was deactivated by hand"),
+            ] {
+                #expect(
+                    try await trace(.token(try DeviceToken(hex: token)), queue).first?.what
+                        == "the device has been inactive since then: \(cause)")
+            }
+        }
+    }
 }
