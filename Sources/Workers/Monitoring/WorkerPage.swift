@@ -83,11 +83,8 @@ struct WorkerPage {
                     pushes.add(counts.sent[index], labels + ["\(lane)"])
                     age.add(counts.age[index], labels + ["\(lane)"])
                 }
-                for (byte, count) in counts.outcomes[index].enumerated() where count > 0 {
-                    let outcome = Outcome(rawValue: UInt8(byte))
-                    outcomes.add(
-                        count,
-                        labels + ["\(lane)", outcome.kind?.rawValue ?? "other", outcome.reason?.text ?? ""])
+                for (words, count) in Self.named(counts.outcomes[index]) {
+                    outcomes.add(count, labels + ["\(lane)"] + words)
                 }
             }
             // Where there are none, a rate would miss the first.
@@ -101,6 +98,21 @@ struct WorkerPage {
             lapsed.add(counts.permitsLapsed, labels)
         }
         return [pushes, answers, latency, age, outcomes, lapsed]
+    }
+
+    /// Outcomes by their labels `outcome` and `reason`: several bytes that only newer versions know have the same.
+    private static func named(_ bytes: [Int]) -> [(words: [String], count: Int)] {
+        var named: [(words: [String], count: Int)] = []
+        for (byte, count) in bytes.enumerated() where count > 0 {
+            let outcome = Outcome(rawValue: UInt8(byte))
+            let words = [outcome.kind?.rawValue ?? "other", outcome.reasonText ?? ""]
+            if let place = named.firstIndex(where: { $0.words == words }) {
+                named[place].count += count
+            } else {
+                named.append((words, count))
+            }
+        }
+        return named
     }
 
     private static func labels(of queue: QueueName?) -> [String] {
