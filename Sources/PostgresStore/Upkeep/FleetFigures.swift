@@ -2,43 +2,70 @@ package import FoundationEssentials
 package import QueueCore
 
 extension Statement {
-    /// What is due and waits, lane by lane. A loose scan of `job_ready` finds the lanes, the first `$lanes` of them,
-    /// and about `$rows` jobs are read of all together, at least 50 of each: the age of a lane's first job is exact,
-    /// and counts of long lanes are lower bounds. What a suspended tenant has does not wait for workers: it would call
-    /// an operator for what an operator has ordered.
+    /// What is due and waits, lane by lane. A loose scan of `job_ready` finds the first job of each of 30,000 lanes, so
+    /// that what is for later takes no place from what is due. It tells of the `$lanes` lanes that have waited longest.
+    /// Of all together about `$rows` jobs are read, at least 50 of each: the age of a lane's first job is exact, and
+    /// counts of long lanes are lower bounds. What a suspended tenant has does not wait for workers: it would call an
+    /// operator for what an operator has ordered. There is a row without a queue if there is no lane to tell of.
     static let backlog = Statement(
         "backlog",
         #"""
-        with recursive lane as (
-          (select j.queue_id, j.lane from pushq.job j order by j.queue_id, j.lane limit 1)
+        with recursive first_job as (
+          (select j.queue_id, j.lane, j.run_at from pushq.job j order by j.queue_id, j.lane, j.run_at, j.id limit 1)
           union all
-          select n.queue_id, n.lane
-          from lane l
+          select n.queue_id, n.lane, n.run_at
+          from first_job f
           cross join lateral (
-            select j.queue_id, j.lane
+            select j.queue_id, j.lane, j.run_at
             from pushq.job j
-            where (j.queue_id, j.lane) > (l.queue_id, l.lane)
-            order by j.queue_id, j.lane
+            where (j.queue_id, j.lane) > (f.queue_id, f.lane)
+            order by j.queue_id, j.lane, j.run_at, j.id
             limit 1) n),
-        found as materialized (select * from lane limit $lanes::int + 1),
+        seen as materialized (select * from first_job limit 30000),
+        due as materialized (
+          select f.queue_id, f.lane, f.run_at, n.tenant, n.app, n.environment
+          from seen f
+          join pushq.queue_name n on n.queue_id = f.queue_id and n.suspended_at is null
+          where f.run_at <= now()
+          order by f.run_at
+          limit $lanes::int + 1),
         bound as materialized (
-          select greatest($rows::int / greatest(count(*), 1), 50) as rows, count(*) as lanes from found)
-        select n.tenant, n.app, n.environment, f.lane, w.jobs, w.recipients,
-               w.jobs >= b.rows or b.lanes > $lanes as is_bounded,
+          select greatest($rows::int / greatest(count(*), 1), 50) as rows,
+                 count(*) > $lanes or (select count(*) from seen) >= 30000 as is_more
+          from due)
+        select w.tenant, w.app, w.environment, w.lane, coalesce(w.jobs, 0) as jobs,
+               coalesce(w.recipients, 0) as recipients, b.is_more or coalesce(w.jobs >= b.rows, false) as is_bounded,
                coalesce(extract(epoch from now() - w.oldest), 0)::float8 as oldest_seconds
-        from (select * from found limit $lanes) f
-        cross join bound b
+        from bound b
+        left join lateral (
+          select f.tenant, f.app, f.environment, f.lane, j.jobs, j.recipients, f.run_at as oldest
+          from (select * from due order by run_at limit $lanes) f
+          cross join lateral (
+            select count(*) as jobs, coalesce(sum(recipient_count), 0)::bigint as recipients
+            from (
+              select j.recipient_count
+              from pushq.job j
+              where j.queue_id = f.queue_id and j.lane = f.lane and j.run_at <= now()
+              order by j.run_at, j.id
+              limit b.rows) j) j) w on true
+        order by w.tenant, w.app, w.environment, w.lane
+        """#)
+    /// Campaigns that have started, and no worker has made a job of them yet: nobody has counted for how many they are.
+    static let unbegunCampaigns = Statement(
+        "unbegun_campaigns",
+        #"""
+        select n.tenant, n.app, n.environment, f.lane,
+               extract(epoch from now() - min(f.start_at))::float8 as oldest_seconds
+        from (
+          select f.queue_id, f.lane, f.start_at, f.cursor_device_id = 0 and f.made = 0 and not f.sorted as is_unbegun
+          from pushq.fan_out f
+          where not f.done and not f.paused and f.start_at <= now()
+          limit 10000) f
         join pushq.queue_name n on n.queue_id = f.queue_id and n.suspended_at is null
-        cross join lateral (
-          select count(*) as jobs, coalesce(sum(recipient_count), 0)::bigint as recipients, min(run_at) as oldest
-          from (
-            select j.run_at, j.recipient_count
-            from pushq.job j
-            where j.queue_id = f.queue_id and j.lane = f.lane and j.run_at <= now()
-            order by j.run_at, j.id
-            limit b.rows) j) w
-        where w.jobs > 0
-        order by n.tenant, n.app, n.environment, f.lane
+        where f.is_unbegun
+        group by n.tenant, n.app, n.environment, f.lane
+        order by min(f.start_at)
+        limit $lanes
         """#)
     static let pausedQueues = Statement(
         "paused_queues",
@@ -71,8 +98,8 @@ extension Statement {
 
 /// What the database tells of the whole fleet, which one worker asks for all.
 package struct FleetFigures: Sendable {
-    /// What is due in one lane of a queue and not claimed. Lanes of campaigns count as the shared one that is as
-    /// urgent.
+    /// What is due in one lane of a queue and not claimed, or belongs to campaigns that are due and not begun. Lanes of
+    /// campaigns count as the shared one that is as urgent.
     package struct Backlog: Sendable {
         package let queue: QueueName
         package let lane: Lane
@@ -113,7 +140,16 @@ package struct FleetFigures: Sendable {
         jobsSetAside += other.jobsSetAside
     }
 
-    fileprivate mutating func add(_ backlog: Backlog) {
+    /// Adds a row of a lane.
+    fileprivate mutating func add(_ row: Row, jobs: Int, recipients: Int) {
+        guard let queue = QueueName(row), let lane = Lane(rawValue: row.int4("lane"))?.peer else { return }
+        add(
+            Backlog(
+                queue: queue, lane: lane, jobs: jobs, recipients: recipients,
+                oldest: .seconds(row.float8("oldest_seconds"))))
+    }
+
+    private mutating func add(_ backlog: Backlog) {
         guard let index = backlogs.lastIndex(where: { $0.queue == backlog.queue && $0.lane == backlog.lane }) else {
             return backlogs.append(backlog)
         }
@@ -137,12 +173,13 @@ extension PostgresConnection {
         var figures = FleetFigures()
         let found = try await execute(.backlog, ["lanes": .int4(Int32(lanes)), "rows": .int4(Int32(jobs))])
         for row in found {
-            guard let queue = QueueName(row), let lane = Lane(rawValue: row.int4("lane"))?.peer else { continue }
             figures.isPartial = figures.isPartial || row.bool("is_bounded")
-            figures.add(
-                FleetFigures.Backlog(
-                    queue: queue, lane: lane, jobs: row.count("jobs"), recipients: row.count("recipients"),
-                    oldest: .seconds(row.float8("oldest_seconds"))))
+            guard row.optionalText("tenant") != nil else { continue }
+            figures.add(row, jobs: row.count("jobs"), recipients: row.count("recipients"))
+        }
+        for row in try await execute(.unbegunCampaigns, ["lanes": .int4(Int32(lanes))]) {
+            figures.isPartial = true
+            figures.add(row, jobs: 0, recipients: 0)
         }
         let limit: Parameters = ["limit": .int4(Int32(FleetFigures.maximumRows))]
         figures.pausedQueues = try await execute(.pausedQueues, limit).compactMap(QueueName.init)

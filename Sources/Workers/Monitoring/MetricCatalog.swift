@@ -105,7 +105,8 @@ package enum MetricCatalog {
         "Recipients of jobs that are due and not leased; a lower bound if the backlog is partial.",
         labels: queue + ["lane"])
     static let fleetOldest = Metric(
-        "pushq_fleet_oldest_waiting_seconds", .gauge, "How long the first of those jobs has been due.",
+        "pushq_fleet_oldest_waiting_seconds", .gauge,
+        "How long the first of those jobs has been due, or a campaign that no worker has begun.",
         labels: queue + ["lane"])
     static let fleetPartial = Metric(
         "pushq_fleet_backlog_partial", .gauge, "Whether there is more that waits than was counted.")

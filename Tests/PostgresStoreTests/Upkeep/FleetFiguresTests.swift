@@ -27,7 +27,7 @@ import Testing
             #expect(!figures.isPartial)
             #expect(figures.backlogs.count == 2)
             let first = try await fixture.connection.fleetFigures(lanes: 1)
-            #expect(first.backlogs.map(\.lane) == [.normal])
+            #expect(first.backlogs.map(\.lane) == [.bulk], "the lane that has waited longest")
             #expect(first.isPartial)
 
             _ = try await fixture.claim()
@@ -46,6 +46,54 @@ import Testing
             #expect(try await store.fleetFigures().pausedQueues.isEmpty)
             #expect(try await store.setTenant("acme", isSuspended: false) == true)
             #expect(try await store.fleetFigures().backlogs.map(\.lane) == [.bulk])
+        }
+    }
+
+    @Test func `are those of what is due, however much else waits for later`() async throws {
+        try await withDatabase { _, database in
+            let fixture = try await QueueFixture(database, devices: 1)
+            try await fixture.fanOut(try await fixture.startCampaign())
+            // Lanes of campaigns' own: three for later, and then three that are due.
+            try await fixture.run(
+                """
+                insert into pushq.job
+                select (jsonb_populate_record(j, jsonb_build_object(
+                  'id', j.id + i, 'lane', 2 + 3 * i,
+                  'run_at', now() + case when i < 4 then interval '1 hour' else i * interval '-1 minute' end))).*
+                from pushq.job j, generate_series(1, 6) i;
+                delete from pushq.job where lane = 2
+                """)
+            let all = try await fixture.connection.fleetFigures(lanes: 3)
+            #expect(all.backlogs.map(\.jobs) == [3] && !all.isPartial)
+            let some = try await fixture.connection.fleetFigures(lanes: 2)
+            #expect(some.backlogs.map(\.jobs) == [2] && some.isPartial, "there is a third")
+            #expect(some.backlogs.map { $0.oldest >= .seconds(360) } == [true], "those that have waited longest")
+            let none = try await fixture.connection.fleetFigures(lanes: 0)
+            #expect(none.backlogs.isEmpty && none.isPartial)
+        }
+    }
+
+    @Test func `tell how long a campaign has been due that no worker has begun`() async throws {
+        try await withDatabase { _, database in
+            let fixture = try await QueueFixture(database, devices: 1)
+            let campaign = try await fixture.startCampaign()
+            _ = try await fixture.startCampaign(key: "later", options: ", start_at => now() + interval '1 hour'")
+            _ = try await fixture.startCampaign(key: "paused")
+            try await fixture.run(
+                """
+                select pushq.pause_campaign('\(QueueFixture.name)', 'paused');
+                update pushq.fan_out set start_at = start_at - interval '90 seconds' where start_at <= now()
+                """)
+            let figures = try await fixture.connection.fleetFigures()
+            let waiting = try #require(figures.backlogs.first)
+            #expect(figures.backlogs.count == 1 && waiting.queue == QueueFixture.name && waiting.lane == .bulk)
+            #expect(waiting.oldest >= .seconds(90) && waiting.oldest < .seconds(150))
+            #expect(waiting.jobs == 0 && figures.isPartial, "nobody has counted its recipients")
+            #expect(try await fixture.connection.setTenant("acme", isSuspended: true) == true)
+            #expect(try await fixture.connection.fleetFigures().backlogs.isEmpty)
+            #expect(try await fixture.connection.setTenant("acme", isSuspended: false) == true)
+            try await fixture.fanOut(campaign)
+            #expect(try await fixture.connection.fleetFigures().backlogs.map(\.jobs) == [1])
         }
     }
 
