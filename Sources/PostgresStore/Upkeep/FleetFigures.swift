@@ -76,12 +76,14 @@ extension Statement {
         order by q.id
         limit $limit
         """#)
+    /// Those that a queue is sent with: when another one ends, no push fails.
     static let endOfCertificates = Statement(
         "end_of_certificates",
         #"""
         select t.name as tenant, c.name, c.not_after
         from pushq.credential c join pushq.tenant t on t.id = c.tenant_id
         where c.not_after is not null
+          and exists (select from pushq.queue q where q.tenant_id = c.tenant_id and q.credential_id = c.id)
         order by c.not_after, c.id
         limit $limit
         """#)
@@ -109,7 +111,7 @@ package struct FleetFigures: Sendable {
         package fileprivate(set) var oldest: Duration
     }
 
-    /// A certificate and its end.
+    /// A certificate that a queue is sent with, and its end.
     package struct CertificateEnd: Sendable {
         package let tenant: String
         package let name: String
@@ -133,8 +135,16 @@ package struct FleetFigures: Sendable {
     package mutating func add(_ other: FleetFigures) {
         for backlog in other.backlogs { add(backlog) }
         isPartial = isPartial || other.isPartial
-        pausedQueues += other.pausedQueues.filter { !pausedQueues.contains($0) }
-        certificates += other.certificates
+        let known = Set(pausedQueues)
+        pausedQueues += other.pausedQueues.filter { !known.contains($0) }
+        // After a restore, two databases may have the same tenant for a while: the end that comes first counts.
+        for end in other.certificates {
+            if let index = certificates.firstIndex(where: { $0.tenant == end.tenant && $0.name == end.name }) {
+                if end.notAfter < certificates[index].notAfter { certificates[index] = end }
+            } else {
+                certificates.append(end)
+            }
+        }
         workersWorking += other.workersWorking
         workersDraining += other.workersDraining
         jobsSetAside += other.jobsSetAside
@@ -160,7 +170,8 @@ package struct FleetFigures: Sendable {
 
     /// The most lanes of ``backlogs``, and the most queues and certificates.
     package static let maximumLanes = 600
-    package static let maximumRows = 200
+    package static let maximumQueues = 10_000
+    package static let maximumCertificates = 200
     /// About how many jobs are read for the backlogs.
     package static let jobsRead = 50_000
 }
@@ -181,9 +192,10 @@ extension PostgresConnection {
             figures.isPartial = true
             figures.add(row, jobs: 0, recipients: 0)
         }
-        let limit: Parameters = ["limit": .int4(Int32(FleetFigures.maximumRows))]
-        figures.pausedQueues = try await execute(.pausedQueues, limit).compactMap(QueueName.init)
-        figures.certificates = try await execute(.endOfCertificates, limit).map {
+        let queues: Parameters = ["limit": .int4(Int32(FleetFigures.maximumQueues))]
+        figures.pausedQueues = try await execute(.pausedQueues, queues).compactMap(QueueName.init)
+        let certificates: Parameters = ["limit": .int4(Int32(FleetFigures.maximumCertificates))]
+        figures.certificates = try await execute(.endOfCertificates, certificates).map {
             .init(tenant: $0.text("tenant"), name: $0.text("name"), notAfter: $0.time("not_after"))
         }
         let counts = try await execute(.fleetCounts).one()

@@ -110,14 +110,16 @@ package enum MetricCatalog {
         labels: queue + ["lane"])
     static let fleetPartial = Metric(
         "pushq_fleet_backlog_partial", .gauge, "Whether there is more that waits than was counted.")
-    static let fleetPaused = Metric("pushq_fleet_queue_paused", .gauge, "Is 1 for each paused queue.", labels: queue)
+    static let fleetPaused = Metric(
+        "pushq_fleet_queue_paused", .gauge, "Is 1 for each paused queue, up to 10,000 of them.", labels: queue)
     static let fleetWorkers = Metric(
         "pushq_fleet_workers", .gauge, "Engines that showed themselves in the last 20 seconds.", labels: ["state"])
     static let fleetSetAside = Metric(
         "pushq_fleet_jobs_set_aside", .gauge, "Jobs that are set aside and wait for an operator; at most 1000.")
     static let fleetCertificates = Metric(
         "pushq_fleet_certificate_expiry_timestamp_seconds", .gauge,
-        "When a certificate ends, in seconds since 1970; of the 200 that end first.", labels: ["tenant", "credential"])
+        "When a certificate that a queue is sent with ends, in seconds since 1970; of the 200 that end first.",
+        labels: ["tenant", "credential"])
 
     // MARK: Of the metrics
 

@@ -97,6 +97,30 @@ import Testing
         }
     }
 
+    @Test func `name every paused queue, and a certificate that two databases have once`() async throws {
+        try await withDatabase { _, database in
+            let fixture = try await QueueFixture(database)
+            try await fixture.run(
+                """
+                insert into pushq.app (tenant_id, bundle_id)
+                select id, 'com.acme' || i from pushq.tenant, generate_series(1, 250) i;
+                insert into pushq.queue (tenant_id, app_id, environment, paused_at, paused_reason)
+                select tenant_id, id, 'production', now(), 'p' from pushq.app;
+                insert into pushq.credential (tenant_id, name, kind, environments, topics, fingerprint, not_after, sealed)
+                select t.id, c.name, 'certificate', '{sandbox}', '{com.acme}', '\\x01', end_at::timestamptz, ''
+                from pushq.tenant t, (values ('a', '2030-01-02Z'), ('b', '2030-01-03Z')) c(name, end_at);
+                update pushq.queue
+                set credential_id = (select id from pushq.credential where name = case when queue.id % 2 = 0 then 'a' else 'b' end)
+                """)
+            var figures = try await fixture.connection.fleetFigures()
+            #expect(figures.pausedQueues.count == 251)
+            let other = figures
+            figures.add(other)
+            #expect(figures.pausedQueues.count == 251)
+            #expect(figures.certificates.map(\.name) == ["a", "b"])
+        }
+    }
+
     /// With so much in the queue, a question that counts all would read a hundred times as many rows.
     @Test func `are bounded, and say so`() async throws {
         try await withDatabase { _, database in
@@ -125,6 +149,8 @@ import Testing
                 NewCredential(
                     kind: .certificate(topics: ["com.acme"], fingerprint: [1], notAfter: end),
                     environments: ["sandbox"], sealed: [1]), name: "c", as: id)
+            #expect(try await fixture.connection.fleetFigures().certificates.isEmpty, "no queue is sent with it")
+            try await fixture.run("update pushq.queue set credential_id = (select id from pushq.credential)")
             var sign = WorkerSign(name: "w")
             _ = try await fixture.connection.showWorker(1, sign)
             sign.isDraining = true
