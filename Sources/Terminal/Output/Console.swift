@@ -8,6 +8,8 @@ package struct Console: Sendable {
     package let speaksJSON: Bool
     /// Whether someone is watching standard error.
     package let isWatched: Bool
+    /// Whether results are written to a terminal.
+    let writesToTerminal: Bool
     /// Columns that a result may take; nil where it leads to no terminal.
     private let outputWidth: @Sendable () -> Int?
     /// Columns of the terminal that standard error leads to.
@@ -29,12 +31,13 @@ package struct Console: Sendable {
         errors: @escaping @Sendable (String) -> Void, answer: (@Sendable () -> String?)? = nil
     ) {
         self.init(
-            speaksJSON: speaksJSON, isWatched: isWatched, outputWidth: { width }, errorWidth: { width }, output: output,
-            errors: errors, journal: errors, answer: answer, failure: OutputFailure())
+            speaksJSON: speaksJSON, isWatched: isWatched, writesToTerminal: width != nil, outputWidth: { width },
+            errorWidth: { width }, output: output, errors: errors, journal: errors, answer: answer,
+            failure: OutputFailure())
     }
 
     private init(
-        speaksJSON: Bool, isWatched: Bool, outputWidth: @escaping @Sendable () -> Int?,
+        speaksJSON: Bool, isWatched: Bool, writesToTerminal: Bool, outputWidth: @escaping @Sendable () -> Int?,
         errorWidth: @escaping @Sendable () -> Int?,
         output: @escaping @Sendable (String) throws -> Void,
         errors: @escaping @Sendable (String) -> Void, journal: @escaping @Sendable (String) -> Void,
@@ -42,6 +45,7 @@ package struct Console: Sendable {
     ) {
         self.speaksJSON = speaksJSON
         self.isWatched = isWatched
+        self.writesToTerminal = writesToTerminal
         self.outputWidth = outputWidth
         self.errorWidth = errorWidth
         self.output = output
@@ -53,7 +57,7 @@ package struct Console: Sendable {
 
     /// This process's own.
     package static let standard = Console(
-        speaksJSON: false, isWatched: isatty(STDERR_FILENO) == 1,
+        speaksJSON: false, isWatched: isatty(STDERR_FILENO) == 1, writesToTerminal: isatty(STDOUT_FILENO) == 1,
         outputWidth: { StandardStream.output.columns }, errorWidth: { StandardStream.errors.columns },
         output: { try Self.write($0, to: .output) },
         // Nobody could be told that these failed. A worker goes on without whoever reads its log.
@@ -81,8 +85,9 @@ package struct Console: Sendable {
     /// The same console with results in JSON if `json`.
     func speaking(json: Bool) -> Console {
         Console(
-            speaksJSON: json || speaksJSON, isWatched: isWatched, outputWidth: outputWidth, errorWidth: errorWidth,
-            output: output, errors: errors, journal: journal, answer: answer, failure: failure)
+            speaksJSON: json || speaksJSON, isWatched: isWatched, writesToTerminal: writesToTerminal,
+            outputWidth: outputWidth, errorWidth: errorWidth, output: output, errors: errors, journal: journal,
+            answer: answer, failure: failure)
     }
 
     // MARK: Results
@@ -163,8 +168,9 @@ package struct Console: Sendable {
     /// The same console, whose notes go to a log instead.
     package func noting(_ note: @escaping @Sendable (String) -> Void) -> Console {
         Console(
-            speaksJSON: speaksJSON, isWatched: isWatched, outputWidth: outputWidth, errorWidth: errorWidth,
-            output: output, errors: { note($0.trimmingLineEnds()) }, journal: journal, answer: answer, failure: failure)
+            speaksJSON: speaksJSON, isWatched: isWatched, writesToTerminal: writesToTerminal, outputWidth: outputWidth,
+            errorWidth: errorWidth, output: output, errors: { note($0.trimmingLineEnds()) },
+            journal: journal, answer: answer, failure: failure)
     }
 
     /// Whether a question would be seen and answered: somebody types, and reads standard error, which is not for JSON.

@@ -50,12 +50,17 @@ package enum JSON: Equatable, Sendable {
             case "\r": quoted += "\\r"
             // RFC 8259 does not require it, but a terminal obeys these characters too. A reader of the JSON gets the
             // same text.
-            case _ where scalar.isControl:
-                quoted += "\\u" + String(scalar.value, radix: 16).padding(with: "0", to: 4)
+            case _ where scalar.isControl: quoted += escape(scalar)
             default: quoted.unicodeScalars.append(scalar)
             }
         }
         return quoted + "\""
+    }
+
+    /// A character of the basic plane, to which all belong that steer a terminal, in a form that only a reader of JSON
+    /// takes for it.
+    static func escape(_ scalar: Unicode.Scalar) -> String {
+        "\\u" + String(scalar.value, radix: 16).padding(with: "0", to: 4)
     }
 }
 

@@ -58,7 +58,11 @@ struct FeedbackReading: ParameterGroup {
             place.withLock { $0 = cursor }
             while !interruption.isThere {
                 if let reports = page {
-                    console.print(reports.lines)
+                    if console.speaksJSON {
+                        console.print(ndjson: reports.lines)
+                    } else {
+                        console.print(csv: reports.lines)
+                    }
                     try console.checkOutput()
                     cursor = reports.last
                     place.withLock { $0 = reports.last }

@@ -43,6 +43,26 @@ import Testing
     }
 }
 
+@Suite struct `Rows of an export` {
+    private static let csv = "a,\u{1B}[2J\u{202E}é,\"two\nlines\"\"\u{7}\"\nb,\u{9B}31m,\r"
+
+    @Test func `keep their fields as they are in a file, and cannot control a terminal`() {
+        let file = Transcript()
+        file.console().print(csv: Self.csv)
+        #expect(file.output == Self.csv + "\n")
+        let terminal = Transcript()
+        terminal.console(width: 80).print(csv: Self.csv)
+        #expect(terminal.output == "a,\\u{1B}[2J\\u{202E}é,\"two lines\"\"\\u{7}\"\nb,\\u{9B}31m, \n")
+    }
+
+    @Test(arguments: [nil, 80]) func `are the same JSON without characters that steer a terminal`(width: Int?) {
+        let transcript = Transcript()
+        transcript.console(speaksJSON: true, width: width).print(
+            ndjson: "{\"a\":\"\u{202E}é\u{7F}\"}\n{\"b\":\"\u{9B}\u{2028}\"}")
+        #expect(transcript.output == #"{"a":"\u202eé\u007f"}"# + "\n" + #"{"b":"\u009b\u2028"}"# + "\n")
+    }
+}
+
 @Suite struct `The facts of a result` {
     @Test func `stand in two columns or in an object`() {
         let facts: [(name: String, value: Cell)] = [("sent", .count(1200)), ("per_second", .decimal(9.5, places: 1))]

@@ -1,0 +1,45 @@
+import QueueCore
+
+extension Console {
+    /// Rows of a CSV, as PostgreSQL has put them together. On a terminal none of their fields controls it; a file or
+    /// another program gets the data as they are.
+    package func print(csv rows: String) {
+        print(writesToTerminal ? Self.printable(csv: rows) : rows)
+    }
+
+    /// Rows of NDJSON, as PostgreSQL has put them together, which escapes only what RFC 8259 requires. Characters that
+    /// steer a terminal are escaped, too: a reader of the JSON gets the same text.
+    package func print(ndjson rows: String) {
+        print(Self.escaped(ndjson: rows))
+    }
+
+    private static func printable(csv rows: String) -> String {
+        var printable = String.UnicodeScalarView()
+        // A line break in quotes belongs to a field. A quotation mark in a field is doubled.
+        var isQuoted = false
+        for scalar in rows.unicodeScalars {
+            if scalar == "\"" { isQuoted.toggle() }
+            if scalar.isControl, scalar != "\n" || isQuoted {
+                printable += String(scalar).printable().unicodeScalars
+            } else {
+                printable.append(scalar)
+            }
+        }
+        return String(printable)
+    }
+
+    /// Such characters are in texts only, but for the line break behind each row.
+    private static func escaped(ndjson rows: String) -> String {
+        // Nearly all rows are plain ASCII: that is found out without taking them apart.
+        if rows.utf8.allSatisfy({ $0 < 0x7F }) { return rows }
+        var escaped = String.UnicodeScalarView()
+        for scalar in rows.unicodeScalars {
+            if scalar != "\n", scalar.isControl {
+                escaped += JSON.escape(scalar).unicodeScalars
+            } else {
+                escaped.append(scalar)
+            }
+        }
+        return String(escaped)
+    }
+}
