@@ -118,7 +118,9 @@ struct FeedbackTailCommand: Command {
     static let summary = "Writes deactivations and reactivations as they happen, until you press Ctrl-C."
     static let discussion = """
         By default it begins with new reports; --after or --since begins earlier. While a worker runs, a report is \
-        shown within seconds after the answer of APNs. At its end, the command prints the cursor to continue with.
+        shown within seconds after its job has ended, which is mostly within seconds after the answer of APNs, and a \
+        minute or more if other pushes of the job stay unanswered or have to wait. At its end, the command prints the \
+        cursor to continue with.
         """
     static let examples = [
         "feedback tail acme/com.acme.shop/production",
