@@ -9,6 +9,10 @@ enum SendCommands {
         static let name = "show"
         static let users = CommandUsers.readers
         static let summary = "Shows the progress of a send or a broadcast, whom it reached, and what it waits for."
+        static let discussion = """
+            Its state is the one that pushq.status gives: waiting (the devices of its user are looked up when it is \
+            due), running, cancelled or finished.
+            """
         static let examples = ["send show acme/com.acme.shop/production 12345"]
 
         @Positional("The queue: tenant/app/environment.") var queue: QueueName
@@ -81,10 +85,11 @@ enum SendCommands {
 }
 
 extension RootProgress {
+    /// As `pushq.status` names it.
     fileprivate var state: String {
-        if whyNobody != nil { return "nobody" }
         if isCancelled { return "cancelled" }
-        return isFinished ? "finished" : "waiting"
+        if awaitsRecipients { return "waiting" }
+        return isFinished ? "finished" : "running"
     }
 }
 

@@ -64,6 +64,7 @@ import Testing
             #expect(lines.last?.hasSuffix("Look again with: \(command)") == true)
             let shown = try await shop.admin("send", "show", Shop.queue, String(root))
             #expect(shown.code == 0)
+            #expect(shown.output.contains(/state +running\n/), "as pushq.status says")
             #expect(shown.output.contains(/waiting +1\n/), "\(shown.output)")
             #expect(shown.output.contains(reason), "\(shown.output)")
         }
@@ -292,7 +293,7 @@ import Testing
             #expect(waited.code == 1)
             let root = try #require(plain.output.firstMatch(of: /send +(\d+)/)?.output.1)
             let shown = try await shop.admin("send", "show", Shop.queue, String(root))
-            #expect(shown.output.contains(/state +nobody\n/))
+            #expect(shown.output.contains(/state +finished\n/))
             #expect(shown.output.contains(/recipients +0\n/))
             #expect(shown.output.contains(/reached nobody +user “nobody” has no device in this queue/))
         }
