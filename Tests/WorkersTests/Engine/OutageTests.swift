@@ -128,8 +128,8 @@ import Transport
                 try await eventually("it to be taken for an outage", within: .seconds(60)) {
                     fixture.events.contains("APNs currently refuses")
                 }
-                // Some have tried in vain. The others have waited for longer than what comes now, and each of them would
-                // try twice as long after the one before.
+                // Some have tried in vain. The others have waited for longer than what comes now, and each of them
+                // would try twice as long after the one before.
                 let opened = await fixture.simulator.snapshot().arrived
                 try await eventually("two more to try", within: .seconds(60)) {
                     await fixture.simulator.snapshot().arrived >= opened + 2
