@@ -49,7 +49,27 @@ extension `Real processes that send campaigns` {
             }
         }
 
-        @Test func `twice, ends at once`() async throws {
+        /// `timeout`, and each supervisor that signals a process and its group, does so within microseconds.
+        @Test func `twice at the same moment, drains`() async throws {
+            try await withRig {
+                $0.devices = 50
+                $0.rules = #"{"latency_ms": 3000}"#
+            } _: { rig in
+                let worker = try rig.startWorker()
+                try await rig.startCampaign()
+                try await eventually("a push in flight") { try rig.arrivalCount() > 0 }
+                worker.process.signal(SIGTERM)
+                usleep(1000)
+                worker.process.signal(SIGTERM)
+                worker.process.signal(SIGINT)
+                #expect(await worker.process.waitForExit(within: .seconds(30)) == .code(0))
+                #expect(!worker.log.contains("ended_at_once"))
+                #expect(try await rig.number("select count(*) from pushq.lease") == 0)
+                #expect(try await rig.number("select count(*) from pushq.job where attempt <> 1 or rescues <> 0") == 0)
+            }
+        }
+
+        @Test func `again, later, ends at once`() async throws {
             try await withRig {
                 $0.devices = 50
                 $0.rules = #"{"latency_ms": 60000}"#
@@ -60,8 +80,15 @@ extension `Real processes that send campaigns` {
                 try await eventually("a push in flight") { try rig.arrivalCount() > 0 }
                 worker.process.signal(SIGTERM)
                 try await worker.says("draining")
-                worker.process.signal(SIGTERM)
-                #expect(await worker.process.waitForExit(within: .seconds(30)) == .code(1))
+                let start = ContinuousClock.now
+                // The drain itself would take 25 seconds.
+                try await eventually("it ends", within: .seconds(15)) {
+                    worker.process.signal(SIGTERM)
+                    return worker.process.exit != nil
+                }
+                #expect(worker.process.exit == .code(1))
+                #expect(start.duration(to: .now) < .seconds(15))
+                #expect(worker.log.contains("ended_at_once"))
             }
         }
     }

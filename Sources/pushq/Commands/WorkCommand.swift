@@ -218,21 +218,26 @@ struct WorkCommand: Terminal.Command {
         return max(1, allowed / max(1, engines))
     }
 
-    /// The first signal drains, the second ends. A terminal that is closed may send SIGHUP twice: by the kernel, and by
+    /// What comes sooner after the first signal is the same wish: a supervisor may signal both the process and its
+    /// group, as timeout(1) does, and a terminal gives Ctrl-C to all that it runs while `make` or a shell passes it on.
+    private static let sameWish = Duration.seconds(1)
+
+    /// The first signal drains, a later one ends. A terminal that is closed may send SIGHUP twice: by the kernel, and by
     /// its shell.
     private static func stop(
         _ crew: EngineCrew, on signals: [Int32], of manager: ServiceManager?, _ log: Log
     ) async {
-        var isDraining = false
-        for await signal in Signals.stream(signals) where !(isDraining && signal == SIGHUP) {
-            guard !isDraining else {
+        var beginning: ContinuousClock.Instant?
+        for await signal in Signals.stream(signals) {
+            if let beginning {
+                guard signal != SIGHUP, beginning.duration(to: .now) > sameWish else { continue }
                 log.note(
                     LogEntry(.warning, "ended_at_once", "ended at once: what was in flight is uncertain"))
                 log.end()
                 // Without what `exit` does at the end, which would take from the engines what they are using.
                 _exit(ExitCode.failed.rawValue)
             }
-            isDraining = true
+            beginning = .now
             manager?.stopping()
             await crew.drain()
         }
