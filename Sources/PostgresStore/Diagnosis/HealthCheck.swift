@@ -21,18 +21,15 @@ package struct HealthCheck: Sendable {
     }
 
     /// What is found in a database. A check that cannot look says so, and keeps no other from looking.
-    package func findings(in connection: PostgresConnection) async -> [HealthFinding] {
+    package func findings(in connection: PostgresConnection) async throws(CheckNotMade) -> [HealthFinding] {
         do {
             return try await look(connection)
         } catch PostgresError.notMigrated where needsSchema {
             // `schema` says so, once for all.
             return []
         } catch {
-            return [
-                HealthFinding(
-                    .warning, name, "could not be checked: \(error)",
-                    .advice("run pushq-admin doctor as a login with the rights of pushq_owner"))
-            ]
+            throw CheckNotMade(
+                check: name, reason: "\(error)", isForbidden: (error as? PostgresError)?.isNotAllowed ?? false)
         }
     }
 
@@ -53,4 +50,12 @@ package struct HealthCheck: Sendable {
             pausedCampaigns, schedules, webhooks, jobsSetAside,
         ]
     }
+}
+
+/// Why a check was not made. What it looks for may be there.
+package struct CheckNotMade: Error, Equatable {
+    package let check: String
+    package let reason: String
+    /// Whether the login lacks a right.
+    package let isForbidden: Bool
 }

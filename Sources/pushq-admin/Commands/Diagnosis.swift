@@ -33,15 +33,28 @@ struct Diagnosis {
         diagnosis.note([problem].compactMap(\.self), of: "master_key")
         let checks = HealthCheck.all(version: Version.current, keys: try? keys?.get())
         do {
-            let found = try await database.session { store in
+            let (login, results) = try await database.session { store in
                 // What operators alone may read; without a schema nobody is refused.
-                if try await store.loginStanding() != nil { _ = try await store.workers() }
-                var found: [(String, [HealthFinding])] = []
-                for check in checks { found.append((check.name, await check.findings(in: store))) }
-                return found
+                let standing = try await store.loginStanding()
+                if standing != nil { _ = try await store.workers() }
+                var results: [(String, Result<[HealthFinding], CheckNotMade>)] = []
+                for check in checks {
+                    do throws(CheckNotMade) {
+                        results.append((check.name, .success(try await check.findings(in: store))))
+                    } catch {
+                        results.append((check.name, .failure(error)))
+                    }
+                }
+                return (standing?.kind == .operator ? nil : standing?.login, results)
             }
             diagnosis.note([], of: "database")
-            for (check, findings) in found { diagnosis.note(findings, of: check) }
+            for case (let check, .success(let findings)) in results {
+                // A login of workers is to get no more rights: another login is to ask.
+                diagnosis.note(
+                    findings.filter { login == nil || !$0.remedy.text.hasPrefix("grant ") }, of: check)
+            }
+            diagnosis.noteNotMade(
+                results.compactMap { if case (_, .failure(let reason)) = $0 { reason } else { nil } }, login: login)
         } catch let refusal as Refusal {
             throw refusal
         } catch {
@@ -54,6 +67,32 @@ struct Diagnosis {
     private mutating func note(_ findings: [HealthFinding], of check: String) {
         checkCount += 1
         self.findings += findings.map { (check, $0) }
+    }
+
+    /// Notes the checks that were not made: an error, since what they look for may be there.
+    /// - Parameter login: that of the session, if it is not an operator's.
+    private mutating func noteNotMade(_ checks: [CheckNotMade], login: String?) {
+        for notMade in checks where login == nil || !notMade.isForbidden {
+            findings.append(
+                (
+                    notMade.check,
+                    HealthFinding(
+                        .error, notMade.check, "could not be checked: \(notMade.reason)",
+                        .advice("correct what the line names, then run pushq-admin doctor again"))
+                ))
+        }
+        // One line for what one thing keeps from being seen.
+        guard let login else { return }
+        let names = checks.filter(\.isForbidden).map(\.check)
+        findings.append(
+            (
+                "database",
+                HealthFinding(
+                    .error, "login \(login)",
+                    "is not a member of pushq_owner, so it does not see all of the installation"
+                        + (names.isEmpty ? "" : "; not checked: " + names.joined(separator: ", ")),
+                    .advice("run pushq-admin doctor with the address of an operator's login"))
+            ))
     }
 
     /// How many findings are so bad.

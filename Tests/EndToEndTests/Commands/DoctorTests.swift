@@ -61,6 +61,28 @@ import Testing
         try await server.stop(.immediate)
     }
 
+    @Test func `fails as a login that does not see all, says so once, and advises it to take no rights`() async throws {
+        let server = try await PrivatePostgres.start(minder: Minder())
+        let admin = ["PUSHQ_DATABASE_URL": server.connectionString()]
+        #expect(try await Executable.admin.run(["migrate"], environment: admin).code == 0)
+        let all = try object(try await Executable.admin.run(["doctor", "--json"], environment: admin))
+        _ = try await server.client("psql", ["-qXc", "create role sender login", "postgres"]).run()
+        #expect(try await Executable.admin.run(["worker", "grant", "sender"], environment: admin).code == 0)
+        let environment = ["PUSHQ_DATABASE_URL": server.connectionString(user: "sender")]
+        let ended = try await Executable.admin.run(["doctor", "--json"], environment: environment)
+        #expect(ended.code == 1)
+        let report = try object(ended)
+        #expect(report["errors"] as? Int == 1 && !ended.output.contains("grant"), "\(ended.output)")
+        let finding = try #require(findings(ended, of: "database").first)
+        #expect(finding["subject"] == "login sender" && finding["severity"] == "error")
+        #expect(finding["evidence"]?.hasPrefix("is not a member of pushq_owner, ") == true)
+        let notMade = try #require(finding["evidence"]?.components(separatedBy: "not checked: ").last)
+        #expect(notMade.contains("paused_campaigns"))
+        let made = try #require(report["checks"] as? Int)
+        #expect(try made + notMade.split(separator: ",").count == #require(all["checks"] as? Int))
+        try await server.stop(.immediate)
+    }
+
     @Test func `finds a database that is not there, a machine without authorities, and a key that is none`()
         async throws
     {

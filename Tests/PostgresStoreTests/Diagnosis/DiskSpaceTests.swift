@@ -13,8 +13,8 @@ import Transport
     /// What is found where so much is left of a disk with the data directory. WAL may take 4 GB.
     private func findings(
         _ left: Int64, of all: Int64, in connection: PostgresConnection
-    ) async -> [HealthFinding] {
-        await HealthCheck.disk(space: { _ in
+    ) async throws -> [HealthFinding] {
+        try await HealthCheck.disk(space: { _ in
             FileSystemSpace(device: 1, availableBytes: left * Self.gigabyte, totalBytes: all * Self.gigabyte)
         }).findings(in: connection)
     }
@@ -30,7 +30,7 @@ import Transport
     {
         try await withDatabase { _, database in
             let connection = try await database.connect()
-            let found = await findings(Int64(left), of: Int64(all), in: connection)
+            let found = try await findings(Int64(left), of: Int64(all), in: connection)
             #expect(found.map(\.severity) == [severity].compactMap(\.self))
             let size = left < 10 ? "\(left)000 MB" : "\(left) GB"
             #expect(found.allSatisfy { $0.evidence.hasPrefix("has \(size) left of ") }, "\(found)")
@@ -41,7 +41,7 @@ import Transport
         try await withDatabase { _, database in
             let connection = try await database.connect()
             let folder = try TemporaryFolder()
-            let found = await HealthCheck.disk(processes: folder.path("")).findings(in: connection)
+            let found = try await HealthCheck.disk(processes: folder.path("")).findings(in: connection)
             #expect(found.map(\.severity) == [.note])
             #expect(
                 found.first?.evidence.contains(#/cannot be seen from here: .* takes \d+ [kM]B$/#) == true, "\(found)")
@@ -52,7 +52,7 @@ import Transport
             for title in ["nginx: worker process", "postgres: other elsewhere [local] idle"] {
                 try folder.write(title, to: "\(try await backend(of: connection))/cmdline")
                 #expect(
-                    await HealthCheck.disk(processes: folder.path("")).findings(in: connection).map(\.severity) == [
+                    try await HealthCheck.disk(processes: folder.path("")).findings(in: connection).map(\.severity) == [
                         .note
                     ])
             }
@@ -66,10 +66,10 @@ import Transport
     @Test func `says what keeps it from looking, with a remedy that works`() async throws {
         try await withDatabase { _, database in
             let worker = try await database.connect(login: TestServer.workerLogin)
-            let blind = await HealthCheck.disk().findings(in: worker)
+            let blind = try await HealthCheck.disk().findings(in: worker)
             #expect(blind.map(\.severity) == [.note])
             #expect(blind.map(\.remedy) == [.sql("grant pg_read_all_settings to \(TestServer.workerLogin);")])
-            let closed = await HealthCheck.disk(space: { _ in nil }).findings(in: try await database.connect())
+            let closed = try await HealthCheck.disk(space: { _ in nil }).findings(in: try await database.connect())
             #expect(closed.map(\.severity) == [.note])
             #expect(closed.first?.evidence.contains("this user may not read /") == true, "\(closed)")
         }
@@ -84,7 +84,7 @@ import Transport
                     device: path.hasSuffix("/pg_wal") ? 2 : 1, availableBytes: Self.gigabyte / 2,
                     totalBytes: Self.gigabyte)
             }
-            let found = await HealthCheck.disk(space: space).findings(in: connection)
+            let found = try await HealthCheck.disk(space: space).findings(in: connection)
             #expect(
                 found.map { $0.subject.hasSuffix("/pg_wal") } == [true], "half of the data's disk is left: \(found)")
             #expect(found.first?.evidence.contains("WAL may take ") == true)
@@ -106,19 +106,19 @@ import Transport
         try await loop.run { _ in
             let connection = try await PostgresConnection.connect(
                 to: address, as: "test", on: loop, within: .seconds(60))
-            #expect(await HealthCheck.disk().findings(in: connection) == [])
+            #expect(try await HealthCheck.disk().findings(in: connection) == [])
             for (megabytes, severity) in [(48, HealthFinding.Severity.warning), (16, .error)] {
                 let left = try #require(FileSystemSpace(of: folder)).availableBytes
                 try await ProcessCommand(
                     "/usr/bin/fallocate", ["-l", "\(left - Int64(megabytes) << 20)", "\(folder)/filler-\(megabytes)"]
                 ).run()
-                let found = await HealthCheck.disk().findings(in: connection)
+                let found = try await HealthCheck.disk().findings(in: connection)
                 #expect(found.map(\.severity) == [severity], "\(found)")
                 #expect(found.first?.subject.hasPrefix("disk of \(folder)/") == true)
                 #expect(found.first?.evidence.contains("WAL may take 33 MB") == (megabytes < 32))
             }
             for megabytes in [48, 16] { try FileManager.default.removeItem(atPath: "\(folder)/filler-\(megabytes)") }
-            #expect(await HealthCheck.disk().findings(in: connection) == [])
+            #expect(try await HealthCheck.disk().findings(in: connection) == [])
             connection.close()
         }
         loop.shutDown()

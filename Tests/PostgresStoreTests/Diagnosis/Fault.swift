@@ -38,8 +38,8 @@ struct Fault: Sendable, CustomTestStringConvertible {
     }
 
     /// What the check says about its subject. The server of the tests has settings that are findings by themselves.
-    func findings(in connection: PostgresConnection) async -> [HealthFinding] {
-        await check.findings(in: connection).filter { $0.subject == subject }
+    func findings(in connection: PostgresConnection) async throws -> [HealthFinding] {
+        try await check.findings(in: connection).filter { $0.subject == subject }
     }
 
     /// An installation without a fault: a queue with a credential, and a worker that serves it.

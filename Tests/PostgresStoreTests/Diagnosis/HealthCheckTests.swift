@@ -14,14 +14,14 @@ import Transport
             try await operating.runScript(Fault.healthy)
             try await operating.runScript("analyze")
             let fault = fault.inDatabase(database.name)
-            #expect(await fault.findings(in: operating) == [])
+            #expect(try await fault.findings(in: operating) == [])
 
             try await operating.runScript(fault.sql)
             try await operating.runScript("select pg_stat_force_next_flush()")
             // What a database is set to holds for connections that come later.
             let looking = try await database.connect()
             let findings = try await eventually("it is found", within: .seconds(30)) {
-                await fault.findings(in: looking)
+                try await fault.findings(in: looking)
             } until: {
                 !$0.isEmpty
             }
@@ -35,7 +35,7 @@ import Transport
                 try await looking.runScript(String(statement))
             }
             let mended = try await database.connect()
-            try await eventually("it is mended", within: .seconds(30)) { await fault.findings(in: mended).isEmpty }
+            try await eventually("it is mended", within: .seconds(30)) { try await fault.findings(in: mended).isEmpty }
         }
     }
 
@@ -43,11 +43,11 @@ import Transport
         try await withDatabase { _, database in
             let (holder, looking) = (try await database.connect(as: "report.py"), try await database.connect())
             let check = HealthCheck.transactions(olderThan: .milliseconds(200))
-            #expect(await check.findings(in: looking) == [])
+            #expect(try await check.findings(in: looking) == [])
             try await holder.runScript("begin")
             try await holder.runScript("select 'a secret'")
             let findings = try await eventually("it is old", within: .seconds(30)) {
-                await check.findings(in: looking)
+                try await check.findings(in: looking)
             } until: {
                 !$0.isEmpty
             }
@@ -56,7 +56,7 @@ import Transport
             #expect(!"\(finding)".contains("secret"))
             try #require(finding.remedy.kind == "sql")
             try await looking.runScript(finding.remedy.text)
-            try await eventually("it is gone", within: .seconds(30)) { await check.findings(in: looking).isEmpty }
+            try await eventually("it is gone", within: .seconds(30)) { try await check.findings(in: looking).isEmpty }
         }
     }
 
@@ -69,7 +69,7 @@ import Transport
             // Half a second, so that rounding does not matter.
             let ahead = Double(offset) + (offset == 0 ? 0 : offset > 0 ? 0.5 : -0.5)
             let check = HealthCheck.clock { Date().addingTimeInterval(ahead) }
-            let findings = await check.findings(in: connection)
+            let findings = try await check.findings(in: connection)
             #expect(findings.map(\.severity) == [severity].compactMap(\.self))
             #expect(findings.allSatisfy { $0.evidence.contains(evidence) }, "\(findings)")
         }
@@ -78,14 +78,14 @@ import Transport
     @Test func `finds workers that may do more than send, and logins that see too little`() async throws {
         try await withDatabase { _, database in
             let looking = try await database.connect()
-            #expect(await HealthCheck.workerLogins.findings(in: looking) == [])
-            #expect(await HealthCheck.statistics.findings(in: looking) == [])
+            #expect(try await HealthCheck.workerLogins.findings(in: looking) == [])
+            #expect(try await HealthCheck.statistics.findings(in: looking) == [])
             _ = try await database.connect(as: "pushq work (leases)")
             let worker = try await database.connect(login: TestServer.workerLogin)
-            let findings = await HealthCheck.workerLogins.findings(in: looking)
+            let findings = try await HealthCheck.workerLogins.findings(in: looking)
             #expect(findings.map(\.subject) == ["login \(TestServer.superuser)"])
             #expect(findings.allSatisfy { $0.evidence.contains("is a superuser") })
-            let blind = await HealthCheck.statistics.findings(in: worker)
+            let blind = try await HealthCheck.statistics.findings(in: worker)
             #expect(blind.map(\.severity) == [.note])
             #expect(blind.map(\.remedy) == [.sql("grant pg_read_all_stats to \(TestServer.workerLogin);")])
         }
@@ -101,7 +101,7 @@ import Transport
                 update pushq.duty set next_at = now() - interval '1 hour'
                 where name in ('feedback', 'webhooks', 'figures')
                 """)
-            #expect(await HealthCheck.duties().findings(in: connection) == [])
+            #expect(try await HealthCheck.duties().findings(in: connection) == [])
         }
     }
 
@@ -109,8 +109,8 @@ import Transport
         try await withDatabase { _, database in
             let connection = try await database.connect()
             try await connection.runScript(Fault.healthy)
-            #expect(await HealthCheck.secrets(nil).findings(in: connection) == [])
-            let findings = await HealthCheck.secrets(try .random()).findings(in: connection)
+            #expect(try await HealthCheck.secrets(nil).findings(in: connection) == [])
+            let findings = try await HealthCheck.secrets(try .random()).findings(in: connection)
             #expect(findings.map(\.severity) == [.error])
             #expect(findings.map(\.subject) == ["master key 0102030405060708"])
         }
@@ -119,9 +119,11 @@ import Transport
     @Test func `that cannot look says so, and others look all the same`() async throws {
         try await withDatabase { _, database in
             let connection = try await database.connect(login: TestServer.workerLogin)
-            let findings = await HealthCheck.jobsSetAside.findings(in: connection)
-            #expect(findings.allSatisfy { $0.severity == .warning && $0.evidence.hasPrefix("could not be checked: ") })
-            #expect(await HealthCheck.readOnly.findings(in: connection) == [])
+            let notMade = await #expect(throws: CheckNotMade.self) {
+                try await HealthCheck.pausedCampaigns.findings(in: connection)
+            }
+            #expect(notMade?.check == "paused_campaigns" && notMade?.isForbidden == true, "\(notMade as Any)")
+            #expect(try await HealthCheck.readOnly.findings(in: connection) == [])
         }
     }
 
@@ -134,7 +136,7 @@ import Transport
                 !["settings", "disk"].contains($0.name)
             }
             for check in others {
-                findings += await check.findings(in: connection)
+                findings += try await check.findings(in: connection)
             }
             #expect(findings.map(\.remedy) == [.command("pushq-admin migrate")])
             #expect(findings.first?.evidence.contains("lacks 0001_tenants, 0002_devices, 0003_jobs and ") == true)
@@ -159,26 +161,26 @@ import Transport
             try await connection.runScript(Fault.healthy)
             // This machine's disk is not the test's.
             for check in HealthCheck.all(version: "1.0.0", keys: nil) where check.name != "disk" {
-                #expect(await check.findings(in: connection) == [], "\(check.name)")
+                #expect(try await check.findings(in: connection) == [], "\(check.name)")
             }
         }
         try await withConnection(to: neglected) { connection in
-            let settings = await HealthCheck.settings.findings(in: connection)
+            let settings = try await HealthCheck.settings.findings(in: connection)
             #expect(settings.map(\.subject) == ["autovacuum", "fsync", "full_page_writes"])
             #expect(settings.allSatisfy { $0.severity == .error })
-            let roles = await HealthCheck.roles.findings(in: connection)
+            let roles = try await HealthCheck.roles.findings(in: connection)
             #expect(roles.count == 4 && roles.first?.subject == "role pushq_owner")
 
             try await connection.runScript("create table t (n int)")
             try await connection.runScript("begin; insert into t values (1); prepare transaction 'forgotten'")
-            let transactions = await HealthCheck.transactions(olderThan: .zero).findings(in: connection)
+            let transactions = try await HealthCheck.transactions(olderThan: .zero).findings(in: connection)
             #expect(transactions.map(\.remedy) == [.sql("rollback prepared 'forgotten';")])
             try await connection.runScript("rollback prepared 'forgotten'")
 
-            #expect(await HealthCheck.archiving.findings(in: connection).isEmpty)
+            #expect(try await HealthCheck.archiving.findings(in: connection).isEmpty)
             try await connection.runScript("select pg_switch_wal()")
             let archiving = try await eventually("the archive command has failed", within: .seconds(60)) {
-                await HealthCheck.archiving.findings(in: connection)
+                try await HealthCheck.archiving.findings(in: connection)
             } until: {
                 !$0.isEmpty
             }
@@ -197,14 +199,14 @@ import Transport
         try await withConnection(to: primary) { connection in
             _ = try await Migrator(connection).run()
             try await connection.runScript(Fault.healthy)
-            #expect(await HealthCheck.standby.findings(in: connection) == [])
+            #expect(try await HealthCheck.standby.findings(in: connection) == [])
             try await connection.runScript(
                 """
                 insert into pushq.message (queue_id, id, root_id, payload, push_type, at_most_once)
                   select id, 7, 7, '{}', 'alert', true from pushq.queue
                 """)
             let findings = try await eventually("it is found", within: .seconds(30)) {
-                await HealthCheck.standby.findings(in: connection)
+                try await HealthCheck.standby.findings(in: connection)
             } until: {
                 $0.first?.severity == .warning
             }
@@ -212,18 +214,18 @@ import Transport
             let statements = try #require(findings.first).remedy.text.split(separator: "; ")
             for statement in statements { try await connection.runScript(String(statement)) }
             try await eventually("it is mended", within: .seconds(30)) {
-                await HealthCheck.standby.findings(in: connection).isEmpty
+                try await HealthCheck.standby.findings(in: connection).isEmpty
             }
 
             try await connection.runScript("create role cramped login connection limit 1")
         }
         try await withConnection(to: primary, as: "cramped") { connection in
-            let findings = await HealthCheck.connections.findings(in: connection)
+            let findings = try await HealthCheck.connections.findings(in: connection)
             #expect(findings.map(\.subject) == ["login cramped"])
             #expect(findings.map(\.remedy) == [.sql("alter role cramped connection limit -1;")])
         }
         try await withConnection(to: standby) { connection in
-            let findings = await HealthCheck.readOnly.findings(in: connection)
+            let findings = try await HealthCheck.readOnly.findings(in: connection)
             #expect(findings.map(\.severity) == [.error])
             #expect(findings.map(\.evidence) == ["is a standby, which takes no writes"])
         }

@@ -154,7 +154,7 @@ struct `Migrating` {
             try await admin.runScript("create role reader_\(login); grant pushq_owner to \(login)")
             let owner = try await database.connect(login: login)
             #expect(
-                await HealthCheck.roles.findings(in: owner).map(\.remedy.text) == [
+                try await HealthCheck.roles.findings(in: owner).map(\.remedy.text) == [
                     "grant pushq_producer, pushq_reader, pushq_worker to \(login) with admin option;"
                 ])
             let refused = await #expect(throws: TenantGrantError.self) {
@@ -167,13 +167,13 @@ struct `Migrating` {
             let version = try await admin.execute(
                 Statement("version", "select current_setting('server_version_num')::int8 as version")
             ).one().int8("version")
-            #expect(await HealthCheck.roles.findings(in: owner).isEmpty == (version < 160_000))
+            #expect(try await HealthCheck.roles.findings(in: owner).isEmpty == (version < 160_000))
             try await admin.runScript("alter role \(login) nocreaterole; \(statements)")
             let later = try await Migrator(owner).run()
             #expect(later == Migrator.Report())
             #expect(try await owners() == "pushq_owner")
             #expect(try await producer.execute(call).first != nil)
-            #expect(await HealthCheck.roles.findings(in: owner).isEmpty)
+            #expect(try await HealthCheck.roles.findings(in: owner).isEmpty)
             try await owner.grantTenant("acme", to: "reader_\(login)", isReadOnly: true)
         }
     }

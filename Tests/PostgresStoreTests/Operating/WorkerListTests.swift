@@ -69,8 +69,8 @@ import Transport
             #expect(try await queue.connection.workers().map(\.state) == [.silent])
             let figures = try await queue.worker.fleetFigures()
             #expect((figures.workersWorking, figures.workersDraining) == (0, 0))
-            #expect(await HealthCheck.workers.findings(in: queue.connection).map(\.subject) == ["workers"])
-            let silent = await HealthCheck.silentWorkers.findings(in: queue.connection)
+            #expect(try await HealthCheck.workers.findings(in: queue.connection).map(\.subject) == ["workers"])
+            let silent = try await HealthCheck.silentWorkers.findings(in: queue.connection)
             #expect(silent.map { $0.evidence.contains("since the database's clock was set back") } == [true])
 
             // Another worker takes the time for now, and after a minute the row for that of a dead one.
