@@ -99,5 +99,26 @@ extension `Real processes` {
                 #expect(try #require(ready) < #require(stopping))
             }
         }
+
+        @Test func `lives and is not ready while there is no PostgreSQL, says why, and ends when it is told to`()
+            async throws
+        {
+            try await withRig { rig in
+                let socket = try NotifySocket()
+                let worker = try rig.startWorker(
+                    database: "postgres://127.0.0.1:1/push", environment: ["NOTIFY_SOCKET": socket.name],
+                    ["--metrics", "127.0.0.1:0"])
+                let place = try await worker.metricsAddress()
+                try await worker.says("store_unavailable")
+                #expect(try await PlainClient.get("/healthz", from: place).status == 200)
+                let answer = try await PlainClient.get("/readyz", from: place)
+                #expect(answer.status == 503 && answer.body.contains("push at 127.0.0.1:1"), "\(answer.body)")
+                try await eventually("systemd is told why") {
+                    socket.messages.contains { $0.hasPrefix("STATUS=") && $0.contains("cannot be used") }
+                }
+                #expect(worker.process.exit == nil)
+                #expect(await worker.drain() == .code(0))
+            }
+        }
     }
 }

@@ -17,6 +17,8 @@ package final class StoreConnection {
     package var onLost: ((PostgresError) -> Void)?
     /// Called with the reason when an attempt to connect again has failed.
     package var onStillLost: ((PostgresError) -> Void)?
+    /// Called with the reason when the first attempt to connect has failed since there was a connection.
+    package var onFirstFailure: ((PostgresError) -> Void)?
     /// Called once when there is a connection again.
     package var onBack: (() -> Void)?
 
@@ -192,6 +194,7 @@ package final class StoreConnection {
         nextAttempt = .now + backoff.delay(afterAttempt: failures, using: &generator)
         if !error.isPassing { answerCallers(.failure(error)) }
         if isLost { onStillLost?(error) }
+        if failures == 1 { onFirstFailure?(error) }
     }
 
     private func closed(_ error: PostgresError) {

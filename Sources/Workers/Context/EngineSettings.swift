@@ -26,10 +26,8 @@ package struct EngineSettings: Sendable {
     /// The maximum number of connections to APNs, over all queues. If more are wanted, the connections that were idle
     /// for the longest time are closed.
     package var maximumConnections = 2000
-    /// Whether a database that cannot be used at the start is waited for: it cannot be reached, or its schema does not
-    /// suit this worker. Else the engine ends with an error. A worker for several databases waits, and serves the
-    /// others meanwhile.
-    package var waitsForDatabase = false
+    /// What it waits for at the start.
+    package var waits = WaitAtStart.never
     /// The name that operators see, such as host and process.
     package var name = "worker"
     /// The program's version, shown to operators.
@@ -104,4 +102,14 @@ package struct EngineSettings: Sendable {
 
     /// After this much of a lease without a successful renewal, nothing more is sent for it.
     var fence: Duration { lease * 2 / 3 }
+}
+
+/// Whether an engine waits for a database that it cannot use at the start. Otherwise it ends with an error.
+package enum WaitAtStart: Sendable {
+    case never
+    /// While PostgreSQL is out of reach, which passes. What somebody has to mend first is an error.
+    case untilInReach
+    /// Also if the server refuses this worker, or their versions do not suit each other. For workers of several
+    /// databases, which serve the others meanwhile.
+    case always
 }

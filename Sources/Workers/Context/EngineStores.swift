@@ -68,7 +68,10 @@ final class EngineStores {
     /// Connects for the first time and returns the names of all queues. An error of the address shows here, at once,
     /// and so does a login that may not run workers, or a schema that this worker cannot work with. A server that is
     /// starting anew at this moment has ten seconds.
-    func start() async throws -> [String] {
+    /// - Parameter onFailure: called with the reason when the first attempt to connect has failed. Others follow.
+    func start(onFailure: @escaping (PostgresError) -> Void) async throws -> [String] {
+        connections[0].onFirstFailure = onFailure
+        defer { connections[0].onFirstFailure = nil }
         await survey()
         let deadline = ContinuousClock.now + .seconds(10)
         while true {

@@ -149,16 +149,30 @@ final class EngineParts {
         while true {
             do {
                 defer { isHeldUp = false }
-                return try await context.stores.start()
-            } catch let error where context.settings.waitsForDatabase {
-                isHeldUp = true
+                return try await context.stores.start { [self] error in
+                    if failures == 0, waits(for: error) { noteUnavailable(error) }
+                }
+            } catch let error where waits(for: error) {
                 failures += 1
-                context.report(.storeUnavailable(database: database.description, reason: "\(error)"))
+                noteUnavailable(error)
                 let pause = Backoff.store.delay(afterAttempt: failures, using: &generator)
                 if !isDraining { await context.drainProgress.wait(atMost: pause) }
                 if isDraining { return nil }
             }
         }
+    }
+
+    private func waits(for error: any Error) -> Bool {
+        switch context.settings.waits {
+        case .never: false
+        case .untilInReach: (error as? PostgresError)?.isPassing ?? false
+        case .always: true
+        }
+    }
+
+    private func noteUnavailable(_ error: any Error) {
+        isHeldUp = true
+        context.report(.storeUnavailable(database: database.description, reason: "\(error)"))
     }
 
     // MARK: Draining

@@ -15,7 +15,10 @@ struct WorkCommand: Terminal.Command {
     static let discussion = """
         Start as many workers as needed, on as many machines as needed; they share the work. SIGTERM, Ctrl-C \
         or the end of its terminal (SIGHUP) drains: the worker waits for pushes in flight, gives the rest back and exits \
-        with 0. A second SIGTERM or Ctrl-C ends it at once.
+        with 0. Another SIGTERM or Ctrl-C, more than a second after the first, ends it at once.
+
+        If PostgreSQL is out of reach when it starts, the worker says so and tries again until it is there. If the \
+        server refuses it, or the schema is not the one that it needs, it ends.
 
         A worker can serve several databases, which share nothing. If one is unavailable, the others are still served. \
         Name the databases in the same order for all workers, because the first one stores the provider tokens of all. \
@@ -89,7 +92,7 @@ struct WorkCommand: Terminal.Command {
         let log = logging.log(on: console)
         StandardStream.outliveReaders()
         if let warning = addresses.lazy.compactMap(\.warning).first {
-            log.note(LogEntry(.warning, "secret_exposed", warning))
+            log.note(Self.exposed(warning))
         }
         let writing = Task { await log.run() }
         let result: Result<Void, any Error>
@@ -110,7 +113,7 @@ struct WorkCommand: Terminal.Command {
         _ settings: EngineSettings, on databases: [DatabaseAddress], _ log: Log, _ console: Console
     ) async throws {
         let masterKeys = try MasterKeySetting().keys(
-            console.noting { log.note(LogEntry(.warning, "secret_exposed", $0)) })
+            console.noting { log.note(Self.exposed($0)) })
         let admission = QueueAdmission(limit: metricsQueues)
         let crew = EngineCrew()
         let named = databases.count > 1 || self.databases.mayChange
@@ -164,6 +167,13 @@ struct WorkCommand: Terminal.Command {
         try result.get()
     }
 
+    /// What a command would print, without the level, which the log writes itself.
+    private static func exposed(_ warning: String) -> LogEntry {
+        let level = "warning: "
+        return LogEntry(
+            .warning, "secret_exposed", warning.hasPrefix(level) ? String(warning.dropFirst(level.count)) : warning)
+    }
+
     private func settings(databases: Int) throws -> EngineSettings {
         guard ca == nil || gateway != nil || broadcastGateway != nil || binaryGateway != nil || feedbackService != nil
         else {
@@ -196,7 +206,7 @@ struct WorkCommand: Terminal.Command {
         settings.drain = drain
         settings.lease = lease
         settings.publishesMetrics = metrics != nil
-        settings.waitsForDatabase = databases > 1 || self.databases.mayChange
+        settings.waits = databases > 1 || self.databases.mayChange ? .always : .untilInReach
         settings.version = Version.current
         settings.name = name ?? "\(ThisProcess.hostName):\(ThisProcess.number)"
         let authorities = try ca?.authorities()

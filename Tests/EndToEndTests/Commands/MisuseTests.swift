@@ -42,8 +42,8 @@ import Testing
     @Test func `ends with its own code, and by no signal`() async throws {
         let log = Pipe()
         try log.fileHandleForReading.close()
-        var command = Executable.pushq.command(
-            ["work", "--database-url", "postgres://127.0.0.1:1/x"], output: "/dev/null", errors: "")
+        let url = try await TestServer.shared().connectionString(database: "nowhere")
+        var command = Executable.pushq.command(["work", "--database-url", url], output: "/dev/null", errors: "")
         command.errors = .descriptor(log.fileHandleForWriting.fileDescriptor)
         let minder = try Minder()
         let worker = try minder.start(command)
@@ -62,9 +62,12 @@ import Testing
             let listed = try await Executable.admin.run(
                 ["queue", "list", "--json"], environment: shop.environment.merging(home) { $1 })
             #expect(listed.code == 0)
+            let url = try await TestServer.shared().connectionString(database: "nowhere")
             let worked = try await Executable.pushq.run(
-                ["work", "--database-url", "postgres://127.0.0.1:1/x", "--log-format", "json"], environment: home)
+                ["work", "--database-url", url, "--log-format", "json"], environment: home)
             #expect(worked.code == 1)
+            // The level is written once.
+            #expect(!worked.errors.contains("warning: "), "\(worked.errors)")
             for lines in [listed.errors, worked.errors].map({ $0.split(separator: "\n") }) {
                 #expect(lines.contains { $0.contains("no password is read from") })
                 for line in lines { _ = try JSONSerialization.jsonObject(with: Data(line.utf8)) }

@@ -42,7 +42,7 @@ import Transport
             let proxy = try await DatabaseProxy { _ in isThere.withLock(\.self) ? .pass : .cut }
             defer { proxy.close() }
             try await fixture.withEngine(over: try proxy.address(of: fixture.database)) {
-                $0.waitsForDatabase = true
+                $0.waits = .always
             } _: { engine in
                 try await eventually("it to say so", within: .seconds(60)) {
                     fixture.events.contains("cannot be used, trying again")
@@ -63,7 +63,7 @@ import Transport
             let proxy = try await DatabaseProxy { _ in .cut }
             defer { proxy.close() }
             try await fixture.withEngine(over: try proxy.address(of: fixture.database)) {
-                $0.waitsForDatabase = true
+                $0.waits = .untilInReach
             } _: { _ in
                 try await eventually("it to say so", within: .seconds(60)) {
                     fixture.events.contains("cannot be used, trying again")
@@ -71,6 +71,25 @@ import Transport
             }
             #expect(fixture.events.contains("stopped after 0 requests"))
             #expect(!fixture.events.contains("started"))
+        }
+    }
+
+    @Test func `waits for a server that is out of reach, and says so after the first attempt`() async throws {
+        try await EngineFixture.run { _, fixture in
+            let isThere = Locked(false)
+            let proxy = try await DatabaseProxy { _ in isThere.withLock(\.self) ? .pass : .cut }
+            defer { proxy.close() }
+            try await fixture.withEngine(over: try proxy.address(of: fixture.database)) {
+                $0.waits = .untilInReach
+            } _: { engine in
+                // After the first attempt, and not when the ten seconds of the start are over.
+                try await eventually("it to say so at once", within: .seconds(5)) {
+                    fixture.events.contains("cannot be used, trying again")
+                }
+                #expect(await engine.snapshot().isHeldUp)
+                isThere.withLock { $0 = true }
+                try await eventually("it to start", within: .seconds(60)) { fixture.events.contains("started") }
+            }
         }
     }
 }
