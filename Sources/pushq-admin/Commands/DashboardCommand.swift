@@ -40,6 +40,8 @@ struct DashboardCommand: Command {
         guard read.text != change.text else { throw UsageError("the read token and the change token must differ") }
         var hosts: Set = ["localhost", "127.0.0.1", "[::1]"]
         hosts.formUnion(allowHost)
+        // Whoever names an address of the machine wants to reach the page there.
+        if case .tcp(let host, _) = listen { hosts.insert(host.contains(":") ? "[\(host)]" : host) }
         let access = DashboardAccess(readToken: read.text, changeToken: change.text, hosts: hosts)
         let listen = listen
         try await database.lastingSession { store, loop in
@@ -55,7 +57,7 @@ struct DashboardCommand: Command {
             let signals = Signals.stream()
             let address = try dashboard.start(at: listen)
             defer { dashboard.stop() }
-            Self.tell(address, read, change, on: console)
+            Self.tell(Self.page(at: address), read, change, on: console)
             for await _ in signals { break }
         }
     }
@@ -81,9 +83,15 @@ struct DashboardCommand: Command {
         return Token(text: text, isNew: false)
     }
 
-    private static func tell(_ address: ListenAddress, _ read: Token, _ change: Token, on console: Console) {
-        let place = if case .tcp = address { "http://\(address)/" } else { "\(address)" }
-        var facts: [(name: String, value: Cell)] = [("address", .text(place))]
+    /// Where a browser of this machine finds the page, under a name that it is served for.
+    private static func page(at address: ListenAddress) -> String {
+        guard case .tcp(let host, let port) = address else { return "\(address)" }
+        let near = ["0.0.0.0": "127.0.0.1", "::": "::1"][host] ?? host
+        return "http://\(ListenAddress.tcp(host: near, port: port))/"
+    }
+
+    private static func tell(_ page: String, _ read: Token, _ change: Token, on console: Console) {
+        var facts: [(name: String, value: Cell)] = [("address", .text(page))]
         if read.isNew { facts.append(("token_to_read", .text(read.text))) }
         if change.isNew { facts.append(("token_to_change", .text(change.text))) }
         console.show(facts)

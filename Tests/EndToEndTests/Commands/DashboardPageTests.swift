@@ -60,11 +60,13 @@ import Transport
         }
     }
 
-    private func start(_ shop: Shop, _ environment: [String: String] = [:]) async throws -> Page {
+    private func start(
+        _ shop: Shop, _ environment: [String: String] = [:], at listen: String = "127.0.0.1"
+    ) async throws -> Page {
         let folder = shop.folder
         let name = "page-\(UInt32.random(in: 0 ... .max))"
         let process = try Executable.admin.start(
-            ["dashboard", "--listen", "127.0.0.1:0", "--json"],
+            ["dashboard", "--listen", "\(listen):0", "--json"],
             environment: shop.environment.merging(environment) { $1 }, output: folder.path(name),
             errors: folder.path("\(name)-errors"))
         try await eventually("the page is served", within: .seconds(60)) {
@@ -73,9 +75,9 @@ import Transport
         let facts = try #require(
             JSONSerialization.jsonObject(with: Data(folder.read(name).utf8)) as? [String: String],
             "\(folder.read("\(name)-errors"))")
-        let address = try #require(facts["address"]?.firstMatch(of: /^http:\/\/127\.0\.0\.1:(\d+)\/$/)?.output.1)
+        let address = try #require(facts["address"]?.firstMatch(of: /^http:\/\/(127\.0\.0\.[12]):(\d+)\/$/)?.output)
         return Page(
-            place: .tcp(host: "127.0.0.1", port: try #require(UInt16(address))), process: process,
+            place: .tcp(host: String(address.1), port: try #require(UInt16(address.2))), process: process,
             readToken: try #require(facts["token_to_read"]), changeToken: try #require(facts["token_to_change"]))
     }
 
@@ -103,6 +105,19 @@ import Transport
             #expect(try await page.send("HEAD", "/api/overview").status == 401)
             let posted = try await page.send("POST", "/style.css", body: "{}")
             #expect(posted.status == 405 && posted.fields["allow"] == "GET, HEAD")
+            page.process.signal(SIGTERM)
+            #expect(await page.process.waitForExit(within: .seconds(60)) == .code(0))
+        }
+    }
+
+    @Test(arguments: ["127.0.0.1", "0.0.0.0", "127.0.0.2"])
+    func `is served under the address that is printed`(listen: String) async throws {
+        try await Shop.open { shop in
+            let page = try await start(shop, at: listen)
+            let ended = try await Executable(path: "/usr/bin/curl").run([
+                "--silent", "--output", "/dev/null", "--write-out", "%{http_code}", "http://\(page.place)/",
+            ])
+            #expect(ended.output == "200", "\(page.place)")
             page.process.signal(SIGTERM)
             #expect(await page.process.waitForExit(within: .seconds(60)) == .code(0))
         }
