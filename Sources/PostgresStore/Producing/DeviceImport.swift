@@ -39,7 +39,8 @@ extension Statement {
         """#)
 
     /// By itself, and first: among the rows of a statement the planner may call the function for each.
-    static let queueID = Statement("queue_id", "select (pushq.enter($queue, sends => false)).q as queue_id")
+    static let enterQueue = Statement(
+        "enter_queue", "select e.q as queue_id, e.has_quota from pushq.enter($queue, sends => false) e")
 
     static let hasDevices = Statement(
         "has_devices",
@@ -47,6 +48,16 @@ extension Statement {
 
     static let noteImport = Statement(
         "note_import", "select pushq.note_count($queue_id, 'device', 'imported', $devices)::text")
+
+    /// How many devices come back, and how many new ones are inactive from the beginning. Before anything is changed.
+    static let countReturning = Statement(
+        "count_returning",
+        #"""
+        select count(*) filter (where s.active and not d.active and $reactivates) as returning,
+               count(*) filter (where not s.active and d.id is null) as idle
+        from (\#(lastLines)) s
+        left join pushq.device d on d.queue_id = $queue_id and d.token = s.token
+        """#)
 
     static let checkDeviceQuota = Statement(
         "check_device_quota", "select pushq.check_quota($queue_id, devices => $devices)::text")
@@ -198,7 +209,8 @@ extension Statement {
 
 extension Statement {
     /// Keeps one active token of each installation that the file names, as a registration does: the one that the app
-    /// has registered, else the one that was seen last, else that of the last line. The others are nobody's.
+    /// has registered, else the one that was seen last. If it is not known of all of them when they were seen, a token
+    /// of this file goes before those of earlier ones, and the last line before others. The others are nobody's.
     static let replaceImportedTokens = Statement(
         "replace_imported_tokens",
         #"""
@@ -215,18 +227,24 @@ extension Statement {
           from told t
           join pushq.profile p on p.queue_id = $queue_id and p.installation = t.installation
           join pushq.device d on d.queue_id = $queue_id and d.id = p.device_id and d.active),
+        dated as (
+          select k.*, l.line,
+                 bool_and(k.registered_at is not null
+                          or k.seen_at is not null and (l.line is null or l.seen_at is not null)) over (
+                   partition by k.installation, k.kind, k.activity_type, k.activity) as are_dated
+          from tokens k
+          left join (
+            select s.token, max(s.line) as line, (array_agg(s.seen_at order by s.line desc))[1] as seen_at
+            from device_stage s
+            where s.token in (select token from tokens)
+            group by s.token) l on l.token = k.token),
         placed as materialized (
           select k.id,
                  row_number() over (
                    partition by k.installation, k.kind, k.activity_type, k.activity
-                   order by k.registered_at desc nulls last, k.seen_at desc nulls last, l.line desc nulls last,
-                            k.id desc) as place
-          from tokens k
-          left join (
-            select s.token, max(s.line) as line
-            from device_stage s
-            where s.token in (select token from tokens)
-            group by s.token) l on l.token = k.token),
+                   order by k.registered_at desc nulls last, (not k.are_dated and k.line is not null) desc,
+                            k.seen_at desc nulls last, k.line desc nulls last, k.id desc) as place
+          from dated k),
         forgotten as (
           update pushq.profile p
           set installation = null
@@ -314,7 +332,9 @@ extension PostgresConnection {
                 if refused.count == 1 { throw refused.refusals[0] }
                 throw refused
             }
-            let queueID = try await queueID(of: queue)
+            let (queueID, hasQuota) = try await enter(queue)
+            let returning = try await returning(
+                toQueue: queueID, reactivates: reactivates, if: hasQuota && (reactivates || reader.inactiveCount > 0))
             let known = try await changeKnownDevices(
                 ofQueue: queueID, reactivates: reactivates, namesMore: reader.namedCount > 0,
                 deactivates: reader.inactiveCount > 0)
@@ -326,8 +346,12 @@ extension PostgresConnection {
             }
             let profiles = try await carryOutForProfiles(.importProfiles)
             let replaced = try await carryOutForProfiles(.replaceImportedTokens)
+            // What the file makes active less what it deactivates for that: a phone with another token is no device
+            // more.
             _ = try await execute(
-                .checkDeviceQuota, ["queue_id": .int4(queueID), "devices": .int8(Int64(new))], within: Self.fileLimit)
+                .checkDeviceQuota,
+                ["queue_id": .int4(queueID), "devices": .int8(Int64(new + returning - replaced))],
+                within: Self.fileLimit)
             _ = try await execute(
                 .noteImport, ["queue_id": .int4(queueID), "devices": .int8(Int64(new + known.changed))])
             return DeviceImportSummary(
@@ -365,8 +389,21 @@ extension PostgresConnection {
         return (refused, dropped)
     }
 
-    private func queueID(of queue: QueueName) async throws(PostgresError) -> Int32 {
-        try await execute(.queueID, ["queue": .queue(queue)]).one().int4("queue_id")
+    private func enter(_ queue: QueueName) async throws(PostgresError) -> (queueID: Int32, hasQuota: Bool) {
+        let row = try await execute(.enterQueue, ["queue": .queue(queue)]).one()
+        return (row.int4("queue_id"), row.bool("has_quota"))
+    }
+
+    /// How many devices the file brings back, less the new ones that are inactive from the beginning: what is to be
+    /// added to the new ones to have those that become active.
+    private func returning(
+        toQueue queueID: Int32, reactivates: Bool, if isNeeded: Bool
+    ) async throws(PostgresError) -> Int {
+        guard isNeeded else { return 0 }
+        let row = try await execute(
+            .countReturning, ["queue_id": .int4(queueID), "reactivates": .bool(reactivates)], within: Self.fileLimit
+        ).one()
+        return row.count("returning") - row.count("idle")
     }
 
     /// Changes devices that are there as their lines say. Each of these statements sorts all lines, so none is run that

@@ -144,7 +144,7 @@ extension PostgresConnection {
 
     /// The settings of a queue. An unknown queue is an error.
     package func queueSettings(named name: QueueName) async throws(PostgresError) -> QueueSettings? {
-        let id = try await execute(.queueID, ["queue": .queue(name)]).one().int4("queue_id")
+        let id = try await execute(.enterQueue, ["queue": .queue(name)]).one().int4("queue_id")
         return try await queueSettings([id]).first
     }
 

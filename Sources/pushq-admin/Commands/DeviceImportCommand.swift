@@ -30,7 +30,8 @@ struct DeviceImportCommand: Command {
 
         An installation has one active token of each kind, or a person would get each push twice. If there are \
         several after the import, one stays: the token that the app has registered, else the one with the latest \
-        seen_at, else that of the last line. 'replaced' counts the others, which are deactivated.
+        seen_at. If one of them has none, a token of this file goes before those of earlier files, and the last line \
+        before others without seen_at. 'replaced' counts the others, which are deactivated; they make room for new ones in a quota.
 
         A time zone that is unknown makes a line wrong, while pushq.register_device registers the device without it: \
         nobody would see its notice for a file. Importing is not a registration: if APNs reports that an imported token died before the import, the \

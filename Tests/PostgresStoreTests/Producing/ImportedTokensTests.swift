@@ -1,0 +1,104 @@
+import TestSupport
+import Testing
+import Transport
+
+@testable import PostgresStore
+
+/// Imports that give installations other tokens.
+@Suite(.timeLimit(.minutes(10))) struct `An import of other tokens for known installations` {
+    private static let header = "token,user_key,installation\n"
+
+    private func withQueue(
+        devices: Int, _ body: @escaping @Sendable (isolated LoopActor, QueueFixture) async throws -> Void
+    ) async throws {
+        try await withDatabase { actor, database in
+            let queue = try await QueueFixture(database, devices: devices)
+            try await body(actor, queue)
+        }
+    }
+
+    private func limit(_ devices: Int64, _ store: PostgresConnection) async throws {
+        var change = TenantChange()
+        change.quotas.devices = .limit(devices)
+        #expect(try await store.setTenant("acme", to: change))
+        try await store.countUsage()
+    }
+
+    /// Lines for installations, with tokens of a generation.
+    private static func lines(_ installations: Range<Int>, generation: String, active: Bool? = nil) -> String {
+        let rest = active.map { ",\($0)" } ?? ""
+        return installations.map { "\(generation)\($0 + 1000),u\($0),i\($0)\(rest)\n" }.joined()
+    }
+
+    private func add(
+        _ text: String, _ store: PostgresConnection, reactivates: Bool = false
+    ) async throws -> DeviceImportSummary {
+        try await store.importDevices(from: .text(text), inQueue: QueueFixture.name, reactivates: reactivates) { _ in }
+    }
+
+    @Test func `needs no room in the quota, since it adds no device`() async throws {
+        try await withQueue(devices: 4) { _, queue in
+            let store = queue.connection
+            #expect(try await add(Self.header + Self.lines(0..<400, generation: "aa"), store).new == 400)
+            try await limit(410, store)
+            #expect(try await store.usage(of: "acme")?.devices?.used == 404)
+            let next = try await add(Self.header + Self.lines(0..<100, generation: "bb"), store)
+            #expect(next.new == 100 && next.replaced == 100)
+            #expect(try await queue.number("select count(*) from pushq.device where active") == 404)
+            // Six more fit in beside those that are replaced.
+            let more = Self.lines(100..<200, generation: "bb")
+            let refused = await #expect(throws: PostgresError.self) {
+                try await add(Self.header + more + Self.lines(500..<507, generation: "bb"), store)
+            }
+            #expect(refused?.description.contains("it has 404, and this call would add 7") == true, "\(refused as Any)")
+            #expect(try await add(Self.header + more + Self.lines(500..<506, generation: "bb"), store).new == 106)
+            #expect(try await queue.number("select count(*) from pushq.device where active") == 410)
+        }
+    }
+
+    @Test func `counts what comes back, and not what is inactive from the beginning`() async throws {
+        try await withQueue(devices: 4) { _, queue in
+            let store = queue.connection
+            let header = "token,user_key,installation,active\n"
+            try await limit(10, store)
+            #expect(
+                try await add(header + Self.lines(0..<20, generation: "aa", active: false), store).inactive == 20)
+            #expect(try await queue.number("select count(*) from pushq.device where active") == 4)
+            let all = header + Self.lines(0..<7, generation: "aa", active: true)
+            await #expect(throws: PostgresError.self) { try await add(all, store, reactivates: true) }
+            #expect(try await add(all, store).changed == 0)
+            let fitting = header + Self.lines(0..<6, generation: "aa", active: true)
+            #expect(try await add(fitting, store, reactivates: true).changed == 6)
+            #expect(try await queue.number("select count(*) from pushq.device where active") == 10)
+        }
+    }
+
+    @Test func `keeps those of the file, unless it is known of all when they were seen`() async throws {
+        try await withQueue(devices: 1) { _, queue in
+            let store = queue.connection
+            let dated = "token,user_key,installation,seen_at\n"
+            func active(_ user: String) async throws -> [String] {
+                try await queue.texts(
+                    "select encode(token, 'hex') from pushq.device where active and user_key = '\(user)' order by 1")
+            }
+            _ = try await add(
+                dated + "01,ann,A,2026-02-01T00:00:00Z\n11,bob,B,2026-02-01T00:00:00Z\n21,cid,C,2026-02-01T00:00:00Z\n",
+                store)
+            // The file does not say when, so it is newer than what was imported before.
+            #expect(try await add(Self.header + "02,ann,A\n", store).replaced == 1)
+            #expect(try await active("ann") == ["02"])
+            // It says so, and it was before.
+            #expect(try await add(dated + "12,bob,B,2026-01-01T00:00:00Z\n", store).replaced == 1)
+            #expect(try await active("bob") == ["11"])
+            // A known token that is named again without a time is in use now.
+            try await queue.run(
+                """
+                insert into pushq.device (queue_id, token, user_key) values (\(queue.id), '\\x22', 'cid');
+                insert into pushq.profile (queue_id, device_id, installation, seen_at)
+                select queue_id, id, 'C', '2026-01-01Z' from pushq.device where token = '\\x22'
+                """)
+            #expect(try await add(Self.header + "22,cid,C\n", store).replaced == 1)
+            #expect(try await active("cid") == ["22"])
+        }
+    }
+}
