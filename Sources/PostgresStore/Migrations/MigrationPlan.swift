@@ -49,6 +49,8 @@ struct DefinitionPlan {
 package enum MigrationError: Error, Equatable, CustomStringConvertible {
     /// The database is not one that pushq can be in.
     case wrongEncoding(String)
+    /// The login may not begin. What an administrator of the server has to run.
+    case notAllowed(String)
     /// It has a migration that this program does not know.
     case newerSchema(String)
     /// A migration is not what it was when it was applied.
@@ -76,6 +78,7 @@ package enum MigrationError: Error, Equatable, CustomStringConvertible {
     package var description: String {
         switch self {
         case .wrongEncoding(let sentence): sentence
+        case .notAllowed(let advice): "\(advice); then migrate again"
         case .newerSchema(let name):
             "the schema is newer than this program (it has migration \(name)); use the program that made it, or a later one"
         case .changed(let applied, let here):

@@ -1,9 +1,15 @@
 extension Migrator {
     /// Makes the roles and the schema as far as this login may, and gives the schema to its owner.
     /// - Returns: what is left to do for an administrator of the server, as lines.
+    /// - Throws: ``MigrationError/notAllowed(_:)`` if it may not even make the schema.
     func prepareRoles(within limit: Duration) async throws -> [String] {
+        if let advice = try await advice(), advice.isUrgent { throw MigrationError.notAllowed(advice.text) }
         try await run("rights/roles", within: limit)
-        return try await connection.execute(.roleAdvice).map { $0.text("advice") }
+        return [try await advice()?.text].compactMap(\.self)
+    }
+
+    private func advice() async throws(PostgresError) -> (text: String, isUrgent: Bool)? {
+        try await connection.execute(.roleAdvice).first.map { ($0.text("advice"), $0.bool("is_urgent")) }
     }
 
     /// Goes on with the rights of the schema's owner until the end of the transaction, so that what is made is the
@@ -47,30 +53,38 @@ extension Statement {
              and exists (select from pg_roles where rolname = current_user and rolcreaterole))
         """
 
-    /// All that an administrator has to run, in one row, so that nobody has to be asked twice. Whoever grants a role to
-    /// others needs its admin option, which the creator of a role has.
+    /// All that an administrator has to run, in one row, so that nobody has to be asked twice; without that, nothing can
+    /// be done if it is urgent. Whoever grants a role to others needs its admin option, which the creator of a role has.
     fileprivate static let roleAdvice = Statement(
         "role_advice",
         #"""
         with roles as (
-          select name, to_regrole(name) as role
-          from unnest(array['pushq_owner', 'pushq_worker', 'pushq_producer', 'pushq_reader']) name),
+          select n.name, to_regrole(n.name) as role, to_regrole(n.name) is null and not m.may_create as is_missing
+          from unnest(array['pushq_owner', 'pushq_worker', 'pushq_producer', 'pushq_reader']) n(name)
+          cross join (
+            select rolsuper or rolcreaterole as may_create from pg_roles where rolname = current_user) m),
         steps as (
-          select 1 as step, format('create role %I nologin', name) as statement
+          select 0 as step, format('grant create on database %I to %I', current_database(), current_user) as statement
+          where to_regnamespace('pushq') is null and not has_database_privilege(current_database(), 'create')
+          union all
+          select 1, format('create role %I nologin', name)
           from roles
-          where role is null
+          where is_missing
           union all
           select 2, format('grant pushq_owner to %I', current_user)
           from roles
-          where name = 'pushq_owner' and (role is null or not pg_has_role(role, 'usage'))
+          where name = 'pushq_owner' and (is_missing or not pg_has_role(role, 'usage')) and \#(grantsNeedAdminOption)
           union all
           select 3, format('grant %s to %I with admin option', string_agg(name, ', ' order by name), current_user)
           from roles
-          where name <> 'pushq_owner' and (role is null or not pg_has_role(role, 'member with admin option'))
+          where name <> 'pushq_owner' and (is_missing or not pg_has_role(role, 'member with admin option'))
             and \#(grantsNeedAdminOption)
           having count(*) > 0)
-        select format('%I may not create all roles of pushq, or not grant them to others. Let an administrator of the '
-                      'server run: %s', current_user, string_agg(statement, '; ' order by step, statement)) as advice
+        select format('%I may not %s. Let an administrator of the server run: %s', current_user,
+                      case when min(step) = 0 then 'make the schema in this database'
+                           else 'create all roles of pushq, or not grant them to others' end,
+                      string_agg(statement, '; ' order by step, statement)) as advice,
+               min(step) = 0 as is_urgent
         from steps
         having count(*) > 0
         """#)

@@ -54,9 +54,16 @@ extension PostgresConnection {
 
     /// Sets for a role, in this database, what sessions of workers need: for workers behind a transaction pooler.
     /// Sessions that the pooler has open already do not change.
-    package func setUpWorkerRole(_ role: String) async throws(PostgresError) {
+    /// - Throws: ``WorkerRoleRefusal`` if this login may not.
+    package func setUpWorkerRole(_ role: String) async throws {
         let rows = try await execute(.workerRoleSettings, ["role": .text(role)] + WorkerSettings.parameters)
-        try await runScript(rows.map { $0.text("statement") }.joined(separator: ";"))
+        let statements = rows.map { $0.text("statement") }.joined(separator: "; ")
+        do throws(PostgresError) {
+            try await runScript(statements)
+        } catch {
+            guard error.isNotAllowed else { throw error }
+            throw WorkerRoleRefusal(role: role, statements: statements)
+        }
     }
 }
 
@@ -85,4 +92,15 @@ extension Statement {
           as statement
         from unnest($names::text[], $values::text[]) w(name, value)
         """#)
+}
+
+/// A login may not change what another role's sessions are set to.
+package struct WorkerRoleRefusal: Error, CustomStringConvertible {
+    let role: String
+    let statements: String
+
+    package var description: String {
+        "this login may not change the settings of role \(role), and nothing of them was changed; the schema is up to "
+            + "date. Let an administrator of the server run in this database: \(statements)"
+    }
 }

@@ -38,7 +38,7 @@ struct `Migrating` {
             await #expect { try await connection.checkSchema() } throws: { "\($0)".hasPrefix(problem) }
             let checks = [HealthCheck.encoding, .schema]
             var findings: [HealthFinding] = []
-            for check in checks { findings += await check.findings(in: connection) }
+            for check in checks { findings += try await check.findings(in: connection) }
             #expect(findings.map(\.severity) == [.error])
             #expect(findings.first?.evidence.hasPrefix("has the encoding \(encoding)") == true)
             #expect(try await connection.hasMigrationTable() == false)
@@ -109,11 +109,18 @@ struct `Migrating` {
             let (admin, login) = (try await database.connect(), "migrator_\(database.name)")
             // Roles belong to the server, on which other tests run: here they are there, and this login is no member.
             _ = try await Migrator(admin, [], []).run()
-            try await admin.runScript(
-                "drop schema pushq; create role \(login) login; grant create on database \(database.name) to \(login)")
-            let report = try await Migrator(try await database.connect(login: login)).run()
+            try await admin.runScript("drop schema pushq; create role \(login) login")
             let statements =
                 "grant pushq_owner to \(login); grant pushq_producer, pushq_reader, pushq_worker to \(login) with admin option"
+            let migrator = Migrator(try await database.connect(login: login))
+            let unprepared = await #expect(throws: MigrationError.self) { try await migrator.run() }
+            let grant = "grant create on database \(database.name) to \(login)"
+            #expect(
+                unprepared?.description
+                    == "\(login) may not make the schema in this database. Let an administrator of the server run: "
+                    + "\(grant); \(statements); then migrate again")
+            try await admin.runScript(grant)
+            let report = try await migrator.run()
             #expect(
                 report.advice == [
                     "\(login) may not create all roles of pushq, or not grant them to others. "

@@ -48,6 +48,20 @@ struct `The session of a worker` {
                 try await connection.setUpWorkerRole("nobody here")
             }
             #expect(error?.serverError?.message == #"role "nobody here" does not exist"#)
+
+            let (sender, other) = ("sender_\(database.name)", "other_\(database.name)")
+            try await connection.runScript("create role \(sender) login; create role \(other) login")
+            let refusal = await #expect(throws: WorkerRoleRefusal.self) {
+                try await database.connect(login: other).setUpWorkerRole(sender)
+            }
+            let statements = try #require(refusal?.description.split(separator: "in this database: ").last)
+            #expect(statements.hasPrefix("alter role \(sender) in database \(database.name) set "))
+            try await connection.runScript(String(statements))
+            let session = try await database.connect(login: sender)
+            for (name, value) in WorkerSettings.all {
+                #expect(
+                    try await session.execute(Self.shown, [.text(name)]).one().text("current_setting") == value)
+            }
         }
     }
 }
