@@ -53,8 +53,8 @@ extension Statement {
              and exists (select from pg_roles where rolname = current_user and rolcreaterole))
         """
 
-    /// All that an administrator has to run, in one row, so that nobody has to be asked twice; without that, nothing can
-    /// be done if it is urgent. Whoever grants a role to others needs its admin option, which the creator of a role has.
+    /// All that an administrator has to run, in one row, so that nobody has to be asked twice. If it is urgent, nothing
+    /// can be done without it. Whoever grants a role to others needs its admin option, which the role's creator has.
     fileprivate static let roleAdvice = Statement(
         "role_advice",
         #"""

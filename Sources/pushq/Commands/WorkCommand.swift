@@ -232,8 +232,8 @@ struct WorkCommand: Terminal.Command {
     /// group, as timeout(1) does, and a terminal gives Ctrl-C to all that it runs while `make` or a shell passes it on.
     private static let sameWish = Duration.seconds(1)
 
-    /// The first signal drains, a later one ends. A terminal that is closed may send SIGHUP twice: by the kernel, and by
-    /// its shell.
+    /// The first signal drains, a later one ends. A terminal that is closed may send SIGHUP twice: by the kernel, and
+    /// by its shell.
     private static func stop(
         _ crew: EngineCrew, on signals: [Int32], of manager: ServiceManager?, _ log: Log
     ) async {
