@@ -99,29 +99,30 @@ begin
   return (select max(r.ended_at) from pushq.result r where r.queue_id = ids[1] and r.root_id = root);
 end $$;
 
--- The devices that a root's first jobs are for, and what has become of them; why there are none; whether it was
--- cancelled.
+-- How many devices a root is for, and the first one; how many wait, and what has become of the others; why there are
+-- none; whether it was cancelled.
 create or replace function pushq.show_send(
-  queue text, root bigint, out total bigint, out first_device_id bigint, out delivered bigint, out rejected bigint,
-  out failed bigint, out suppressed bigint, out expired bigint, out cancelled bigint, out unknown bigint,
-  out retried bigint, out why_nobody text, out is_cancelled boolean, out awaits_recipients boolean,
+  queue text, root bigint, out total bigint, out waiting bigint, out first_device_id bigint, out delivered bigint,
+  out rejected bigint, out failed bigint, out suppressed bigint, out expired bigint, out cancelled bigint,
+  out unknown bigint, out retried bigint, out why_nobody text, out is_cancelled boolean, out awaits_recipients boolean,
   out in_quiet_hours bigint, out released_at timestamptz
 )
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 begin
-  select s.total, s.first_device_id, s.delivered, s.rejected, s.failed, s.suppressed, s.expired, s.cancelled, s.unknown,
-         s.retried, s.why_nobody, s.is_cancelled, s.awaits_recipients, s.in_quiet_hours, s.released_at
-  into total, first_device_id, delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried,
+  select s.total, s.waiting, s.first_device_id, s.delivered, s.rejected, s.failed, s.suppressed, s.expired, s.cancelled,
+         s.unknown, s.retried, s.why_nobody, s.is_cancelled, s.awaits_recipients, s.in_quiet_hours, s.released_at
+  into total, waiting, first_device_id, delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried,
        why_nobody, is_cancelled, awaits_recipients, in_quiet_hours, released_at
   from pushq.send_progress((pushq.readable_queues(queue))[1], root) s;
 end $$;
 
--- The same of queue `q`, for functions that have let their caller in.
+-- The same of queue `q`, for functions that have let their caller in. What waits is counted by its jobs: a retry may
+-- wait for longer than the recipients of the first jobs are kept, and their outcomes.
 create or replace function pushq.send_progress(
-  q int, root bigint, out total bigint, out first_device_id bigint, out delivered bigint, out rejected bigint,
-  out failed bigint, out suppressed bigint, out expired bigint, out cancelled bigint, out unknown bigint,
-  out retried bigint, out why_nobody text, out is_cancelled boolean, out awaits_recipients boolean,
+  q int, root bigint, out total bigint, out waiting bigint, out first_device_id bigint, out delivered bigint,
+  out rejected bigint, out failed bigint, out suppressed bigint, out expired bigint, out cancelled bigint,
+  out unknown bigint, out retried bigint, out why_nobody text, out is_cancelled boolean, out awaits_recipients boolean,
   out in_quiet_hours bigint, out released_at timestamptz
 )
 language plpgsql stable as $$
@@ -135,21 +136,24 @@ begin
   into delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried
   from pushq.result r
   where r.queue_id = q and r.root_id = root;
-  select (select coalesce(sum(cardinality(b.device_ids)), 0)
-          from pushq.body b
-          where b.queue_id = q and b.root_id = root and b.slice = 0),
-         (select b.device_ids[1]
-          from pushq.body b
-          where b.queue_id = q and b.root_id = root and b.slice = 0
-          order by b.first_device_id
-          limit 1),
-         (select e.why from pushq.empty_send e where e.queue_id = q and e.root_id = root),
-         exists (select from pushq.cancelled x where x.queue_id = q and x.id = root),
-         exists (select from pushq.body b where b.queue_id = q and b.root_id = root and b.device_ids = '{}')
-  into total, first_device_id, why_nobody, is_cancelled, awaits_recipients;
+  select coalesce(sum(b.recipients) filter (where b.slice = 0), 0),
+         coalesce(sum(b.recipients) filter (
+           where exists (select from pushq.job j where j.queue_id = q and j.id = b.job_id)
+             or exists (select from pushq.lease l where l.queue_id = q and l.job_id = b.job_id)), 0),
+         (array_agg(b.first_device_id order by b.slice desc, b.first_device_id) filter (where b.recipients > 0))[1],
+         coalesce(bool_or(b.recipients = 0), false)
+  into total, waiting, first_device_id, awaits_recipients
+  from (
+    select b.job_id, b.slice, b.first_device_id, cardinality(b.device_ids) as recipients
+    from pushq.body b
+    where b.queue_id = q and b.root_id = root) b;
+  total := greatest(
+    total, waiting + delivered + rejected + failed + suppressed + expired + cancelled + unknown);
+  select (select e.why from pushq.empty_send e where e.queue_id = q and e.root_id = root),
+         exists (select from pushq.cancelled x where x.queue_id = q and x.id = root)
+  into why_nobody, is_cancelled;
   -- Of a send to several users for later, some may have had no device while others were reached.
-  if total > 0 or awaits_recipients
-    or delivered + rejected + failed + suppressed + expired + cancelled + unknown > 0 then
+  if total > 0 or awaits_recipients then
     why_nobody := null;
   end if;
   select h.recipients, h.released_at into in_quiet_hours, released_at from pushq.quiet_recipients(q, root) h;

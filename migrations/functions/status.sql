@@ -11,9 +11,8 @@ returns table (kind text, state text, total bigint, waiting bigint, delivered bi
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
-  q     int := (pushq.enter(queue, sends => false)).q;
-  s     record;
-  ended bigint;
+  q int := (pushq.enter(queue, sends => false)).q;
+  s record;
 begin
   return query
   select 'campaign',
@@ -29,17 +28,15 @@ begin
   end if;
 
   select * into s from pushq.send_progress(q, status.id);
-  ended := s.delivered + s.rejected + s.failed + s.suppressed + s.expired + s.cancelled + s.unknown;
-  if s.total = 0 and ended = 0 and s.why_nobody is null and not s.awaits_recipients then
+  if s.total = 0 and s.why_nobody is null and not s.awaits_recipients then
     return;
   end if;
   return query
   select 'send',
          case when s.is_cancelled then 'cancelled' when s.awaits_recipients then 'waiting'
-              when ended >= s.total then 'finished' else 'running' end,
-         -- Recipients may be forgotten sooner than outcomes.
-         greatest(s.total, ended), greatest(s.total - ended, 0), s.delivered, s.rejected, s.failed, s.suppressed,
-         s.expired, s.cancelled, s.unknown, s.retried, s.why_nobody,
+              when s.waiting = 0 then 'finished' else 'running' end,
+         s.total, s.waiting, s.delivered, s.rejected, s.failed, s.suppressed, s.expired, s.cancelled, s.unknown,
+         s.retried, s.why_nobody,
          (pushq.quiet_recipients(q, status.id)).recipients;
 end $$;
 
@@ -50,8 +47,8 @@ language sql stable as $$
               when f.left_out > 0 then format('the local time leaves out all %s devices', f.left_out)
               when f.held_out > 0 then format('all %s devices are in the holdout', f.held_out)
               when f.list_id is not null then 'its list has no device'
-              else pushq.why_nobody_matches(
-                q, coalesce(pushq.message_kind(m.push_type, m.payload), 'alert'), c.filter_tree) end
+              when m.id is null then 'no device matched when it began; its message is no longer kept'
+              else pushq.why_nobody_matches(q, pushq.message_kind(m.push_type, m.payload), c.filter_tree) end
   from pushq.campaign c
   join pushq.fan_out f on f.queue_id = c.queue_id and f.campaign_id = c.id
   left join pushq.message m on m.day = f.message_day and m.queue_id = c.queue_id and m.id = f.message_id

@@ -59,8 +59,8 @@ begin
       from (
         select b.device_ids
         from pushq.body b
-        where b.queue_id = q and b.root_id = root and b.slice = 0
-        order by b.first_device_id
+        where b.queue_id = q and b.root_id = root
+        order by b.slice desc, b.first_device_id
         limit 1) b
       cross join unnest(b.device_ids) i
       limit most);
@@ -196,8 +196,7 @@ begin
   loop
     select count(*), min(b.job_id),
            coalesce(array_agg(distinct b.root_id) filter (
-             where b.slice = 0 and b.first_device_id <= highest and b.last_device_id >= lowest
-               and b.device_ids && ids), '{}')
+             where b.first_device_id <= highest and b.last_device_id >= lowest and b.device_ids && ids), '{}')
     into seen, last, some_roots
     from (
       select *
@@ -254,6 +253,15 @@ begin
     and c.last_device_id >= device and device = any (c.device_ids)
   order by c.first_device_id desc
   limit 1;
+  -- The first jobs may be gone with their day, while a retry still waits.
+  if not found then
+    select * into b
+    from pushq.body c
+    where c.queue_id = q and c.root_id = root and c.slice < 0 and c.first_device_id <= device
+      and c.last_device_id >= device and device = any (c.device_ids)
+    order by c.job_id
+    limit 1;
+  end if;
   for round in 1..1000 loop
     place := array_position(b.device_ids, device);
     exit when b.job_id is null or place is null;
@@ -269,7 +277,8 @@ begin
       where x.day = b.day and x.queue_id = q and x.id = coalesce(e.message_id, l.message_id, j.message_id);
       at := m.created_at;
       what := 'the message was submitted' || case when m.user_key is null then '' else ' for a user' end
-        || coalesce('; its traceparent is ' || m.traceparent, '');
+        || coalesce('; its traceparent is ' || m.traceparent, '')
+        || case when b.slice = 0 then '' else '; its first attempts are no longer kept' end;
       traceparent := m.traceparent;
       return next;
     end if;
@@ -335,7 +344,7 @@ begin
     where f.queue_id = q and f.campaign_id = root and f.shares is not null
       and exists (
         select from pushq.body b
-        where b.queue_id = q and b.root_id = root and b.slice = 0 and b.first_device_id <= device
+        where b.queue_id = q and b.root_id = root and b.first_device_id <= device
           and b.last_device_id >= device and device = any (b.device_ids))), '');
 end $$;
 

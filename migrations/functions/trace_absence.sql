@@ -157,7 +157,9 @@ begin
       || coalesce('; found in ' || other, '');
   end if;
   return case
-    when exists (select from pushq.body b where b.queue_id = q and b.root_id = root)
+    when exists (select from pushq.body b where b.queue_id = q and b.root_id = root and b.slice = 0)
       then 'the device is not among the recipients of this send'
+    when exists (select from pushq.body b where b.queue_id = q and b.root_id = root)
+      then 'the device is not among the recipients of this send that are still kept'
     else 'there is no such send in this queue, or it is no longer kept' end;
 end $$;

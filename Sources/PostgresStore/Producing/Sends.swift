@@ -40,12 +40,12 @@ extension Statement {
           holdout => $holdout, quiet_hours => $quiet_hours)
         """#)
 
-    /// The devices that a root's first jobs are for, and what has become of them; why there are none; whether it was
-    /// cancelled.
+    /// How many devices a root is for, and the first one; how many wait, and what has become of the others; why there
+    /// are none; whether it was cancelled.
     static let rootProgress = Statement(
         "root_progress",
         #"""
-        select total, first_device_id, delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried,
+        select total, waiting, first_device_id, delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried,
                why_nobody, is_cancelled, awaits_recipients, in_quiet_hours, released_at
         from pushq.show_send($queue, $root)
         """#)
@@ -177,6 +177,8 @@ package enum Recipients: Sendable {
 /// How far a send has come.
 package struct RootProgress: Sendable {
     package let total: Int
+    /// Recipients without an outcome, as far as they are known.
+    package let waiting: Int
     /// The recipient, where there is only one.
     package let firstDeviceID: Int64?
     package let tally: OutcomeTally
@@ -191,9 +193,9 @@ package struct RootProgress: Sendable {
 
     /// Whether anything is known of it: a send that was never made, or whose days are gone, has neither recipients nor
     /// a reason for that.
-    package var isKnown: Bool { total > 0 || tally.ended > 0 || whyNobody != nil || awaitsRecipients }
-    /// Whether every recipient has an outcome. The days of recipients may be gone sooner than those of outcomes.
-    package var isFinished: Bool { !awaitsRecipients && tally.ended >= total }
+    package var isKnown: Bool { total > 0 || whyNobody != nil || awaitsRecipients }
+    /// Whether every recipient has an outcome.
+    package var isFinished: Bool { !awaitsRecipients && waiting == 0 }
 }
 
 /// What a cancellation could still stop.
@@ -256,7 +258,8 @@ extension PostgresConnection {
     package func progress(ofRoot root: Int64, inQueue queue: QueueName) async throws(PostgresError) -> RootProgress? {
         try await execute(.rootProgress, ["queue": .queue(queue), "root": .int8(root)]).first.map { row in
             RootProgress(
-                total: row.count("total"), firstDeviceID: row.optionalInt8("first_device_id"), tally: OutcomeTally(row),
+                total: row.count("total"), waiting: row.count("waiting"),
+                firstDeviceID: row.optionalInt8("first_device_id"), tally: OutcomeTally(row),
                 whyNobody: row.optionalText("why_nobody"), isCancelled: row.bool("is_cancelled"),
                 awaitsRecipients: row.bool("awaits_recipients"), inQuietHours: row.count("in_quiet_hours"),
                 releasedAt: row.optionalTime("released_at"))

@@ -32,7 +32,7 @@ enum SendCommands {
             }
             var facts: [(name: String, value: Cell)] = [
                 ("send", .text("\(root)")), ("queue", .text("\(queue)")), ("state", .text(progress.state)),
-                ("recipients", .count(progress.total)), ("waiting", .count(progress.total - progress.tally.ended)),
+                ("recipients", .count(progress.total)), ("waiting", .count(progress.waiting)),
             ]
             if progress.total == 1, let device = progress.firstDeviceID {
                 facts.append(("apns_id", .text("\(APNsID(root: root, key: device))")))
@@ -74,7 +74,7 @@ enum SendCommands {
                 if let progress, !progress.isCancelled, !progress.isFinished {
                     let waiting =
                         progress.awaitsRecipients
-                        ? "its user" : NumberText.counted(progress.total - progress.tally.ended, "recipient")
+                        ? "its user" : NumberText.counted(progress.waiting, "recipient")
                     try confirmation.ask(console, "cancels send \(root) for good: \(waiting) will get nothing")
                 }
             }

@@ -49,6 +49,7 @@ import Testing
                                   delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried)
         select body_day, queue_id, id, root_id, body_day, message_id, lane, 10, now(), '\\x80', 0, 0, 1, 0, 0, 0, 0, 0
         from pushq.job;
+        delete from pushq.job where id = (select min(job_id) from pushq.result);
         insert into pushq.feedback (day, queue_id, id, device_id, root_id, reason, reported_at, verdict)
         select pushq.today(), d.queue_id, nextval('pushq.id'), d.id, 1, 1, now(), 'deactivated' from pushq.device d
         """
