@@ -64,6 +64,7 @@ begin
       where r.queue_id = q and r.root_id = root and (only_job is null or r.job_id = only_job)
         and r.failed > 0 and r.retried_at is null
         and exists (select from pushq.body b where b.day = r.body_day and b.queue_id = q and b.job_id = r.job_id)
+        and exists (select from pushq.message m where m.day = r.body_day and m.queue_id = q and m.id = r.message_id)
       returning r.job_id, r.body_day, r.message_id, r.lane, r.ended_at, r.outcomes)
     select t.message_id, t.lane, min(t.body_day) as body_day,
            array_agg(b.device_ids[n + 1] order by b.device_ids[n + 1]) as ids,
@@ -125,31 +126,48 @@ begin
 end $$;
 
 -- Sends again to the recipients of a job that have failed. Returns how many; 0 if there are none, or none any more.
+-- Fails if they are no longer kept.
 create or replace function pushq.retry_failed(queue text, job bigint, send_by timestamptz default null) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  q    int := (pushq.enter(queue, sends => true)).q;
-  root bigint;
+  q     int := (pushq.enter(queue, sends => true)).q;
+  root  bigint;
+  again bigint;
 begin
   select r.root_id into root from pushq.result r where r.queue_id = q and r.job_id = job;
   if root is null then
     raise exception using errcode = 'PQ404', message = format('job %s has not ended, or its day was deleted', job),
       hint = 'list jobs with failed recipients with: pushq-admin job list --failed';
   end if;
-  return pushq.send_again(q, root, job, send_by);
+  again := pushq.send_again(q, root, job, send_by);
+  if again = 0 and exists (
+    select from pushq.result r where r.queue_id = q and r.job_id = job and r.failed > 0 and r.retried_at is null) then
+    raise exception using errcode = 'PQ404', message = format('the recipients of job %s are no longer kept', job),
+      hint = 'send the message again with a new call';
+  end if;
+  return again;
 end $$;
 
--- Sends again to the recipients of a campaign that have failed so far. Returns how many.
+-- Sends again to the recipients of a campaign that have failed so far, and that are still kept. Returns how many. Fails
+-- if none of them is.
 create or replace function pushq.retry_failed_campaign(queue text, key text, send_by timestamptz default null)
 returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  q    int := (pushq.enter(queue, sends => true)).q;
-  root bigint;
+  q     int := (pushq.enter(queue, sends => true)).q;
+  root  bigint;
+  again bigint;
 begin
   select c.id into root from pushq.campaign c where c.queue_id = q and c.key = retry_failed_campaign.key;
   if root is null then
     perform pushq.refuse_campaign(queue, key);
   end if;
-  return pushq.send_again(q, root, null, send_by);
+  again := pushq.send_again(q, root, null, send_by);
+  if again = 0 and exists (
+    select from pushq.campaign_progress p where p.queue_id = q and p.campaign_id = root and p.failed > 0) then
+    raise exception using errcode = 'PQ404',
+      message = format('the failed recipients of campaign “%s” are no longer kept', key),
+      hint = 'start another campaign to them under a new key';
+  end if;
+  return again;
 end $$;

@@ -65,11 +65,12 @@ begin
   where r.queue_id = ids[1] and r.job_id = job;
 end $$;
 
--- Jobs with failed recipients that were not sent to again, the latest first, and their reasons as code and count, the
--- most frequent first. Failures are the outcomes from `first` to `last` (QueueCore/Outcome/Outcome.swift). Of the other
--- arguments each leaves out what does not fit: `reason` the jobs in which nobody failed for it, and `before` those that
--- were listed already. `looking` bounds among how many of each queue, or of all, those are looked for that fit; null
--- for any number. Only one of the two branches is run: each has an index in whose order it stops.
+-- Jobs with failed recipients that were not sent to again and are still kept, the latest first, and their reasons as
+-- code and count, the most frequent first. Failures are the outcomes from `first` to `last`
+-- (QueueCore/Outcome/Outcome.swift). Of the other arguments each leaves out what does not fit: `reason` the jobs in
+-- which nobody failed for it, and `before` those that were listed already. `looking` bounds among how many of each
+-- queue, or of all, those are looked for that fit; null for any number. Only one of the two branches is run: each has
+-- an index in whose order it stops.
 create or replace function pushq.show_failed_jobs(
   queue text, most bigint, first int, last int, of_campaign text default null, reason int default null,
   since timestamptz default null, until timestamptz default null, before bigint default null,
@@ -88,12 +89,14 @@ begin
   from (
     (select a.*
      from (
-       select a.queue_id, a.job_id, a.root_id, a.attempt, a.ended_at, a.failed, a.outcomes
+       select a.queue_id, a.job_id, a.root_id, a.attempt, a.ended_at, a.failed, a.outcomes, a.body_day
        from pushq.result a
        where ids is null and a.failed > 0 and a.retried_at is null and (before is null or a.job_id < before)
        order by a.job_id desc
        limit looking) a
      where (since is null or a.ended_at >= since) and (until is null or a.ended_at <= until)
+       and exists (
+         select from pushq.body b where b.day = a.body_day and b.queue_id = a.queue_id and b.job_id = a.job_id)
        and (of_campaign is null or exists (
          select from pushq.campaign o where o.queue_id = a.queue_id and o.id = a.root_id and o.key = of_campaign))
        and (reason is null or exists (
@@ -107,12 +110,14 @@ begin
      cross join lateral (
        select a.*
        from (
-         select a.queue_id, a.job_id, a.root_id, a.attempt, a.ended_at, a.failed, a.outcomes
+         select a.queue_id, a.job_id, a.root_id, a.attempt, a.ended_at, a.failed, a.outcomes, a.body_day
          from pushq.result a
          where a.queue_id = q.id and a.failed > 0 and a.retried_at is null and (before is null or a.job_id < before)
          order by a.job_id desc
          limit looking) a
        where (since is null or a.ended_at >= since) and (until is null or a.ended_at <= until)
+         and exists (
+           select from pushq.body b where b.day = a.body_day and b.queue_id = a.queue_id and b.job_id = a.job_id)
          and (of_campaign is null or exists (
            select from pushq.campaign o where o.queue_id = a.queue_id and o.id = a.root_id and o.key = of_campaign))
          and (reason is null or exists (

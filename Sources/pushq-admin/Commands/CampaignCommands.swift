@@ -188,6 +188,9 @@ enum CampaignCommands {
         static let discussion = """
             The failed recipients go into new jobs, which are sent within 24 hours with a new count of attempts. They \
             keep their apns-id. If you repeat the command, it sends only to those that have failed since.
+
+            Recipients are kept as long as the tenant's history. To those that are no longer kept nothing is sent; if \
+            that are all, the command fails.
             """
         static let examples = ["campaign retry-failed acme/com.acme.shop/production spring-sale"]
 
@@ -195,16 +198,27 @@ enum CampaignCommands {
         var confirmation = Confirmation()
 
         func run(_ console: Console) async throws {
-            let (queue, key) = (named.queue, named.key)
-            if !confirmation.isGiven {
-                let campaign = try await named.withCampaign { campaign, _ in campaign }
-                if !campaign.isCancelled, campaign.tally.failed > 0 {
-                    let failed = NumberText.counted(campaign.tally.failed, "failed recipient")
-                    try confirmation.ask(console, "sends again to \(failed) of campaign \(key)")
-                }
+            let (queue, key, asks) = (named.queue, named.key, !confirmation.isGiven)
+            let (campaign, kept) = try await named.withCampaign { campaign, store in
+                var jobs = JobFilter()
+                jobs.campaign = key
+                return (
+                    campaign, asks ? try await store.retryFailedJobs(ofQueue: queue, jobs, counts: true).recipients : 0
+                )
+            }
+            // What cannot be done, the order itself says.
+            if asks, !campaign.isCancelled, kept > 0 {
+                let failed = NumberText.counted(kept, "failed recipient")
+                let lost =
+                    campaign.tally.failed > kept ? "; \(campaign.tally.failed - kept) more are no longer kept" : ""
+                try confirmation.ask(console, "sends again to \(failed) of campaign \(key)\(lost)")
             }
             let count = try await named.database.session { store in
                 try await store.retryFailed(ofCampaign: key, inQueue: queue)
+            }
+            if campaign.tally.failed > count {
+                let lost = NumberText.counted(campaign.tally.failed - count, "failed recipient")
+                console.note("not sent again: \(lost), no longer kept")
             }
             console.show([("queue", .text("\(queue)")), ("campaign", .text(key)), ("sent_again", .count(count))])
         }

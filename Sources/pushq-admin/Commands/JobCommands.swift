@@ -16,7 +16,7 @@ enum JobCommands {
         static let discussion = """
             With --failed, it lists jobs that ended with recipients whose attempts were used up, the latest first, \
             with their last refusals. 'job retry' and 'campaign retry-failed' send to them again; after that they are \
-            no longer listed.
+            no longer listed, nor are recipients that are no longer kept.
 
             With --set-aside, it lists jobs whose end PostgreSQL has refused to store three times, with the error. \
             They wait until 'job resume'.

@@ -337,11 +337,15 @@ struct `A login of one tenant` {
                     select pushq.start_campaign(\(queue), 'another', \(Self.payload));
                     insert into pushq.stuck_job (queue_id, job_id, problem, set_aside_at)
                     select queue_id, id, 'a problem', now() from pushq.job where queue_id = pushq.queue_id(\(queue));
+                    with b as (
+                      insert into pushq.body (day, queue_id, job_id, root_id, first_device_id, last_device_id, device_ids)
+                      values (pushq.today(), pushq.queue_id(\(queue)), nextval('pushq.id'), 1, 1, 1, '{1}')
+                      returning *)
                     insert into pushq.result (day, queue_id, job_id, root_id, body_day, message_id, lane, attempt, ended_at,
                                               outcomes, delivered, rejected, failed, suppressed, expired, cancelled, unknown,
                                               retried)
-                    select pushq.today(), pushq.queue_id(\(queue)), nextval('pushq.id'), 1, pushq.today(), 0, 1, 1, now(), '\\x81',
-                           0, 0, 1, 0, 0, 0, 0, 0
+                    select day, queue_id, job_id, root_id, day, 0, 1, 1, now(), '\\x81', 0, 0, 1, 0, 0, 0, 0, 0
+                    from b
                     """)
             }
             for (function, calls) in Self.listings {
