@@ -51,5 +51,5 @@ create table pushq.newest_update (
   constraint newest_update_pkey primary key (queue_id, recipient_id, due_at, message_id)
 );
 
--- Upkeep forgets rows once nothing older can wait any more.
-create index newest_update_age on pushq.newest_update (due_at);
+-- Upkeep forgets rows when no older update waits in the queue any more.
+create index newest_update_age on pushq.newest_update (queue_id, due_at);

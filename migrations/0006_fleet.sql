@@ -56,6 +56,8 @@ create table pushq.duty (
   next_at   timestamptz not null default now(),
   worker_id bigint,                                       -- which carries it out
   deadline  timestamptz,
+  failing_since timestamptz,                              -- null: it did not fail the last time
+  problem   text,                                         -- why it failed the last time
   constraint duty_pkey primary key (name)
 ) with (fillfactor = 50);
 

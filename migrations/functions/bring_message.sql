@@ -1,5 +1,6 @@
 -- Copies a message to a day on which something for it gets a body. Nearly always it is there. The day is usually a
--- later one, but an earlier one after the database's clock was set back over midnight.
+-- later one, but an earlier one after the database's clock was set back over midnight. A message that is gone, as after
+-- a mishap, is not brought.
 create or replace function pushq.bring_message(
   q int, message bigint, from_day date, to_day date default pushq.today()) returns void
 language plpgsql as $$
@@ -10,6 +11,9 @@ begin
     return;
   end if;
   select * into brought from pushq.message m where m.day = from_day and m.queue_id = q and m.id = message;
+  if not found then
+    return;
+  end if;
   brought.day := to_day;
   insert into pushq.message values (brought.*) on conflict do nothing;
 end $$;

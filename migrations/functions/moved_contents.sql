@@ -100,6 +100,9 @@ begin
     select from pg_inherits i join pg_class c on c.oid = i.inhrelid
     where i.inhparent = format('pushq.%I', parent)::regclass and c.relname = name) then
     execute format('create table if not exists pushq.%I (like pushq.%I including all)', name, parent);
+    -- Upkeep clears it with the owner's rights.
+    execute format('alter table pushq.%I owner to %I', name, (
+      select pg_get_userbyid(c.relowner) from pg_class c where c.oid = format('pushq.%I', parent)::regclass));
     execute format(
       'alter table pushq.%I attach partition pushq.%I for values from (%L) to (%L)', parent, name, day, day + 1);
   end if;

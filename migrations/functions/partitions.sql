@@ -45,8 +45,9 @@ end $$;
 
 -- The partitions older than `keep` days, or `keep_feedback` days for feedback, that nothing waits for: no job, no lease
 -- and no campaign that is still being fanned out names the day. While a tenant arrives from another database, its jobs
--- come behind their recipients, so nobody knows yet. Also days that somebody has detached and not dropped: nothing else
--- would ever find them again.
+-- come behind their recipients, so nobody knows yet. Recipients go before their messages and outcomes: without these,
+-- they would look like recipients that wait. Also days that somebody has detached and not dropped: nothing else would
+-- ever find them again.
 --
 -- `job` is read from end to end, but only while a day is due to be dropped.
 --
@@ -59,9 +60,11 @@ language sql stable as $$
   join pg_namespace n on n.oid = c.relnamespace
   cross join lateral (
     select split_part(c.relname, '_', 1) as parent,
-           to_date(substring(c.relname from '_([0-9]{8})$'), 'YYYYMMDD') as day) d
+           to_date(substring(c.relname from '_([0-9]{8})$'), 'YYYYMMDD') as day,
+           substring(c.relname from '_[0-9]{8}$') as suffix) d
   where n.nspname = 'pushq' and c.relkind = 'r' and c.relname ~ '^(body|feedback|message|result)_[0-9]{8}$'
     and d.day < $1 - case d.parent when 'feedback' then $3 else $2 end
+    and (d.parent in ('body', 'feedback') or to_regclass('pushq.body' || d.suffix) is null)
     and (d.parent in ('feedback', 'result')
       or not exists (select from pushq.job j where j.body_day = d.day)
         and not exists (select from pushq.lease l where l.body_day = d.day)
@@ -70,12 +73,12 @@ language sql stable as $$
   order by d.day, d.parent
 $$;
 
--- Drops one of these partitions. `keep` and `keep_feedback` are the defaults; what a tenant keeps longer is kept.
--- Returns its name, or null if none is left.
+-- Drops one of these partitions of a table. `keep` and `keep_feedback` are the defaults; what a tenant keeps longer is
+-- kept. Returns its name, or null if none is left.
 --
 -- That takes all of the history's table for a moment. While another transaction has it open, all who come later wait
 -- for as long as this waits: 50 ms. Then it fails, and the caller tries again later (docs/decisions.md).
-create or replace function pushq.drop_partition(today date, keep int, keep_feedback int) returns text
+create or replace function pushq.drop_partition(of_parent text, today date, keep int, keep_feedback int) returns text
 language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '50ms' as $$
 declare
   longest record;
@@ -84,6 +87,7 @@ begin
   select * into longest from pushq.longest_retention(keep, keep_feedback) l(days, feedback_days);
   select d.name into old
   from pushq.partitions_to_drop(pushq.upkeep_day(today), longest.days, longest.feedback_days) d
+  where split_part(d.name, '_', 1) = of_parent
   limit 1;
   if found then
     execute format('drop table pushq.%I', old);

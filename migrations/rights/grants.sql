@@ -22,7 +22,7 @@ declare
     'filter_condition_sql', 'filter_order', 'filtered_devices', 'find_recipients', 'fit_plans',
     'forget_recent_pushes',
     'give_back_badges', 'give_back_free_badges',
-    'has_old_days', 'held_until', 'hold_to_caps', 'hold_to_quiet_hours', 'is_alive', 'is_quiet',
+    'has_old_days', 'held_until', 'hold_to_caps', 'hold_to_quiet_hours', 'is_alive', 'is_due_soon', 'is_quiet',
     'job_size', 'list_feedback', 'local_times', 'locked_badges', 'locked_places',
     'make_jobs', 'make_share_jobs', 'message_kind',
     'note_capped', 'note_free_capped', 'permits_of_room', 'plain_version',
@@ -36,7 +36,7 @@ declare
     -- With the owner's: for each session, and upkeep.
     'follow_lineage', 'follow_timeline',
     'clear_day', 'clear_queue', 'clear_send_keys', 'count_usage', 'days_of_history', 'days_to_clear', 'drop_partition',
-    'forget_audit', 'forget_list', 'forget_old', 'forget_sends', 'judge_campaigns', 'lists_to_forget',
+    'forget_audit', 'forget_list', 'forget_old', 'forget_sends', 'forget_updates', 'judge_campaigns', 'lists_to_forget',
     'longest_retention',
     'make_partition', 'move_scheduled', 'move_waiting', 'queues_under_way', 'run_due_schedule', 'take_webhook',
     'tenants_to_count', 'webhook_failed', 'webhook_taken'];

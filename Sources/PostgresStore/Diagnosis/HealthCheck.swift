@@ -41,7 +41,7 @@ package struct HealthCheck: Sendable {
         [
             readOnly, encoding, settings, statistics, clock(), connections, transactions(), disk(), walKept, archiving,
             standby,
-            schema, roles, workerLogins, partitions, deadRows, duties(),
+            schema, roles, workerLogins, partitions, oldPartitions, deadRows, duties(),
             workers, silentWorkers, versions(of: version), leases(), apns,
             credentials, credentialScopes, secrets(keys), unusableCredentials, queuesWithoutCredential, restoredQueues,
             pausedQueues,

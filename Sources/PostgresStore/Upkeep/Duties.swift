@@ -35,7 +35,8 @@ extension Statement {
         "finish_duty",
         #"""
         update pushq.duty
-        set next_at = now() + $pause::interval, worker_id = null, deadline = null
+        set next_at = now() + $pause::interval, worker_id = null, deadline = null, problem = $problem,
+            failing_since = case when $problem is not null then coalesce(failing_since, now()) end
         where name = $name and worker_id = $worker_id
         """#)
 }
@@ -64,8 +65,15 @@ extension PostgresConnection {
     }
 
     /// Gives a duty back; it is due again after `pause`.
-    package func finishDuty(_ name: String, workerID: Int64, pause: Duration) async throws(PostgresError) {
+    /// - Parameter problem: why it failed; nil if it did not.
+    package func finishDuty(
+        _ name: String, workerID: Int64, pause: Duration, problem: String? = nil
+    ) async throws(PostgresError) {
         _ = try await execute(
-            .finishDuty, ["name": .text(name), "worker_id": .int8(workerID), "pause": .interval(pause)])
+            .finishDuty,
+            [
+                "name": .text(name), "worker_id": .int8(workerID), "pause": .interval(pause),
+                "problem": .text(problem),
+            ])
     }
 }

@@ -5,7 +5,7 @@ extension Statement {
     static let makePartition = Statement(
         "make_partition", "select pushq.make_partition($today::date, $days_ahead::int)")
     static let dropPartition = Statement(
-        "drop_partition", "select pushq.drop_partition($today::date, $days::int, $feedback_days::int)")
+        "drop_partition", "select pushq.drop_partition($parent, $today::date, $days::int, $feedback_days::int)")
     static let longestRetention = Statement(
         "longest_retention", "select keep, keep_feedback from pushq.longest_retention($days::int, $feedback_days::int)")
     static let daysToClear = Statement(
@@ -14,7 +14,12 @@ extension Statement {
         select parent, day, queues
         from pushq.days_to_clear(coalesce($today::date, pushq.today()), $days::int, $feedback_days::int)
         """#)
-    static let clearDay = Statement("clear_day", "select pushq.clear_day($parent, $day::date, $queues::int[], 5000)")
+    static let clearDay = Statement(
+        "clear_day",
+        #"""
+        select after_queue, after_id, gone
+        from pushq.clear_day($parent, $day::date, $queues::int[], 5000, $after_queue::int, $after_id::bigint)
+        """#)
     static let hasOldDays = Statement(
         "has_old_days", "select pushq.has_old_days(coalesce($today::date, pushq.today()), $days::int)")
     static let moveWaiting = Statement(
@@ -41,17 +46,20 @@ extension PostgresConnection {
         _ retention: Retention = Retention(), today: CalendarDay? = nil, tries: Int = 20,
         while goesOn: () async throws(PostgresError) -> Bool = { true }
     ) async throws(PostgresError) -> [String] {
-        let made = try await makePartitions(retention, today: today)
-        try await moveOutOfOldDays(try await longest(retention), today: today, while: goesOn)
-        let dropped: Result<[String], PostgresError>
-        do throws(PostgresError) {
-            dropped = .success(try await dropPartitions(retention, today: today, tries: tries, while: goesOn))
-        } catch {
-            dropped = .failure(error)
+        var changed = try await makePartitions(retention, today: today)
+        var problems = Problems()
+        // What cannot be moved keeps only its own day, and a day that is in use keeps no other from being cleared.
+        await problems.note { () async throws(PostgresError) in
+            try await moveOutOfOldDays(try await longest(retention), today: today, while: goesOn)
         }
-        // A day that is in use keeps no other from being cleared.
-        try await clearDays(retention, today: today, while: goesOn)
-        return try made + dropped.get()
+        await problems.note { () async throws(PostgresError) in
+            changed += try await dropPartitions(retention, today: today, tries: tries, while: goesOn)
+        }
+        await problems.note { () async throws(PostgresError) in
+            try await clearDays(retention, today: today, while: goesOn)
+        }
+        try problems.throwFirst()
+        return changed
     }
 
     /// Whether history has a partition for today.
@@ -72,7 +80,8 @@ extension PostgresConnection {
         return made
     }
 
-    /// Drops the days that are past retention. A day that other transactions have open is tried several times.
+    /// Drops the days that are past retention. A table that other transactions have open is tried several times, and
+    /// keeps no other from its turn.
     /// - Returns: what was dropped, as `dropped body_20260301`.
     private func dropPartitions(
         _ retention: Retention, today: CalendarDay?, tries: Int, while goesOn: () async throws(PostgresError) -> Bool
@@ -83,21 +92,27 @@ extension PostgresConnection {
         ]
         var dropped: [String] = []
         var failures = 0
-        while try await goesOn() {
-            do throws(PostgresError) {
-                guard let name = try await execute(.dropPartition, period).one().optionalText("drop_partition") else {
-                    break
+        while true {
+            let before = dropped.count
+            var contention: ServerError?
+            // Recipients go before their messages and outcomes.
+            for parent in ["body", "feedback", "message", "result"] {
+                do throws(PostgresError) {
+                    while try await goesOn() {
+                        let row = try await execute(.dropPartition, period + ["parent": .text(parent)]).one()
+                        guard let name = row.optionalText("drop_partition") else { break }
+                        dropped.append("dropped \(name)")
+                    }
+                } catch .contended(let error) {
+                    contention = error
                 }
-                dropped.append("dropped \(name)")
-                failures = 0
-            } catch .contended(let error) {
-                failures += 1
-                guard failures < tries else { throw .contended(error) }
-                // Those who waited behind this one go first.
-                try? await Task.sleep(for: .milliseconds(250))
             }
+            guard let contention else { return dropped }
+            failures = dropped.count > before ? 1 : failures + 1
+            guard failures < tries else { throw .contended(contention) }
+            // Those who waited behind this one go first.
+            try? await Task.sleep(for: .milliseconds(250))
         }
-        return dropped
     }
 
     /// As long as any tenant keeps what is its own.
@@ -136,27 +151,32 @@ extension PostgresConnection {
         count: (String, Int) -> Void
     ) async throws(PostgresError) -> Bool {
         let part: Parameters = ["parent": .text(parent), "day": .date(day), "queues": .int4Array(queues)]
-        var gone = 5000
-        while gone == 5000 {
+        var last: (queue: Int32, id: Int64)? = (0, 0)
+        while let (queue, id) = last {
             guard try await goesOn() else { return false }
-            gone = try await execute(.clearDay, part).one().count("clear_day")
-            count(parent, gone)
+            let row = try await execute(.clearDay, part + ["after_queue": .int4(queue), "after_id": .int8(id)]).one()
+            last = row.optionalInt4("after_queue").map { ($0, row.int8("after_id")) }
+            count(parent, row.count("gone"))
         }
         return true
     }
 
-    /// Moves what still waits to today, if its day is past retention.
+    /// Moves what still waits to today, if its day is past retention or if it is due soon.
     private func moveOutOfOldDays(
         _ retention: Retention, today: CalendarDay?, while goesOn: () async throws(PostgresError) -> Bool
     ) async throws(PostgresError) {
         let period: Parameters = ["today": .date(today), "days": .int4(Int32(retention.days))]
         guard try await execute(.hasOldDays, period).one().bool("has_old_days") else { return }
-        _ = try await execute(.moveScheduled, period)
+        var problems = Problems()
+        await problems.note { () async throws(PostgresError) in
+            _ = try await execute(.moveScheduled, period)
+        }
         var last: (queue: Int32, job: Int64)? = (-1, 0)
         while let (queue, job) = last, try await goesOn() {
             let parameters = period + ["after_queue": .int4(queue), "after_job": .int8(job)]
             let row = try await execute(.moveWaiting, parameters).one()
             last = row.optionalInt4("after_queue").map { ($0, row.int8("after_job")) }
         }
+        try problems.throwFirst()
     }
 }

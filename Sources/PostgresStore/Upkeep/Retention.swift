@@ -1,7 +1,8 @@
 extension Statement {
-    static let forgetOld = Statement("forget_old", "select pushq.forget_old($table, $days::int, 5000)")
-    static let forgetSends = Statement("forget_sends", "select pushq.forget_sends($table, $days::int, 5000)")
-    static let forgetAudit = Statement("forget_audit", "select pushq.forget_audit(5000)")
+    static let forgetOld = Statement("forget_old", "select pushq.forget_old($table, $days::int, 5000) as gone")
+    static let forgetSends = Statement("forget_sends", "select pushq.forget_sends($table, $days::int, 5000) as gone")
+    static let forgetUpdates = Statement("forget_updates", "select pushq.forget_updates($days::int, 5000) as gone")
+    static let forgetAudit = Statement("forget_audit", "select pushq.forget_audit(5000) as gone")
     /// What no APNs would take any more: its signer is no longer in use, or its credential was removed.
     static let forgetRecentPushes = Statement(
         "forget_recent_pushes",
@@ -34,31 +35,44 @@ extension PostgresConnection {
     /// Forgets what lies in plain tables and is past retention, in batches: old keys of sends, sends that reached
     /// nobody, what was cancelled, which updates of Live Activities were the newest long ago, lists whose campaign has
     /// fanned out or was never started, old entries of the audit, pushes that frequency caps do not count any more,
-    /// provider tokens of no use, and what queues hold that are gone.
+    /// provider tokens of no use, and what queues hold that are gone. A step that fails keeps none behind it from being
+    /// done.
     /// - Parameter goesOn: asked before each step; where it says no, the rest is left to the next round.
     package func forget(
         _ retention: Retention = Retention(), while goesOn: () async throws(PostgresError) -> Bool = { true }
     ) async throws(PostgresError) {
-        do throws(PostgresError) {
-            guard try await clearRemovedQueues(while: goesOn) else { return }
-        } catch .contended {
-            // A producer who found such a queue in time has not committed. The rest does not wait for that.
+        var problems = Problems()
+        await problems.note { () async throws(PostgresError) in
+            do throws(PostgresError) {
+                _ = try await clearRemovedQueues(while: goesOn)
+            } catch .contended {
+                // A producer who found such a queue in time has not committed.
+            }
         }
-        let days = Int32(retention.days)
-        for table in ["send_key", "cancelled"] {
-            let parameters: Parameters = ["table": .text(table), "days": .int4(Int32(retention.keyDays))]
-            while try await goesOn(), try await execute(.forgetSends, parameters).one().count("forget_sends") == 5000 {}
+        let days: Parameters = ["days": .int4(Int32(retention.days))]
+        let keyDays: Parameters = ["days": .int4(Int32(retention.keyDays))]
+        for (statement, parameters) in [
+            (.forgetSends, keyDays + ["table": .text("send_key")]),
+            (.forgetSends, keyDays + ["table": .text("cancelled")]),
+            (.forgetOld, days + ["table": .text("empty_send")]),
+            (.forgetUpdates, days),
+            (.forgetOld, days + ["table": .text("stuck_job")]),
+            (.forgetAudit, [:]),
+        ] as [(Statement, Parameters)] {
+            await problems.note { () async throws(PostgresError) in
+                while try await goesOn(), try await execute(statement, parameters).one().count("gone") == 5000 {
+                }
+            }
         }
-        for table in ["empty_send", "newest_update", "stuck_job"] {
-            let parameters: Parameters = ["table": .text(table), "days": .int4(days)]
-            while try await goesOn(), try await execute(.forgetOld, parameters).one().count("forget_old") == 5000 {}
+        await problems.note { () async throws(PostgresError) in try await forgetRecentPushes(while: goesOn) }
+        await problems.note { () async throws(PostgresError) in _ = try await execute(.forgetProviderTokens) }
+        await problems.note { () async throws(PostgresError) in
+            for row in try await execute(.listsToForget) {
+                let (queueID, list) = (row.int4("queue_id"), row.int8("list_id"))
+                guard try await forgetList(list, ofQueue: queueID, while: goesOn) else { return }
+            }
         }
-        while try await goesOn(), try await execute(.forgetAudit).one().count("forget_audit") == 5000 {}
-        try await forgetRecentPushes(while: goesOn)
-        _ = try await execute(.forgetProviderTokens)
-        for (queueID, list) in try await execute(.listsToForget).map({ ($0.int4("queue_id"), $0.int8("list_id")) }) {
-            guard try await forgetList(list, ofQueue: queueID, while: goesOn) else { return }
-        }
+        try problems.throwFirst()
     }
 
     /// Deletes what no frequency cap asks for any more.

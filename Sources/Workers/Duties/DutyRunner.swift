@@ -75,6 +75,7 @@ final class DutyRunner {
         }
         guard let name = taken ?? nil, let duty = duties.first(where: { $0.name == name }) else { return nil }
         var pause = duty.pause
+        var problem: String?
         do throws(PostgresError) {
             let held = DutyLease(
                 name: name, workerID: workerID, length: lease, store: store, takenAt: takenAt,
@@ -83,9 +84,10 @@ final class DutyRunner {
             if held.isCutShort { pause = .zero }
         } catch {
             pause = min(pause, retry)
+            problem = error.description
             report(.dutyFailed(name: name, reason: error.description))
         }
-        await store.attempt { try await $0.finishDuty(name, workerID: workerID, pause: pause) }
+        await store.attempt { try await $0.finishDuty(name, workerID: workerID, pause: pause, problem: problem) }
         return name
     }
 }

@@ -40,7 +40,11 @@ struct TenantSetCommand: Command {
     @Option("Its share of a worker, relative to other tenants: 0.001 to 1000.") var weight: Double?
     @Option("Maximum number of connections of one worker, over all its queues: 1 to 10000, or none for no limit.")
     var connections: QuotaArgument?
-    @Option("Days that history is kept after the day it was written: 1 to 3650, or usual for the default.")
+    @Option(
+        """
+        Days that history is kept after the day it was written: 1 to 3650, or usual for the default. Hundreds of days \
+        slow down status and upkeep for all tenants.
+        """)
     var historyDays: RetentionArgument?
     @Option("Days that feedback is kept after the day it was written: 1 to 3650, or usual for the default.")
     var feedbackDays: RetentionArgument?

@@ -137,6 +137,14 @@ struct Fault: Sendable, CustomTestStringConvertible {
             """, .error, "body", "has no partition for today: sends fail",
             .sql("select pushq.make_partition(null, 4) from generate_series(1, 20);")),
         Fault(
+            "history that upkeep should have dropped", .oldPartitions,
+            """
+            do $$ begin
+              while pushq.make_partition(pushq.today() - 12, 0) is not null loop end loop;
+            end $$
+            """, .warning, "body", "has 2 partitions past retention, the oldest of",
+            .advice("look for duty_failed of the duty upkeep in the workers' logs")),
+        Fault(
             "a table full of dead rows", .deadRows,
             """
             alter table pushq.sleeper set (autovacuum_enabled = off);
@@ -151,6 +159,13 @@ struct Fault: Sendable, CustomTestStringConvertible {
             "a duty that nobody does", .duties(),
             "update pushq.duty set next_at = now() - interval '1 hour' where name = 'upkeep'", .warning, "duty upkeep",
             "was due 60 min ago", .advice("look for duty_failed in the workers' logs; without a worker: pushq work")),
+        Fault(
+            "a duty that fails again and again", .duties(),
+            """
+            update pushq.duty set failing_since = now() - interval '2 hours', problem = 'out of shared memory'
+            where name = 'upkeep'
+            """, .warning, "duty upkeep", "has failed each time for 2 h: out of shared memory",
+            .advice("correct what it says; look for duty_failed in the workers' logs")),
         Fault(
             "a duty that was put off for days", .duties(),
             "update pushq.duty set next_at = now() + interval '10 days 1 hour' where name = 'upkeep'", .warning,

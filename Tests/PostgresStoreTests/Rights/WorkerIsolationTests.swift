@@ -101,9 +101,10 @@ import Transport
         "fan_out_shares", "fan_out_step", "filter_condition_sql", "filter_order", "filtered_devices", "find_recipients",
         "fit_plans",
         "follow_lineage", "follow_timeline", "forget_audit", "forget_list", "forget_old", "forget_recent_pushes",
-        "forget_sends",
+        "forget_sends", "forget_updates",
         "give_back_badges", "give_back_free_badges",
-        "has_old_days", "held_until", "hold_to_caps", "hold_to_quiet_hours", "is_alive", "is_quiet", "quiet_until",
+        "has_old_days", "held_until", "hold_to_caps", "hold_to_quiet_hours", "is_alive", "is_due_soon", "is_quiet",
+        "quiet_until",
         "job_size", "judge_campaigns", "list_feedback", "lists_to_forget", "local_times", "locked_badges",
         "locked_places", "longest_retention",
         "make_jobs",
@@ -263,7 +264,8 @@ import Transport
             try await worker.forget()
             // What everybody keeps is not cleared for a worker either.
             await #expect(throws: PostgresError.self) {
-                try await worker.runScript("select pushq.clear_day('result', pushq.today(), array[\(queue.id)], 1)")
+                try await worker.runScript(
+                    "select pushq.clear_day('result', pushq.today(), array[\(queue.id)], 1, 0, 0)")
             }
             await #expect(throws: PostgresError.self) {
                 try await worker.runScript("select pushq.clear_send_keys(\(queue.id), 1)")

@@ -103,6 +103,58 @@ import Transport
         }
     }
 
+    @Test func `drops the days of all tables but the one that a reader has open`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            let reader = try await database.connect()
+            try await reader.runScript("begin; select count(*) from pushq.feedback")
+            let later = try await day(40, in: queue)
+            await #expect(throws: PostgresError.self) {
+                _ = try await queue.connection.maintainPartitions(today: later, tries: 2)
+            }
+            #expect(try await days(of: "feedback", in: queue) == 12)
+            for parent in ["body", "message", "result"] {
+                #expect(try await days(of: parent, in: queue) == 6, "\(parent)")
+            }
+        }
+    }
+
+    @Test func `keeps the outcomes and messages of a day as long as its recipients`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            try await queue.fanOut(try await queue.startCampaign())
+            let producer = try await database.connect()
+            try await producer.runScript("begin; select from pushq.job for update")
+            let later = try await day(8, in: queue)
+            _ = try await queue.connection.maintainPartitions(today: later)
+            for parent in ["body", "message", "result"] {
+                #expect(try await days(of: parent, in: queue) == 11, "\(parent)")
+            }
+            try await producer.runScript("rollback")
+            _ = try await queue.connection.maintainPartitions(today: later)
+            for parent in ["body", "message", "result"] {
+                #expect(try await days(of: parent, in: queue) == 10, "\(parent)")
+            }
+        }
+    }
+
+    @Test func `drops and clears what it can when something that waits cannot be moved`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            try await queue.fanOut(try await queue.startCampaign())
+            try await queue.run(
+                """
+                create function pushq.refuse() returns trigger language plpgsql as $$ begin raise 'refused'; end $$;
+                create trigger refuse before update on pushq.job for each row execute function pushq.refuse()
+                """)
+            let later = try await day(8, in: queue)
+            await #expect(throws: PostgresError.self) {
+                _ = try await queue.connection.maintainPartitions(today: later)
+            }
+            #expect(try await days(of: "body", in: queue) == 11, "yesterday is dropped, and what waits is not")
+        }
+    }
+
     @Test func `drops a day as soon as the reader that has it open is through`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 1)

@@ -7,31 +7,6 @@ import Transport
 @Suite(.timeLimit(.minutes(10))) struct `Forgetting what is past retention` {
     private static let payload = #"{"aps":{"alert":"x"}}"#
 
-    /// Does upkeep as if the day had come that lies so far ahead.
-    private static func upkeep(_ queue: QueueFixture, inDays days: Int = 0) async throws {
-        let rows = try await queue.connection.execute(
-            Statement("ahead", "select (pushq.today() + $1::int)::date as day"), [.int4(Int32(days))])
-        _ = try await queue.connection.maintainPartitions(today: rows.one().date("day"))
-        try await queue.worker.forget()
-    }
-
-    /// Has all of it been made so many days ago; a day ahead if it is -1, as it is after the clock was set back over
-    /// midnight.
-    private static func age(_ queue: QueueFixture, byDays days: Int) async throws {
-        try await queue.run(
-            """
-            do $$
-            begin
-              while pushq.make_partition(pushq.today() - \(days), 0) is not null loop end loop;
-            end $$;
-            update pushq.message set day = day - \(days);
-            update pushq.body set day = day - \(days);
-            update pushq.result set day = day - \(days), body_day = body_day - \(days);
-            update pushq.job set body_day = body_day - \(days);
-            update pushq.fan_out set message_day = message_day - \(days);
-            """)
-    }
-
     private static let oldestDay = """
         select pushq.today() - min(to_date(right(relname, 8), 'YYYYMMDD'))
         from pg_inherits join pg_class c on c.oid = inhrelid
@@ -44,9 +19,9 @@ import Transport
             try await queue.fanOut(try await queue.startCampaign())
             let job = try #require(try await queue.claim().first)
             _ = try await queue.worker.endJobs([queue.settled(job)], workerID: 1)
-            try await Self.upkeep(queue, inDays: 7)
+            try await queue.upkeep(inDays: 7)
             #expect(try await queue.number("select count(*) from pushq.message") == 1)
-            try await Self.upkeep(queue, inDays: 8)
+            try await queue.upkeep(inDays: 8)
             #expect(try await queue.number("select count(*) from pushq.message") == 0)
         }
     }
@@ -61,9 +36,9 @@ import Transport
                 """)
             let campaign = try await queue.startCampaign(options: ", start_at => now() + interval '1 year'")
             for _ in 1...2 {
-                try await Self.age(queue, byDays: 9)
+                try await queue.age(byDays: 9)
                 #expect(try await queue.number(Self.oldestDay) >= 9)
-                try await Self.upkeep(queue)
+                try await queue.upkeep()
                 #expect(try await queue.number(Self.oldestDay) <= 7)
             }
             #expect(try await queue.number("select count(*) from pushq.body") == 1)
@@ -83,12 +58,12 @@ import Transport
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 1)
             try await queue.fanOut(try await queue.startCampaign())
-            try await Self.age(queue, byDays: 9)
+            try await queue.age(byDays: 9)
             let job = try #require(try await queue.claim().first)
-            try await Self.upkeep(queue)
+            try await queue.upkeep()
             #expect(try await queue.number("select count(*) from pushq.body") == 1)
             _ = try await queue.worker.endJobs([queue.settled(job)], workerID: 1)
-            try await Self.upkeep(queue)
+            try await queue.upkeep()
             #expect(try await queue.number("select count(*) from pushq.body") == 0)
         }
     }
@@ -100,7 +75,7 @@ import Transport
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 3)
             try await queue.fanOut(try await queue.startCampaign())
-            try await Self.age(queue, byDays: days)
+            try await queue.age(byDays: days)
             let job = try #require(try await queue.claim().first)
             let settled = queue.settled(
                 job, other: [0: .retried(.otherPassing), 1: .failed(.otherPassing)],
@@ -162,7 +137,7 @@ import Transport
                     queueID: queue.id, campaignID: campaign, jobLimit: 1, scanLimit: 500)
                 #expect(made == 1)
             }
-            try await Self.age(queue, byDays: 2)
+            try await queue.age(byDays: 2)
             let jobs = try await queue.claim()
             let session = try await database.connect()
             try await session.runScript(Self.bringing.replacing("$campaign", with: "\(campaigns[0])"))
@@ -197,7 +172,7 @@ import Transport
                 _ = try await queue.worker.fanOutStep(
                     queueID: queue.id, campaignID: campaign, jobLimit: 1, scanLimit: 500)
             }
-            try await Self.age(queue, byDays: 9)
+            try await queue.age(byDays: 9)
             let session = try await database.connect()
             try await session.runScript(Self.bringing.replacing("$campaign", with: "\(campaigns[0])"))
             // A day cannot be dropped while a transaction has read it, and that is tried again.
@@ -213,7 +188,7 @@ import Transport
             let kept = "select id from pushq.message where root_id = \(campaigns[0]) and day < pushq.today()"
             #expect(try await queue.texts(old) == queue.texts("\(kept) union all \(kept)"))
             try await session.runScript("commit")
-            try await Self.upkeep(queue)
+            try await queue.upkeep()
             #expect(try await queue.texts(old).isEmpty)
             #expect(try await queue.number(Self.oldestDay) <= 7)
         }
@@ -241,7 +216,7 @@ import Transport
                 """)
             for (days, kept) in [(1, "acme brief long"), (28, "acme long"), (3, "long"), (27, "long"), (3, "")] {
                 try await queue.run("update pushq.send_key set due_at = due_at - interval '\(days) days'")
-                try await Self.upkeep(queue)
+                try await queue.upkeep()
                 let keys = try await queue.texts("select key from pushq.send_key order by key")
                 #expect(keys.joined(separator: " ") == kept)
             }
@@ -258,7 +233,7 @@ import Transport
                 """)
             for (days, count) in [(30, 1), (29, 1), (2, 0)] {
                 try await queue.run("update pushq.send_key set due_at = due_at - interval '\(days) days'")
-                try await Self.upkeep(queue)
+                try await queue.upkeep()
                 #expect(try await queue.number("select count(*) from pushq.send_key") == count)
             }
         }
@@ -284,7 +259,7 @@ import Transport
                 for table in ["send_key", "cancelled"] {
                     try await queue.run("update pushq.\(table) set due_at = due_at - interval '\(days) days'")
                 }
-                try await Self.upkeep(queue)
+                try await queue.upkeep()
                 for table in ["send_key", "cancelled"] {
                     #expect(try await queue.number("select count(*) from pushq.\(table)") == count, "\(table)")
                 }
@@ -351,7 +326,7 @@ import Transport
                 (8, [1, 1, 0, 1], [0, 0, 0, 1]), (31, [1, 1, 0, 1], [0, 0, 0, 0]), (41, [1, 1, 0, 0], [0, 0, 0, 0]),
             ]
             for (day, own, theirs) in expected {
-                try await Self.upkeep(queue, inDays: day)
+                try await queue.upkeep(inDays: day)
                 #expect(try await Self.kept(queue, of: QueueFixture.name) == own, "\(day) days on")
                 #expect(try await Self.kept(queue, of: others) == theirs, "\(day) days on")
             }
@@ -373,7 +348,7 @@ import Transport
             _ = try await store.createQueue(others)
             try await Self.writeHistory(queue, inQueue: QueueFixture.name, token: "aa")
             try await Self.writeHistory(queue, inQueue: others, token: "bb")
-            try await Self.age(queue, byDays: 4)
+            try await queue.age(byDays: 4)
             try await queue.run("update pushq.feedback set day = day - 4")
             try await Self.writeHistory(queue, inQueue: QueueFixture.name, token: "cc")
 
@@ -385,7 +360,7 @@ import Transport
                 #expect(try await store.tenants(named: "acme").first?.historyDays != days, "nothing was changed")
                 let before = try await Self.kept(queue, of: QueueFixture.name)
                 #expect(try await setRetention("acme", .days(days), .days(days), in: store))
-                try await Self.upkeep(queue)
+                try await queue.upkeep()
                 let after = try await Self.kept(queue, of: QueueFixture.name)
                 #expect([loss.jobs.count, loss.reports.count] == [before[2] - after[2], before[3] - after[3]])
                 #expect(loss.isNothing == (before == after))
@@ -406,9 +381,9 @@ import Transport
                 values (\(queue.id), 1, 1, now(), 'kept')
                 """)
             #expect(try await queue.connection.feedback(ofQueue: QueueFixture.name, limit: 5).count == 1)
-            try await Self.upkeep(queue, inDays: 30)
+            try await queue.upkeep(inDays: 30)
             #expect(try await queue.number("select count(*) from pushq.feedback") == 1)
-            try await Self.upkeep(queue, inDays: 31)
+            try await queue.upkeep(inDays: 31)
             #expect(try await queue.number("select count(*) from pushq.feedback") == 0)
         }
     }
@@ -521,7 +496,7 @@ import Transport
             try await producer.runScript("commit")
             #expect(try await queue.number("select count(*) from pushq.job") == 1)
 
-            try await Self.upkeep(queue)
+            try await queue.upkeep()
             #expect(try await queue.number("select count(*) from pushq.job") == 0)
             #expect(try await queue.number("select count(*) from pushq.fan_out") == 0)
         }
@@ -537,7 +512,7 @@ import Transport
                 select sha256(int8send(hours)), '', now() - make_interval(hours => hours)
                 from unnest(array[0, 1, 3]) hours
                 """)
-            try await Self.upkeep(queue)
+            try await queue.upkeep()
             #expect(try await queue.number("select count(*) from pushq.provider_token") == 2)
             #expect(
                 try await queue.number(
