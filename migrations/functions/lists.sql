@@ -86,11 +86,13 @@ begin
 end $$;
 
 -- Adds users to a list, which is then one of users: some ten thousand per call are best. Of each user the devices are
--- added that are active now and whose tokens are of the list's kind. Users who are on the list already are skipped, so
--- that a part can be repeated. Returns how many users were added, with how many devices, and how many of these users
--- have none.
+-- added that are active now and whose tokens are of the list's kind. Of a list for starting Live Activities these are
+-- tokens for `activity_type`, or for no type in particular, if that is given; the start of its campaign looks at it in
+-- any case. Users who are on the list already are skipped, so that a part can be repeated. Returns how many users were
+-- added, with how many devices, and how many of these users have none.
 create or replace function pushq.add_users_to_list(
-  queue text, list bigint, users text[], out added bigint, out devices bigint, out without_device bigint
+  queue text, list bigint, users text[], activity_type text default null,
+  out added bigint, out devices bigint, out without_device bigint
 )
 language plpgsql security definer set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan as $$
 declare
@@ -113,7 +115,8 @@ begin
     select f.user_key, d.id
     from fresh f
     join pushq.device d on d.queue_id = q and d.user_key = f.user_key and d.active
-      and coalesce(d.kind, 'alert') = coalesce(known.kind, 'alert')),
+      and coalesce(d.kind, 'alert') = coalesce(known.kind, 'alert')
+      and (activity_type is null or not pushq.starts_another(q, d.id, activity_type))),
   members as (
     insert into pushq.list_member (queue_id, list_id, device_id)
     select q, list, id from found order by id
@@ -132,9 +135,10 @@ begin
 end $$;
 
 -- The tokens of the active devices of users whose tokens are for this push type, to preview a campaign for them; how
--- many different users these are, and how many of them have no such device.
+-- many different users these are, and how many of them have no such device. `activity_type` is the type of Live Activity
+-- that the campaign starts.
 create or replace function pushq.tokens_of_users(
-  queue text, users text[], push_type text default 'alert',
+  queue text, users text[], push_type text default 'alert', activity_type text default null,
   out tokens bytea[], out given bigint, out without_device bigint
 )
 language plpgsql security definer set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan as $$
@@ -147,7 +151,8 @@ begin
          count(distinct s.u) filter (where d.id is null)
   into tokens, given, without_device
   from (select distinct u from unnest(users) u) s
-  left join pushq.device d on d.queue_id = q and d.user_key = s.u and d.active and coalesce(d.kind, 'alert') = aim;
+  left join pushq.device d on d.queue_id = q and d.user_key = s.u and d.active and coalesce(d.kind, 'alert') = aim
+    and (activity_type is null or not pushq.starts_another(q, d.id, activity_type));
 end $$;
 
 -- Adds tokens to a list of queue `q`, which is called `queue`.

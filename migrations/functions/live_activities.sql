@@ -22,6 +22,29 @@ begin
                 replace(activity_type, '''', ''''''));
 end $$;
 
+-- Whether a token is for starting Live Activities of another type than this.
+create or replace function pushq.starts_another(q int, device bigint, started text) returns boolean
+language plpgsql stable as $$
+begin
+  return exists (
+    select from pushq.profile p where p.queue_id = q and p.device_id = device and p.activity_type <> started);
+end $$;
+
+-- Takes those tokens of a list of users off it that are for starting Live Activities of another type: what a list is
+-- for is known only when its campaign is started. Planned for any list (`pushq.add_members` says why).
+create or replace function pushq.keep_starts(q int, list bigint, started text) returns void
+language plpgsql set plan_cache_mode = force_generic_plan as $$
+declare
+  removed bigint;
+begin
+  delete from pushq.list_member m
+  using pushq.profile p
+  where m.queue_id = q and m.list_id = list and p.queue_id = q and p.device_id = m.device_id
+    and p.activity_type <> started;
+  get diagnostics removed = row_count;
+  update pushq.list l set token_count = l.token_count - removed where l.queue_id = q and l.id = list and removed > 0;
+end $$;
+
 -- What is wrong with the message of a Live Activity for this queue, or null: its starts may name only channels that are
 -- known here, since no other can be broadcast to.
 create or replace function pushq.activity_problem(q int, push_type text, payload json) returns text

@@ -1,28 +1,39 @@
 -- The devices of a user that a send goes to.
 
--- The devices of a user whose tokens are of this kind, ascending; null for none.
-create or replace function pushq.devices_of_user(q int, user_key text, kind text) returns bigint[]
+-- The devices of a user whose tokens are of this kind, ascending; null for none. Of tokens that start Live Activities,
+-- those that are for `started`, which is null for other messages, or of which nobody has said what they are for.
+create or replace function pushq.devices_of_user(q int, user_key text, kind text, started text) returns bigint[]
 language plpgsql stable as $$
 begin
   return (
     select array_agg(d.id order by d.id)
     from pushq.device d
     where d.queue_id = q and d.user_key = devices_of_user.user_key and d.active
-      and coalesce(d.kind, 'alert') = devices_of_user.kind);
+      and coalesce(d.kind, 'alert') = devices_of_user.kind
+      and (started is null or not pushq.starts_another(q, d.id, started)));
 end $$;
 
 -- Why a send to a user, or to a list of tokens if `user_key` is null, has no recipient. `kind` is that of the tokens
--- that its message is for.
-create or replace function pushq.why_nobody(q int, user_key text, kind text) returns text
+-- that its message is for, and `started` the type that it starts.
+create or replace function pushq.why_nobody(q int, user_key text, kind text, started text) returns text
 language plpgsql stable as $$
 begin
   return case
     when user_key is null then 'the list of tokens is empty'
     when exists (select from pushq.device d where d.queue_id = q and d.user_key = why_nobody.user_key and d.active)
       then format('no active device of user “%s” has a token for %s', user_key, kind)
+           || coalesce(format(' of type “%s”', started), '')
     when exists (select from pushq.device d where d.queue_id = q and d.user_key = why_nobody.user_key)
       then format('no device of user “%s” is active in this queue', user_key)
     else format('user “%s” has no device in this queue', user_key) end;
+end $$;
+
+-- The same of a send to several users.
+create or replace function pushq.why_none_of_users(started text) returns text
+language plpgsql immutable as $$
+begin
+  return case when started is null then 'none of the users has an active device in this queue'
+              else format('none of the users has an active device with a token that starts “%s”', started) end;
 end $$;
 
 -- Finds the recipients of claimed jobs that had none: scheduled sends to a user. Each becomes jobs for the devices
@@ -34,6 +45,7 @@ declare
   held  pushq.lease;
   m     pushq.message;
   aim   pg_catalog.text;                                  -- the kind of device that the message is for
+  started pg_catalog.text;                                -- the type of Live Activity that it starts
   ids   bigint[];
   apart bigint[];                                         -- messages that others are bringing
 begin
@@ -66,13 +78,14 @@ begin
     from pushq.message k
     where k.day = held.body_day and k.queue_id = held.queue_id and k.id = held.message_id;
     aim := pushq.message_kind(m.push_type, m.payload);
-    ids := pushq.devices_of_user(held.queue_id, m.user_key, aim);
+    started := pushq.started_type(m.push_type, m.payload);
+    ids := pushq.devices_of_user(held.queue_id, m.user_key, aim, started);
     if ids is null then
       insert into pushq.empty_send (queue_id, root_id, why)
-      values (held.queue_id, held.root_id, pushq.why_nobody(held.queue_id, m.user_key, aim))
+      values (held.queue_id, held.root_id, pushq.why_nobody(held.queue_id, m.user_key, aim, started))
       -- Of a send to several users, several may have no device.
       on conflict (queue_id, root_id) do update
-        set why = 'none of the users has an active device in this queue'
+        set why = pushq.why_none_of_users(started)
       where empty_send.why <> excluded.why;
       continue;
     end if;

@@ -236,14 +236,15 @@ begin
     where x.queue_id = q and pushq.is_older(x.root_id, l.old_id)),
   counted as (
     select w.at_most_once,
-           case when u.user_key is not null then cardinality(pushq.devices_of_user(q, u.user_key, u.kind))
+           case when u.user_key is not null then cardinality(pushq.devices_of_user(q, u.user_key, u.kind, u.started))
                 when w.outcomes is null then w.recipient_count
                 else (select count(*) from generate_series(0, w.recipient_count - 1) n
                       where get_byte(w.outcomes, n) = 0) end as recipients
     from waiting w
     -- Of a send to a user for later, nobody has looked for the recipients yet.
     left join lateral (
-      select m.user_key, pushq.message_kind(m.push_type, m.payload) as kind
+      select m.user_key, pushq.message_kind(m.push_type, m.payload) as kind,
+             pushq.started_type(m.push_type, m.payload) as started
       from pushq.body b
       join pushq.message m on m.day = b.day and m.queue_id = b.queue_id and m.id = w.message_id
       where w.campaign_id is null and w.recipient_count = 1

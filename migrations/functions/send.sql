@@ -34,6 +34,7 @@ declare
   sent    bigint;
   q       int;
   aim     text;
+  started text;                                           -- the type of Live Activity that is started
   due_at  timestamptz;
   earlier bigint;
   message bigint;
@@ -147,6 +148,7 @@ begin
     parsed := array(select distinct pushq.token(t) from unnest(tokens) t);
   end if;
   aim := pushq.message_kind(push_type, body);
+  started := pushq.started_type(push_type, body);
   root := coalesce(root, nextval('pushq.id'));
   due_at := greatest(run_at, clock_timestamp());
   if user_keys is not null then
@@ -164,7 +166,7 @@ begin
   elsif run_at > now() then
     ids := '{}';
   else
-    ids := pushq.devices_of_user(q, user_key, aim);
+    ids := pushq.devices_of_user(q, user_key, aim, started);
   end if;
   if door.has_quota then
     -- The message of a send that reaches nobody is kept, too.
@@ -173,7 +175,8 @@ begin
       bytes => octet_length(body::text), devices => fresh);
   end if;
   if ids is null then
-    insert into pushq.empty_send (queue_id, root_id, why) values (q, root, pushq.why_nobody(q, user_key, aim));
+    insert into pushq.empty_send (queue_id, root_id, why)
+    values (q, root, pushq.why_nobody(q, user_key, aim, started));
     return root;
   end if;
 
@@ -197,6 +200,7 @@ create or replace function pushq.send_to_users(
 language plpgsql as $$
 declare
   aim     text   := pushq.message_kind(push_type, payload);
+  started text   := pushq.started_type(push_type, payload);
   until   timestamptz := coalesce(send_by, greatest(run_at, now()) + interval '24 hours');
   users   int    := 0;                                    -- who have a device
   total   bigint := 0;
@@ -206,7 +210,7 @@ begin
   perform pushq.check_draft(q, payload, push_type, priority, expiration, collapse_id);
   for one in
     select u.user_key,
-           case when run_at > now() then '{}' else pushq.devices_of_user(q, u.user_key, aim) end as ids
+           case when run_at > now() then '{}' else pushq.devices_of_user(q, u.user_key, aim, started) end as ids
     from (select distinct user_key from unnest(user_keys) user_key) u
     order by u.user_key
   loop
@@ -225,7 +229,7 @@ begin
   if users = 0 then
     insert into pushq.empty_send (queue_id, root_id, why)
     values (q, root, case when user_keys = '{}' then 'the list of users is empty'
-                          else 'none of the users has an active device in this queue' end);
+                          else pushq.why_none_of_users(started) end);
     return;
   end if;
   if has_quota then

@@ -34,6 +34,7 @@ declare
   fresh    bigint[];
   messages bigint[];
   aims     text[];
+  types    text[];                                        -- of Live Activities that are started
   devices  bigint[];
   unknown  bigint := 0;
   total    bigint := 0;                                   -- recipients
@@ -91,8 +92,9 @@ begin
       perform pushq.supersede(q, array[u.device], u.message, due_at) from unnest(devices, messages) u(device, message);
     end if;
   else
-    select array_agg(nextval('pushq.id') order by u.n), array_agg(pushq.message_kind(push_type, u.body) order by u.n)
-    into messages, aims
+    select array_agg(nextval('pushq.id') order by u.n), array_agg(pushq.message_kind(push_type, u.body) order by u.n),
+           array_agg(pushq.started_type(push_type, u.body) order by u.n)
+    into messages, aims, types
     from unnest(bodies) with ordinality u(body, n);
     insert into pushq.message (queue_id, id, root_id, payload, push_type, priority, expiration, collapse_id, user_key,
                                at_most_once, replaces, due_at, traceparent, badge_increment)
@@ -103,13 +105,13 @@ begin
            pushq.badge_increment(u.body, push_type)
     from unnest(messages, fresh, bodies, collapse_ids, user_keys) as u(message, root, body, collapse_id, user_key);
     for one in
-      select u.root, u.message, u.user_key, u.aim,
-             case when run_at > now() then '{}' else pushq.devices_of_user(q, u.user_key, u.aim) end as ids
-      from unnest(fresh, messages, user_keys, aims) u(root, message, user_key, aim)
+      select u.root, u.message, u.user_key, u.aim, u.started,
+             case when run_at > now() then '{}' else pushq.devices_of_user(q, u.user_key, u.aim, u.started) end as ids
+      from unnest(fresh, messages, user_keys, aims, types) u(root, message, user_key, aim, started)
     loop
       if one.ids is null then
         insert into pushq.empty_send (queue_id, root_id, why)
-        values (q, one.root, pushq.why_nobody(q, one.user_key, one.aim));
+        values (q, one.root, pushq.why_nobody(q, one.user_key, one.aim, one.started));
         continue;
       end if;
       total := total + greatest(cardinality(one.ids), 1);

@@ -253,6 +253,9 @@ begin
       message = format('list %s was begun for push type %s, not for %s', list, coalesce(known.kind, 'alert'), aim),
       hint = format('begin another list: pushq.new_list(queue, push_type => ''%s'')', aim);
   end if;
+  if known.user_count is not null and known.campaign_id is null and aim = 'liveactivity-start' then
+    perform pushq.keep_starts(q, list, pushq.started_type(push_type, payload));
+  end if;
   digest := pushq.list_campaign_digest(
     payload, coalesce(known.user_count, known.token_count), known.digest, push_type, priority,
     collapse_id, at_most_once, urgent, clock,

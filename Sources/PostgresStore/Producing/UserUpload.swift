@@ -3,7 +3,11 @@ package import QueueCore
 extension Statement {
     static let addUsersToList = Statement(
         "add_users_to_list",
-        "select added, devices, without_device from pushq.add_users_to_list($queue, $list, $users::text[])")
+        #"""
+        select added, devices, without_device
+        from pushq.add_users_to_list(
+          $queue, $list, $users::text[], activity_type => pushq.started_type($push_type, $payload::text::json))
+        """#)
 
     /// Puts the tokens of users where those of a file are put.
     static let stageUsers = Statement(
@@ -14,7 +18,8 @@ extension Statement {
           from pushq.tokens_of_users(
             $queue, array(select user_key from user_stage),
             push_type => case pushq.message_kind($push_type, $payload::text::json)
-                         when 'liveactivity-start' then 'liveactivity-start' else $push_type end)),
+                         when 'liveactivity-start' then 'liveactivity-start' else $push_type end,
+            activity_type => pushq.started_type($push_type, $payload::text::json))),
         staged as (
           insert into device_stage (line, token, active)
           select 0, t, true from found cross join unnest(tokens) t)
@@ -62,6 +67,7 @@ extension PostgresConnection {
     ) async throws -> (id: Int64, counts: UserCounts) {
         let campaign = ListCampaign(
             message: message, key: key, queue: queue, limits: limits, clock: clock, shares: shares)
+        let payload: Parameters = ["push_type": .text(message.pushType.rawValue), "payload": .text(message.payload)]
         var counts = UserCounts()
         let earlier = try await earlier(campaign, by: .earlierUserCampaign) {
             counts = try await stageUsers(from: file, for: message, inQueue: queue, progress: progress)
@@ -70,7 +76,8 @@ extension PostgresConnection {
         let id = try await start(campaign) { list in
             try await readUsers(of: file, progress: progress) { part in
                 let row = try await execute(
-                    .addUsersToList, ["queue": .queue(queue), "list": .int8(list), "users": .textArray(part)],
+                    .addUsersToList,
+                    ["queue": .queue(queue), "list": .int8(list), "users": .textArray(part)] + payload,
                     within: Self.fileLimit
                 ).one()
                 counts.users += row.count("added")

@@ -38,6 +38,13 @@ import Transport
             """)
     }
 
+    /// The tokens that a worker has got to send to.
+    private func claimed(_ queue: QueueFixture, lane: Lane = .bulk) async throws -> [String] {
+        try await queue.claim(10, lane: lane).flatMap { job in
+            job.deviceIDs.indices.compactMap { job.token(of: $0) }
+        }.map { (try? DeviceToken(bytes: $0).hex) ?? "" }.sorted()
+    }
+
     /// Whom a campaign reaches, by token.
     private func reached(_ queue: QueueFixture, _ key: String, _ payload: String, _ options: String = "") async throws
         -> Set<String>
@@ -66,6 +73,74 @@ import Transport
             #expect(
                 try await reached(
                     queue, "vips", Self.start(), ", filter => 'tag ''vip'' or user = ''bob'''") == ["a2"])
+        }
+    }
+
+    @Test func `of users, and a single send to them, start no activity by a token for another type`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register(queue)
+            let start = { (type: String, rest: String) in
+                "'\(Self.name)', '\(Self.start(type))', push_type => 'liveactivity'\(rest)"
+            }
+            try await queue.run(
+                """
+                select pushq.send(\(start("Match", ", user_key => 'ann'")));
+                select pushq.send(\(start("Match", ", user_keys => '{ann,bob,cleo}'")));
+                select pushq.send_many('\(Self.name)', array['\(Self.start())', '\(Self.start("Ride"))'],
+                                       user_keys => '{ann,ann}', push_type => 'liveactivity')
+                """)
+            #expect(try await claimed(queue, lane: .normal) == ["a2", "a2", "a2", "a3", "c2"])
+            // For later: the devices are looked up when it is due.
+            try await queue.run(
+                """
+                select pushq.send(\(start("Ride", ", user_key => 'ann', run_at => now() + interval '1 hour'")));
+                select pushq.send(\(start("Match", ", user_key => 'bob', run_at => now() + interval '1 hour'")));
+                update pushq.job set run_at = now()
+                """)
+            let waiting = try await queue.claim(10, lane: .normal)
+            #expect(waiting.count == 2 && waiting.allSatisfy(\.awaitsRecipients))
+            try await queue.worker.findRecipients(of: waiting.map(\.key), workerID: 1)
+            #expect(try await claimed(queue, lane: .normal) == ["a3"])
+            let reason = "no active device of user “bob” has a token for liveactivity-start of type “Match”"
+            try await queue.run("select pushq.send(\(start("Match", ", user_key => 'bob'")))")
+            #expect(try await queue.texts("select why from pushq.empty_send") == [reason, reason])
+            try await queue.run("select pushq.send(\(start("Match", ", user_keys => '{bob,dan}'")))")
+            #expect(
+                try await queue.texts("select why from pushq.empty_send order by root_id desc limit 1")
+                    == ["none of the users has an active device with a token that starts “Match”"])
+        }
+    }
+
+    @Test func `of users is for tokens of its type, as its dry run says, whoever loaded the list`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register(queue)
+            func file() -> DeviceFile {
+                let rest = Locked(["ann\nbob\ncleo\n"])
+                return DeviceFile(name: "users.csv") { rest.withLock { $0.popLast().map { Array($0.utf8) } } }
+            }
+            var message = MessageDraft(payload: Self.start())
+            message.pushType = .liveActivity
+            let preview = try await queue.connection.preview(
+                message, orIn: file(), isOfUsers: true, key: "file", inQueue: Self.name)
+            #expect(preview.recipients == 2 && preview.users == UserCounts(users: 3, devices: 2, withoutDevice: 1))
+            let (id, counts) = try await queue.connection.startCampaign(
+                message, toUsersIn: file(), key: "file", inQueue: Self.name)
+            #expect(counts == preview.users)
+            try await queue.fanOut(id)
+            #expect(try await claimed(queue) == ["a2", "c2"])
+            // What a list is for is known when its campaign is started.
+            let list = try await queue.number("select pushq.new_list('\(Self.name)', 'liveactivity-start')")
+            try await queue.run("select pushq.add_users_to_list('\(Self.name)', \(list), '{ann,bob,cleo}')")
+            let other = try await queue.number(
+                """
+                select pushq.start_campaign('\(Self.name)', 'list', '\(Self.start("Ride"))', \(list),
+                                            push_type => 'liveactivity')
+                """)
+            try await queue.fanOut(Int64(other))
+            #expect(try await claimed(queue) == ["a3", "b2", "c2"])
+            #expect(try await queue.number("select token_count from pushq.list where id = \(list)") == 3)
         }
     }
 

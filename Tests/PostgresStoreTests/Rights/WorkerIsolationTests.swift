@@ -113,12 +113,14 @@ import Transport
         "message_kind", "move_scheduled", "move_waiting", "note_capped", "note_free_capped",
         "permits_of_room", "plain_version", "queues_under_way", "ready_above",
         "ready_within", "ready_work",
-        "recipient_values", "run_due_schedule", "run_wave", "shares_of", "sort_into_waves", "supersede", "take_badges",
+        "recipient_values", "run_due_schedule", "run_wave", "shares_of", "sort_into_waves", "started_type",
+        "starts_another", "supersede", "take_badges",
         "take_free_badges", "take_free_places",
         "take_permits",
         "take_webhook", "tell",
         "tenants_to_count", "today", "version_bounds", "version_for", "version_for_start", "version_sql", "wake",
         "wave_after", "wave_end", "wave_of", "waves_of", "webhook_failed", "webhook_taken", "why_nobody",
+        "why_none_of_users",
     ]
 
     private static let usableTables = Statement(
