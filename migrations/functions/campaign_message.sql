@@ -90,6 +90,24 @@ language sql stable as $$
   select case when language is null then '' else format('language “%s”: ', language) end
 $$;
 
+-- What is wrong with a payload that has a placeholder where its recipients are chosen by what stands there, or null: it
+-- would be something else for each of them.
+create or replace function pushq.fixed_problem(push_type text, payload json) returns text
+language plpgsql stable as $$
+declare
+  wrong text;
+begin
+  if push_type = 'liveactivity' then
+    select name into wrong
+    from unnest(array['event', 'attributes-type', 'input-push-channel']) with ordinality u(name, n)
+    where strpos(payload #>> array['aps', name], '{{') > 0
+    order by n
+    limit 1;
+  end if;
+  return case when wrong is not null
+              then format('aps.%s has a placeholder: write the same for all recipients', wrong) end;
+end $$;
+
 -- Refuses the message of a campaign. A payload with placeholders is checked as it is with their defaults; whether it
 -- fits with a recipient's attributes is seen when it is sent to that recipient.
 create or replace function pushq.check_campaign_message(
@@ -98,15 +116,22 @@ create or replace function pushq.check_campaign_message(
 language plpgsql stable as $$
 declare
   m       record;
+  texts   text[];                                         -- the payloads as they are written
   problem text;
 begin
   select * into m from pushq.read_message(given);
+  texts := array[m.payload::text] || m.translations;
   -- Its default first.
   for n in 1 .. cardinality(m.plain) loop
-    problem := pushq.draft_problem($1, m.plain[n]::json, $3, $4, $5, $6);
+    problem := coalesce(
+      pushq.draft_problem($1, m.plain[n]::json, $3, $4, $5, $6), pushq.fixed_problem($3, texts[n]::json));
     if problem is null
       and pushq.message_kind($3, m.plain[n]::json) <> pushq.message_kind($3, m.plain[1]::json) then
       problem := 'its event is for tokens of another kind: use that of the default';
+    end if;
+    if problem is null
+      and pushq.started_type($3, m.plain[n]::json) is distinct from pushq.started_type($3, m.plain[1]::json) then
+      problem := 'its attributes-type is for other tokens: use that of the default';
     end if;
     if problem is null
       and pushq.badge_increment(m.plain[n]::json, $3) is distinct from pushq.badge_increment(m.plain[1]::json, $3) then

@@ -98,7 +98,8 @@ extension CampaignMessage {
                 return MessageRules.check(alone, now: now).map {
                     $0.about(version.0.label, offset: { version.0.offset + version.1.offset(ofPlain: $0) })
                 }
-            } + eventFindings(of: versions, message.pushType) + badgeFindings(of: versions, message.pushType)
+            } + fixedFindings(of: versions, message.pushType) + eventFindings(of: versions, message.pushType)
+                + badgeFindings(of: versions, message.pushType)
         } catch {
             return [error.finding]
         }
@@ -119,8 +120,7 @@ extension CampaignMessage {
 
     /// By how much a version raises badges, as it is written; nil if it does not.
     private static func badgeIncrement(in version: Version) -> JSONNode.Value? {
-        var reader = JSONReader(version.payload)
-        return (try? reader.read())?.at("aps.badge.increment")?.value
+        value(at: "aps.badge.increment", in: version)
     }
 
     private static func plainPayloads(of versions: [Version]) throws(Refusal) -> [PlainPayload] {
@@ -148,18 +148,42 @@ extension CampaignMessage {
         return plain
     }
 
-    /// All versions are for tokens of the same kind.
+    /// What recipients are chosen by is the same for all of them.
+    private static func fixedFindings(of versions: [Version], _ pushType: PushType) -> [Finding] {
+        guard pushType == .liveactivity else { return [] }
+        return versions.flatMap { version in
+            ["event", "attributes-type", "input-push-channel"].compactMap { name in
+                guard case .string(let text) = value(at: "aps.\(name)", in: version), text.contains("{{") else {
+                    return nil
+                }
+                return .error(
+                    "payload", version.label + "aps.\(name) has a placeholder", "write the same for all recipients",
+                    at: version.offset)
+            }
+        }
+    }
+
+    /// All versions are for tokens of the same kind, and start the same type.
     private static func eventFindings(of versions: [Version], _ pushType: PushType) -> [Finding] {
         guard pushType == .liveactivity else { return [] }
-        func starts(_ version: Version) -> Bool {
-            var reader = JSONReader(version.payload)
-            return (try? reader.read())?.at("aps.event")?.value == .string("start")
+        func starts(_ version: Version) -> Bool { value(at: "aps.event", in: version) == .string("start") }
+        func type(_ version: Version) -> JSONNode.Value? {
+            starts(version) ? value(at: "aps.attributes-type", in: version) : nil
         }
-        return versions.dropFirst().filter { starts($0) != starts(versions[0]) }.map {
-            .error(
-                "payload", $0.label + "its event is for tokens of another kind", "use that of the default",
-                at: $0.offset)
+        return versions.dropFirst().compactMap { version in
+            let what: String? =
+                starts(version) != starts(versions[0])
+                ? "event is for tokens of another kind"
+                : type(version) != type(versions[0]) ? "attributes-type is for other tokens" : nil
+            return what.map {
+                .error("payload", version.label + "its \($0)", "use that of the default", at: version.offset)
+            }
         }
+    }
+
+    private static func value(at path: String, in version: Version) -> JSONNode.Value? {
+        var reader = JSONReader(version.payload)
+        return (try? reader.read())?.at(path)?.value
     }
 
     /// A count grows by the same, whatever language its device is in.

@@ -20,7 +20,7 @@ struct CampaignMessageCase: Sendable {
         CampaignMessageCase(#"{"default":\#(payload),"languages":\#(languages)}"#, refusal)
     }
 
-    static let all: [CampaignMessageCase] = placeholders + languages
+    static let all: [CampaignMessageCase] = placeholders + languages + activities
 
     private static let placeholders: [CampaignMessageCase] = [
         alert("Hi {{name}}, {{ last order | soon }}, {{größe|}}{{{{ }} { }"),
@@ -118,5 +118,33 @@ struct CampaignMessageCase: Sendable {
             "event":"start","content-state":{},"attributes-type":"a","attributes":{},"alert":"x"}}}}
             """#, "language “de”: its event is for tokens of another kind: use that of the default",
             pushType: .liveactivity),
+    ]
+
+    private static func start(_ type: String, event: String = "start", channel: String = "") -> String {
+        """
+        {"aps":{"timestamp":1,"event":"\(event)","content-state":{},"attributes-type":"\(type)","attributes":{},\
+        "alert":"x"\(channel)}}
+        """
+    }
+
+    private static func activity(_ payload: String, _ refusal: String? = nil) -> CampaignMessageCase {
+        CampaignMessageCase(payload, refusal, pushType: .liveactivity)
+    }
+
+    /// What the recipients are chosen by.
+    private static let activities: [CampaignMessageCase] = [
+        activity(#"{"default":\#(start("Match")),"languages":{"de":\#(start("Match"))}}"#),
+        activity(
+            #"{"default":\#(start("Match")),"languages":{"de":\#(start("Race"))}}"#,
+            "language “de”: its attributes-type is for other tokens: use that of the default"),
+        activity(
+            start("{{type|Match}}"), "aps.attributes-type has a placeholder: write the same for all recipients"),
+        activity(
+            start("Match", event: "{{event|start}}"),
+            "aps.event has a placeholder: write the same for all recipients"),
+        activity(
+            #"{"default":\#(start("Match")),"languages":{"de":\#(start("{{type|Match}}"))}}"#,
+            "language “de”: aps.attributes-type has a placeholder: write the same for all recipients"),
+        activity(start("Match", channel: #","x":"{{name|}}""#)),
     ]
 }

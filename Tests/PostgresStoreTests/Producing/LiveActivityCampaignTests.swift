@@ -121,7 +121,7 @@ import Transport
                 return DeviceFile(name: "users.csv") { rest.withLock { $0.popLast().map { Array($0.utf8) } } }
             }
             var message = MessageDraft(payload: Self.start())
-            message.pushType = .liveActivity
+            message.pushType = .liveactivity
             let preview = try await queue.connection.preview(
                 message, orIn: file(), isOfUsers: true, key: "file", inQueue: Self.name)
             #expect(preview.recipients == 2 && preview.users == UserCounts(users: 3, devices: 2, withoutDevice: 1))
