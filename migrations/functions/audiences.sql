@@ -149,9 +149,11 @@ begin
   return case when trees = '{}' then tree else pushq.put_audiences(tree, trees) end;
 end $$;
 
--- How many conditions a tree has.
+-- How many conditions a tree has, without those that nobody wrote (`pushq.tree_of_starts`).
 create or replace function pushq.count_conditions(tree jsonb) returns bigint
-language sql stable as $$ select count(*) from jsonb_path_query(tree, 'strict $.** ? (exists (@.field))') $$;
+language sql stable as $$
+  select count(*) from jsonb_path_query(tree, 'strict $.** ? (exists (@.field) && !(exists (@.implied)))')
+$$;
 
 -- A tree in which audiences stand as `trees`, which has them by their names.
 create or replace function pushq.put_audiences(tree jsonb, trees jsonb) returns jsonb

@@ -9,17 +9,32 @@ language sql immutable parallel safe as $$
               then coalesce(payload #>> '{aps,attributes-type}', payload #>> '{default,aps,attributes-type}') end
 $$;
 
--- A filter of a campaign that starts Live Activities of a type: only tokens for that, and those of which nobody has
--- said what they are for. What is wrong with the filter is said with its position in that.
+-- The filter of a campaign that starts Live Activities of a type, as people read it: only tokens for that, and those of
+-- which nobody has said what they are for.
 create or replace function pushq.filter_of_starts(filter text, activity_type text) returns text
 language plpgsql stable as $$
 begin
   if activity_type is null then
     return filter;
   end if;
-  perform pushq.parse_filter(filter);
   return format('%s(activity_type = ''%s'' or activity_type is missing)', '(' || filter || ') and ',
                 replace(activity_type, '''', ''''''));
+end $$;
+
+-- The same as a tree. What is wrong with the filter is said with its position in that, and what comes to it counts for
+-- none of its limits (`implied`).
+create or replace function pushq.tree_of_starts(filter text, activity_type text) returns jsonb
+language plpgsql stable as $$
+declare
+  tree   jsonb := pushq.parse_filter(filter);
+  starts jsonb := jsonb_build_object('or', jsonb_build_array(
+    jsonb_build_object('field', 'activity_type', 'is', 'in', 'values', jsonb_build_array(activity_type),
+                       'implied', true),
+    jsonb_build_object('field', 'activity_type', 'is', 'missing', 'implied', true)));
+begin
+  return case when activity_type is null then tree
+              when tree is null then starts
+              else (pushq.join_trees(array[tree, starts], 'and', 1))[1] end;
 end $$;
 
 -- Whether a token is for starting Live Activities of another type than this.

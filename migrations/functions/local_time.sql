@@ -386,7 +386,7 @@ declare
   clock jsonb := pushq.read_clock(local_time, if_passed, catch_up, default_zone);
   aim   text  := case when push_type = 'liveactivity-start' then push_type
                       else pushq.message_kind(push_type, null) end;
-  tree  jsonb := pushq.parse_filter(pushq.filter_of_starts(filter, activity_type));
+  tree  jsonb := pushq.tree_of_starts(filter, activity_type);
 begin
   if clock is null then
     raise exception using errcode = 'PQ400', message = 'the local time is missing';

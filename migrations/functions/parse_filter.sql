@@ -6,6 +6,7 @@
 --   {"field": "seen", "is": "within", "seconds": 2592000}
 --   {"field": "user", "is": "missing"}
 --   {"field": "audience", "name": "vips"}                         a saved one (`pushq.with_audiences`)
+-- A condition with `"implied": true` was written by nobody (`pushq.tree_of_starts`).
 
 -- Parses a filter; null for null. What is wrong is said with its position (`PQ400`).
 --

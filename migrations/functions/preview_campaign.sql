@@ -70,7 +70,7 @@ begin
   end if;
   activity_type := coalesce(activity_type, pushq.started_type(push_type, payload));
   tree := pushq.with_audiences(
-    pushq.parse_filter(case when tokens is null then pushq.filter_of_starts(filter, activity_type) end), q.id);
+    case when tokens is null then pushq.tree_of_starts(filter, activity_type) end, q.id);
   if tree is not null then
     select n.recipients, n.inactive, 0 into recipients, inactive, unknown
     from pushq.count_filtered(q.id, aim, tree, now()) n;
@@ -232,7 +232,6 @@ begin
   if tokens is not null and filter is not null then
     raise exception using errcode = 'PQ400', message = 'a campaign has a list of tokens or a filter, not both';
   end if;
-  filter := case when tokens is null then pushq.filter_of_starts(filter, pushq.started_type(push_type, given)) end;
   if shares.content is not null and (key is null or place is null) then
     raise exception using errcode = 'PQ400',
       message = case when key is null then 'which devices are in a share depends on the key of the campaign'
@@ -265,7 +264,8 @@ begin
                                  coalesce(octet_length(u.fallback)::text, 'null')), '')
         from unnest(read.asked, read.fallbacks) u(name, fallback)), '') || ' ';
   end loop;
-  tree := pushq.with_audiences(pushq.parse_filter(filter), q);
+  tree := pushq.with_audiences(
+    case when tokens is null then pushq.tree_of_starts(filter, pushq.started_type(push_type, given)) end, q);
   if tree is not null then
     select s.literals, s.condition into literals, condition
     from pushq.filter_condition_sql(tree, now(), literals) s;

@@ -151,7 +151,7 @@ begin
     run + least((options ->> 'send_by')::interval, nullif(options ->> 'expiration', '0')::interval),
     pushq.message_kind(push_type, (pushq.read_message(payload)).plain[1]::json),
     pushq.with_audiences(
-      pushq.parse_filter(pushq.filter_of_starts(options ->> 'filter', pushq.started_type(push_type, payload))), q));
+      pushq.tree_of_starts(options ->> 'filter', pushq.started_type(push_type, payload)), q));
 end $$;
 
 -- Whether two cron expressions are the same times, however they are written.

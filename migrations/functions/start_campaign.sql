@@ -176,8 +176,8 @@ create or replace function pushq.start_filtered_campaign(
 ) returns bigint
 language plpgsql as $$
 declare
-  wanted text   := pushq.filter_of_starts(filter, pushq.started_type(push_type, payload));
-  tree   jsonb  := pushq.parse_filter(wanted);
+  starts text   := pushq.started_type(push_type, payload);
+  tree   jsonb  := pushq.tree_of_starts(filter, starts);
   clock  jsonb  := pushq.read_clock(local_time, if_passed, catch_up, default_zone);
   shares record := pushq.read_shares(variants, holdout);
   quiet  text   := pushq.read_quiet_hours(quiet_hours);
@@ -189,7 +189,7 @@ begin
           coalesce(urgent, false), tree, clock, shares.content, quiet)::text,
       'UTF8')),
     payload, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by, null,
-    max_rate, stop_at_errors, shares, wanted, tree, clock, quiet, is_run);
+    max_rate, stop_at_errors, shares, pushq.filter_of_starts(filter, starts), tree, clock, quiet, is_run);
 end $$;
 
 -- The same for producers.

@@ -168,6 +168,30 @@ import Transport
         }
     }
 
+    @Test func `has a filter as large as any other's, and mistakes are where they were written`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register(queue)
+            let many = Array(repeating: "tag ''vip''", count: 200).joined(separator: " or ")
+            #expect(try await reached(queue, "many", Self.start(), ", filter => '\(many)'") == ["a2"])
+            let deep = String(repeating: "(", count: 20) + "tag ''vip''" + String(repeating: ")", count: 20)
+            #expect(try await reached(queue, "deep", Self.start(), ", filter => '\(deep)'") == ["a2"])
+            for (key, filter, problem) in [
+                ("more", many + " or tag ''vip''", "it has 201 conditions"),
+                ("wrong", "tag ''vip'' or color = 1", "position 14"),
+            ] {
+                let error = await #expect(throws: PostgresError.self) {
+                    try await reached(queue, key, Self.start(), ", filter => '\(filter)'")
+                }
+                #expect(error?.description.contains(problem) == true, "\(String(describing: error))")
+            }
+            _ = try await queue.connection.saveAudience(
+                "vips", filter: "tag 'vip'", ofQueue: Self.name, isReplacing: false)
+            let saved = many.replacing("tag ''vip''", with: "audience vips", maxReplacements: 1)
+            #expect(try await reached(queue, "saved", Self.start(), ", filter => '\(saved)'") == ["a2"])
+        }
+    }
+
     @Test func `has variants that start the same type`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
