@@ -12,6 +12,12 @@ begin
   return payload::text::json;
 end $$;
 
+-- JSON without the spaces that jsonb writes: each of them counts, where a payload may have so many bytes.
+create or replace function pushq.compact_json(value jsonb) returns json
+language sql immutable parallel safe as $$
+  select regexp_replace(value::text, E'("(?:[^"\\\\]|\\\\.)*")|\\s', E'\\1', 'g')::json
+$$;
+
 -- What is wrong with a text that no payload can be, however it is written, or null. To read it, and to say what is
 -- wrong in it, would take seconds.
 create or replace function pushq.length_problem(written text) returns text

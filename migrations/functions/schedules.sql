@@ -27,7 +27,7 @@ begin
     when name = 'expiration' then '(case $4 ->> ''expiration'' when ''0'' then 0
                                    else extract(epoch from now() + ($4 ->> ''expiration'')::interval) end)::bigint'
     when type = 'timestamp with time zone' then format('now() + ($4 ->> %L)::interval', name)
-    when type in ('json', 'jsonb') then format('($4 -> %L)::%s', name, type)
+    when type = 'json' then format('pushq.compact_json($4 -> %L)', name)
     else format('($4 ->> %L)::%s', name, type) end;
 end $$;
 
@@ -167,6 +167,15 @@ language sql stable as $$
                          then jsonb_build_object('filter', pushq.parse_filter(options ->> 'filter')) else '{}' end
 $$;
 
+-- The options without those that are null, and with all that is in the others.
+create or replace function pushq.given_options(options jsonb) returns jsonb
+language plpgsql stable as $$
+begin
+  return case when jsonb_typeof(options) <> 'object' then options
+              else (select coalesce(jsonb_object_agg(key, value) filter (where value <> 'null'), '{}')
+                    from jsonb_each(options)) end;
+end $$;
+
 -- Adds a schedule, and returns its next run. One that is there is changed only if `replaces`, and repeating the call
 -- changes nothing, however cron, filter and JSON are written. A run that is due stays due if the times of the
 -- schedule remain, and is started with the new content. With other times it is missed.
@@ -185,7 +194,7 @@ declare
   door      record := pushq.enter(queue, sends => true);
   q         int    := door.q;
   body      json   := pushq.payload_json(payload);
-  given     jsonb  := jsonb_strip_nulls(coalesce(options, '{}'));
+  given     jsonb  := pushq.given_options(coalesce(options, '{}'));
   known     pushq.schedule;
   keeps_times boolean;
   following timestamptz;

@@ -460,6 +460,26 @@ import Transport
         }
     }
 
+    @Test func `of a schedule has the variants that it was given, with nulls, and as long as a payload may be`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            let parts = (0..<300).map { #""k\#(1000 + $0)":null"# }.joined(separator: ",")
+            let payload = #"{"aps":{"alert":"a: b, \"c\" "},"promo":{\#(parts)}}"#
+            #expect(payload.utf8.count > 3900 && payload.utf8.count < 4096)
+            try await queue.run(
+                #"""
+                select pushq.add_schedule(
+                  '\#(Self.name)', 's', '@daily', '\#(payload)',
+                  options => '{"variants":[{"name":"b","share":0.5,"payload":\#(payload)}],"collapse_id":null}');
+                select pushq.run_schedule('\#(Self.name)', 's')
+                """#)
+            #expect(try await queue.texts("select payload from pushq.message") == [payload, payload])
+            #expect(try await queue.texts("select options - 'variants' from pushq.schedule") == ["{}"])
+        }
+    }
+
     @Test func `keeps the messages of its shares for as long as it waits`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 1000)
