@@ -43,7 +43,7 @@ $$;
 -- Returns those that get no place: with `wait` null if as many pushes have reached the device as the cap allows, and
 -- otherwise with the microseconds after which to ask again, because nobody knows yet what becomes of some of them, or
 -- because another transaction keeps the places of the device locked. A recipient that has a place keeps it: to send to
--- it again is a repeat.
+-- it again is a repeat. It needs a place of this day if that which it has is of a day that has ended.
 create or replace function pushq.hold_to_caps(
   worker bigint, queue_ids int[], job_ids bigint[], epochs int[], firsts int[], lasts int[], device_ids bigint[]
 ) returns table (queue_id int, job_id bigint, device_id bigint, wait bigint)
@@ -158,7 +158,7 @@ begin
           or exists (
             select
             from unnest(r.root_ids, r.sent_at) x(root, at)
-            where x.root = a.root_id and x.at >= a.kept_since))
+            where x.root = a.root_id and x.at >= a.since))
       returning r.queue_id, r.device_id),
     -- Grouped and not joined: nobody knows how many rows there are, and a loop within a loop takes ten times as long.
     missing as materialized (

@@ -12,7 +12,8 @@ extension Statement {
                q.paused_at is not null or t.suspended_at is not null as paused,
                f.includes_urgent as cap_includes_urgent,
                (extract(epoch from f.set_at) * 1000000)::bigint as cap_set_at,
-               (extract(epoch from pushq.cap_window(f.period)) * 1000000)::bigint as cap_window,
+               (extract(epoch from case when f.period is null then interval '0' else pushq.cap_window(f.period) end)
+                 * 1000000)::bigint as cap_window,
                h.includes_urgent as quiet_includes_urgent,
                c.id as credential_id, q.tenant_id, c.version, c.kind, c.team_id, c.key_id, c.fingerprint, c.sealed,
                case when c.not_after <= now() then c.not_after end as expired_at

@@ -21,7 +21,7 @@ package struct CapRule: Equatable, Sendable {
     package let includesUrgent: Bool
     /// When it was last changed, in microseconds since 1970 by the database's clock.
     package let setAt: Int64
-    /// For how long a push can matter: places that are older are not kept.
+    /// How old a place surely still counts: zero for calendar days, of which one may just have ended.
     package let window: Duration
 
     package init(includesUrgent: Bool, setAt: Int64, window: Duration) {

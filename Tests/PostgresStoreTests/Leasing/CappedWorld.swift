@@ -284,7 +284,7 @@ struct CappedWorld {
 
     private mutating func judge(_ device: Int64, root: Int64, now: Date) -> Verdict {
         let pushes = (history[device] ?? []).filter { now.timeIntervalSince($0.at) <= window }
-        if pushes.contains(where: { $0.root == root }) {
+        if pushes.contains(where: { $0.root == root && counts($0, for: device, at: now) }) {
             repeats += 1
             note(root, of: device, at: now)
             return .goes

@@ -131,6 +131,41 @@ import Transport
         }
     }
 
+    @Test func `by calendar day holds a repeat back whose place is of a day that has ended, if this day's is taken`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            try await queue.run("insert into pushq.frequency_cap values (\(queue.id), 1)")
+            func claim() async throws -> ClaimedJob {
+                var job = try #require(try await queue.claim(1, workerID: 1).first)
+                job.capAnswer = CapAnswer()
+                return try #require(try await queue.worker.heldToCaps([job], workerID: 1).first)
+            }
+            try await queue.fanOut(try await queue.startCampaign(key: "late"))
+            let late = try await claim()
+            #expect(late.capAnswer?.held == [:])
+            // Its worker is lost, and midnight passes.
+            try await queue.run(
+                """
+                update pushq.recent_push set sent_at = array[pushq.day_began(now(), 'UTC') - interval '2 seconds'];
+                update pushq.lease set deadline = now() - interval '1 hour'
+                """)
+            #expect(try await queue.worker.rescue(grace: .zero) == 1)
+            try await queue.run("update pushq.job set run_at = now() + interval '1 minute'")
+            try await queue.fanOut(try await queue.startCampaign(key: "early"))
+            let early = try await claim()
+            #expect(early.rootID != late.rootID && early.capAnswer?.held == [:])
+            _ = try await queue.worker.endJobs([queue.settled(early)], workerID: 1)
+            try await queue.run("update pushq.job set run_at = now()")
+            let again = try await claim()
+            #expect(again.rootID == late.rootID && again.capAnswer?.held == [again.deviceIDs[0]: .forGood])
+            // So it ends as unknown, and not as suppressed.
+            let rule = try #require(try await queue.worker.queueSettings([queue.id]).first?.cap)
+            #expect(!rule.hasCounted(messageMadeAt: .max, ago: .zero))
+        }
+    }
+
     @Test func `forgets what it does not ask for any more, and all when it is lifted`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 3)
