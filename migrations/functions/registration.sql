@@ -173,6 +173,7 @@ begin
     set device_id = device, root_ids = '{}', figures = '{}', kept_until = '{}'
     where b.queue_id = door.q and b.device_id = older.id
       and not exists (select from pushq.badge n where n.queue_id = door.q and n.device_id = device);
+    perform pushq.move_recent_pushes(door.q, older.id, device);
   end if;
 
   has.queue_id := door.q;
@@ -223,6 +224,30 @@ begin
   where d.queue_id = q and d.id = any (ids);
   update pushq.profile p set installation = null where p.queue_id = q and p.device_id = any (ids);
   return latest;
+end $$;
+
+-- Has a token count under a frequency cap what was sent to the one whose place it takes: the person is the same. A push
+-- that went to both counts once.
+create or replace function pushq.move_recent_pushes(q int, older bigint, newer bigint) returns void
+language plpgsql as $$
+begin
+  with old as (
+    delete from pushq.recent_push r
+    where r.queue_id = q and r.device_id = older
+    returning r.root_ids, r.job_ids, r.sent_at)
+  insert into pushq.recent_push as n (queue_id, device_id, root_ids, job_ids, sent_at)
+  select q, newer, o.root_ids, o.job_ids, o.sent_at from old o
+  on conflict on constraint recent_push_pkey do update
+  set (root_ids, job_ids, sent_at) = (
+    select coalesce(array_agg(e.root order by e.at), '{}'), coalesce(array_agg(e.job order by e.at), '{}'),
+           coalesce(array_agg(e.at order by e.at), '{}')
+    from (
+      select distinct on (u.root) u.root, u.job, u.at
+      from (
+        select * from unnest(n.root_ids, n.job_ids, n.sent_at)
+        union all
+        select * from unnest(excluded.root_ids, excluded.job_ids, excluded.sent_at)) u(root, job, at)
+      order by u.root, u.at desc) e);
 end $$;
 
 -- Removes a registration when a user logs out: the device has no user, no tags, no attributes and no count for its

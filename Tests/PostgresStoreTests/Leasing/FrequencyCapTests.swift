@@ -166,6 +166,33 @@ import Transport
         }
     }
 
+    @Test func `goes on when a newer token takes the place of one, and counts a push to both once`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await queue.run(
+                """
+                insert into pushq.frequency_cap values (\(queue.id), 3, '1 day');
+                select pushq.register_device('\(QueueFixture.name)', 'a1', 'ann', installation => 'i');
+                select pushq.send('\(QueueFixture.name)', '{"aps":{"alert":"x"}}', array['b2']);
+                insert into pushq.recent_push
+                select \(queue.id), id, array[1, 2], array[0, 7], array[now() - interval '3 hours', now() - interval '1 hour']
+                from pushq.device where token = '\\xa1'
+                union all
+                select \(queue.id), id, array[3, 2], array[0, 0], array[now() - interval '4 hours', now() - interval '2 hours']
+                from pushq.device where token = '\\xb2';
+                select pushq.register_device('\(QueueFixture.name)', 'b2', 'ann', installation => 'i')
+                """)
+            let counted = """
+                select encode(d.token, 'hex') || r.root_ids::text || r.job_ids::text
+                from pushq.recent_push r join pushq.device d on d.id = r.device_id
+                """
+            #expect(try await queue.texts(counted) == ["b2{3,1,2}{0,0,7}"])
+            try await queue.run(
+                "select pushq.register_device('\(QueueFixture.name)', 'c3', 'ann', installation => 'i')")
+            #expect(try await queue.texts(counted) == ["c3{3,1,2}{0,0,7}"])
+        }
+    }
+
     @Test func `forgets what it does not ask for any more, and all when it is lifted`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 3)
