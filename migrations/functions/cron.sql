@@ -170,6 +170,51 @@ language sql stable as $$
              at time zone 'UTC' as earlier) e
 $$;
 
+-- Whether an expression with these fields has runs on a day.
+create or replace function pushq.is_cron_day(day date, months int[], days int[], weekdays int[], needs_both boolean)
+returns boolean
+language sql stable as $$
+  select extract(month from $1)::int = any ($2)
+    and case when $5 then extract(day from $1)::int = any ($3) and extract(dow from $1)::int = any ($4)
+             else extract(day from $1)::int = any ($3) or extract(dow from $1)::int = any ($4) end
+$$;
+
+-- The runs of an expression with these fields on a local day: in no order, and one twice where two local times are the
+-- same instant.
+create or replace function pushq.runs_of_day(
+  day date, hours int[], minutes int[], follows_clock boolean, time_zone text
+) returns setof timestamptz
+language sql stable as $$
+  select t.run
+  from unnest($2) h
+  cross join unnest($3) m
+  cross join lateral pushq.local_times($1 + make_time(h, m, 0), $5) l
+  cross join lateral unnest(
+    case when not $4 then array[l.first]
+         when l.last at time zone $5 = $1 + make_time(h, m, 0) then array[l.first, l.last] end) t(run)
+$$;
+
+-- How many runs an expression has from one time to another, both included. Up to 10,000 are counted.
+create or replace function pushq.count_runs(cron text, time_zone text, first timestamptz, last timestamptz)
+returns bigint
+language plpgsql stable as $$
+declare
+  c record;
+begin
+  select * into c from pushq.parse_cron(cron);
+  return (
+    select least(count(distinct r.run), 10000)
+    from (
+      select t.run
+      from generate_series((first at time zone time_zone)::date - 1, (last at time zone time_zone)::date + 1,
+                           interval '1 day') d(day)
+      cross join lateral pushq.runs_of_day(d.day::date, c.hours, c.minutes, c.follows_clock, time_zone) t(run)
+      where pushq.is_cron_day(d.day::date, c.months, c.days, c.weekdays, c.needs_both)
+        and t.run between first and last
+      -- Each is in it twice at the most.
+      limit 20000) r);
+end $$;
+
 -- The first run of a cron expression behind a time, or, `backwards`, the last one up to it. Null if there is none in 41
 -- years: 29 February falls on each day of the week within 40.
 --
@@ -192,20 +237,12 @@ begin
   for day in
     select d.day
     from (select (at at time zone time_zone)::date + way * generate_series(-1, 14975) as day) d
-    where extract(month from d.day)::int = any (c.months)
-      and case when c.needs_both
-               then extract(day from d.day)::int = any (c.days) and extract(dow from d.day)::int = any (c.weekdays)
-               else extract(day from d.day)::int = any (c.days) or extract(dow from d.day)::int = any (c.weekdays) end
+    where pushq.is_cron_day(d.day, c.months, c.days, c.weekdays, c.needs_both)
   loop
     -- Where a zone has skipped a day, a run of the next day may be before one of this day.
     exit when day <> found_on + way;
     select case when backwards then max(t.run) else min(t.run) end into run
-    from unnest(c.hours) h
-    cross join unnest(c.minutes) m
-    cross join lateral pushq.local_times(day + make_time(h, m, 0), time_zone) l
-    cross join lateral unnest(
-      case when not c.follows_clock then array[l.first]
-           when l.last at time zone time_zone = day + make_time(h, m, 0) then array[l.first, l.last] end) t(run)
+    from pushq.runs_of_day(day, c.hours, c.minutes, c.follows_clock, time_zone) t(run)
     where case when backwards then t.run <= at else t.run > at end;
     best := case when backwards then greatest(best, run) else least(best, run) end;
     found_on := coalesce(found_on, case when run is not null then day end);

@@ -322,6 +322,19 @@ begin
   return key;
 end $$;
 
+-- How many runs of a schedule are left out up to `last`, and the first and the last of them in words; null for null.
+create or replace function pushq.runs_left_out(
+  s pushq.schedule, last timestamptz, out runs bigint, out first_run text, out last_run text
+)
+language plpgsql stable as $$
+begin
+  if last is not null then
+    runs := pushq.count_runs(s.cron, s.time_zone, s.next_at, last);
+    first_run := pushq.shown_time(s.next_at);
+    last_run := pushq.shown_time(last);
+  end if;
+end $$;
+
 -- Starts what is due of one schedule, of all queues, and says what became of it. No row if nothing is due. A schedule
 -- that somebody else has locked is left to them.
 --
@@ -335,9 +348,11 @@ end $$;
 -- which that is so. So neither many schedules whose runs fail, nor one that makes up many runs, hold up others. Nor
 -- does a producer who has started a campaign under a run's key and not committed: that run is tried again.
 --
--- `event`: 'started', 'missed', 'failed' or 'failed again' with the same problem.
+-- `event`: 'started', 'missed', 'failed' or 'failed again' with the same problem. `left_out` is how many runs are left
+-- out by that, from `first_left` to `last_left`; null: none.
 create or replace function pushq.run_due_schedule()
-returns table (event text, queue text, schedule text, run_at timestamptz, shown_at text, campaign text, problem text)
+returns table (event text, queue text, schedule text, run_at timestamptz, shown_at text, campaign text, problem text,
+               left_out bigint, first_left text, last_left text)
 -- A warning about the campaign would be no line of the worker's log.
 language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '1s'
 set client_min_messages = error as $$
@@ -347,6 +362,7 @@ declare
   s         pushq.schedule;
   n         pushq.queue_name;
   following timestamptz;
+  skipped   timestamptz;                                  -- the last run that is left out, if one is
 begin
   -- The usual case, by an index. What is below looks at all schedules, once.
   if not exists (
@@ -390,10 +406,16 @@ begin
   if s.after_outage = 'skip' and run_at < now() - interval '1 hour' then
     event := 'missed';
     problem := s.problem;
+    skipped := run_at;
+  elsif run_at > s.next_at then
+    skipped := pushq.cron_run(s.cron, s.time_zone, run_at - interval '1 microsecond', backwards => true);
+  end if;
+  if event = 'missed' then
     update pushq.schedule x
-    set next_at = following, missed_at = run_due_schedule.run_at, tried_at = clock_timestamp(), problem = null,
-        failures = 0, retry_at = null
+    set next_at = following, missed_at = skipped, tried_at = clock_timestamp(), problem = null, failures = 0,
+        retry_at = null
     where x.queue_id = s.queue_id and x.name = s.name;
+    select * into left_out, first_left, last_left from pushq.runs_left_out(s, skipped);
     return next;
     return;
   end if;
@@ -409,9 +431,11 @@ begin
     end if;
     event := 'started';
     update pushq.schedule x
-    set next_at = following, run_at = run_due_schedule.run_at, started_at = now(), tried_at = clock_timestamp(),
-        problem = null, failures = 0, retry_at = null
+    set next_at = following, run_at = run_due_schedule.run_at, started_at = now(),
+        missed_at = coalesce(skipped, x.missed_at), tried_at = clock_timestamp(), problem = null, failures = 0,
+        retry_at = null
     where x.queue_id = s.queue_id and x.name = s.name;
+    select * into left_out, first_left, last_left from pushq.runs_left_out(s, skipped);
   exception when others then
     problem := case sqlstate when '55P03' then format('another transaction holds campaign “%s”', campaign)
                              else sqlerrm end;

@@ -1,6 +1,10 @@
 extension Statement {
     static let runDueSchedule = Statement(
-        "run_due_schedule", "select event, queue, schedule, shown_at, campaign, problem from pushq.run_due_schedule()")
+        "run_due_schedule",
+        #"""
+        select event, queue, schedule, shown_at, campaign, problem, left_out, first_left, last_left
+        from pushq.run_due_schedule()
+        """#)
 }
 
 /// A run of a schedule that was due, and what became of it.
@@ -17,11 +21,27 @@ package struct DueRun: Equatable, Sendable {
         case failedAgain
     }
 
+    /// Runs that nobody starts any more.
+    package struct LeftOut: Equatable, Sendable {
+        package let runs: Int
+        /// The times of the first and the last one, as sentences have them.
+        package let first: String
+        package let last: String
+
+        package init(runs: Int, first: String, last: String) {
+            self.runs = runs
+            self.first = first
+            self.last = last
+        }
+    }
+
     package let queue: String
     package let schedule: String
     /// The time of the run, as sentences have it.
     package let time: String
     package let event: Event
+    /// The runs before it, or up to it if it was missed itself.
+    package let leftOut: LeftOut?
 }
 
 extension PostgresConnection {
@@ -36,7 +56,10 @@ extension PostgresConnection {
                 default: .failedAgain
                 }
             return DueRun(
-                queue: row.text("queue"), schedule: row.text("schedule"), time: row.text("shown_at"), event: event)
+                queue: row.text("queue"), schedule: row.text("schedule"), time: row.text("shown_at"), event: event,
+                leftOut: row.optionalInt8("left_out").map {
+                    DueRun.LeftOut(runs: Int($0), first: row.text("first_left"), last: row.text("last_left"))
+                })
         }
     }
 }

@@ -45,7 +45,7 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
     case endHindered(queue: String, job: Int64)
     case campaignStopped(queue: String, key: String, reason: String)
     case scheduleRun(queue: String, schedule: String, campaign: String)
-    case scheduleMissed(queue: String, schedule: String, time: String)
+    case scheduleMissed(queue: String, schedule: String, runs: DueRun.LeftOut)
     case scheduleFailed(queue: String, schedule: String, time: String, reason: String)
     case devicesDeactivated(Int)
     case queuePausedForTokens(queue: String, reason: String)
@@ -134,8 +134,11 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
                 + "pushq-admin campaign resume \(queue) \(key)"
         case .scheduleRun(let queue, let schedule, let campaign):
             "schedule \(schedule) of \(queue) started campaign \(campaign)"
-        case .scheduleMissed(let queue, let schedule, let time):
-            "schedule \(schedule) of \(queue) missed its run of \(time): it could not be started for an hour"
+        case .scheduleMissed(let queue, let schedule, let runs):
+            "schedule \(schedule) of \(queue) missed "
+                + (runs.runs == 1
+                    ? "its run of \(runs.last): it could not be started in time"
+                    : "\(runs.runs.counted("run")), from \(runs.first) to \(runs.last): they could not be started in time")
         case .scheduleFailed(let queue, let schedule, let time, let reason):
             "schedule \(schedule) of \(queue) could not start its run of \(time), and tries again every minute: \(reason)"
         case .leasesLost(let count): "lost \(count.counted("lease")) to other workers"

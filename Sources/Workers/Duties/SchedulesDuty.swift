@@ -17,14 +17,16 @@ struct SchedulesDuty: Duty {
 
     func run(_ lease: DutyLease) async throws(PostgresError) {
         while try await lease.mayGoOn(), let run = try await store.connection().runDueSchedule() {
+            if let leftOut = run.leftOut {
+                report(.scheduleMissed(queue: run.queue, schedule: run.schedule, runs: leftOut))
+            }
             switch run.event {
             case .started(let campaign):
                 report(.scheduleRun(queue: run.queue, schedule: run.schedule, campaign: campaign))
-            case .missed: report(.scheduleMissed(queue: run.queue, schedule: run.schedule, time: run.time))
             case .failed(let problem):
                 report(.scheduleFailed(queue: run.queue, schedule: run.schedule, time: run.time, reason: problem))
-            // It was said when it failed first.
-            case .failedAgain: break
+            // It was said: above, and when it failed first.
+            case .missed, .failedAgain: break
             }
         }
     }

@@ -107,8 +107,14 @@ extension EngineEvent {
             ("campaign_stopped", on(queue, reason) + [("campaign", .string(key))])
         case .scheduleRun(let queue, let schedule, let campaign):
             ("schedule_run", on(queue) + [("schedule", .string(schedule)), ("campaign", .string(campaign))])
-        case .scheduleMissed(let queue, let schedule, let time):
-            ("schedule_missed", on(queue) + [("schedule", .string(schedule)), ("run_at", .string(time))])
+        case .scheduleMissed(let queue, let schedule, let runs):
+            (
+                "schedule_missed",
+                on(queue) + [
+                    ("schedule", .string(schedule)), ("run_at", .string(runs.last)), ("since", .string(runs.first)),
+                    ("runs", .integer(runs.runs)),
+                ]
+            )
         case .scheduleFailed(let queue, let schedule, let time, let reason):
             ("schedule_failed", on(queue, reason) + [("schedule", .string(schedule)), ("run_at", .string(time))])
         case .devicesDeactivated(let count): ("devices_deactivated", [("count", .integer(count))])

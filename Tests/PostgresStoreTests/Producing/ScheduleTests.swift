@@ -114,6 +114,33 @@ import Transport
         }
     }
 
+    @Test func `says how many runs it leaves out, and which`() async throws {
+        for (policy, outage, runs) in [
+            ("once", "1 day", 23), ("skip", "1 day", 23), ("all", "3 hours", nil), ("once", "1 hour", nil),
+        ] {
+            try await withSchedule(Self.hourly, ", after_outage => '\(policy)'") { _, _, queue in
+                try await neglect(for: outage, queue)
+                let shown = try await queue.texts(
+                    """
+                    select pushq.shown_time(next_at) from pushq.schedule
+                    union all
+                    select pushq.shown_time(pushq.cron_run(cron, time_zone, pushq.cron_run(cron, time_zone, now(), true)
+                                                                            - interval '1 second', true))
+                    from pushq.schedule
+                    """)
+                let wanted = runs.map { DueRun.LeftOut(runs: $0, first: shown[0], last: shown[1]) }
+                let found = try await runDue(queue)
+                #expect(found.first?.leftOut == wanted, "\(policy)")
+                #expect(found.dropFirst().allSatisfy { $0.leftOut == nil })
+                #expect(try await value("pushq.shown_time(missed_at)", queue) == wanted?.last, "\(policy)")
+            }
+        }
+        try await withSchedule("* * * * *", ", after_outage => 'once'") { _, _, queue in
+            try await neglect(for: "1 year", queue)
+            #expect(try await runDue(queue).first?.leftOut?.runs == 10_000)
+        }
+    }
+
     @Test func `leaves a run out that is more than an hour late only if it skips`() async throws {
         for (policy, events) in [("all", 1), ("once", 1), ("skip", 0)] {
             try await withDatabase { _, database in
@@ -129,7 +156,7 @@ import Transport
                 #expect(runs.count == 1)
                 #expect(try await keys(queue).count == events, "\(policy)")
                 if policy == "skip" {
-                    #expect(runs.map(\.event) == [.missed])
+                    #expect(runs.map(\.event) == [.missed] && runs[0].leftOut?.runs == 1)
                     #expect(try await value("missed_at < now() - interval '1 hour'", queue) == "true")
                 }
                 #expect(try await isDue(queue) == false)
