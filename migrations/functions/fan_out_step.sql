@@ -44,7 +44,7 @@ begin
     end if;
     -- After midnight. One whose message a producer is bringing, too, keeps none of the others either: each takes 10 ms
     -- to find that out, and where there are very many, those that need no message from another day go on.
-    exit when pushq.bring_campaign(f);
+    exit when pushq.bring_campaign(f) and not pushq.pause_for_channel(f);
     apart := apart || f.campaign_id;
     spent := clock_timestamp() > now() + interval '0.2 seconds';
   end loop;

@@ -81,6 +81,44 @@ begin
              left(asked, 60), c.retired_at::timestamptz(0)) end;
 end $$;
 
+-- Pauses a campaign, of which a step of fan-out is under way, if it would start Live Activities that nobody could
+-- broadcast to: a channel that one of its payloads names was retired since the campaign was started. Returns whether
+-- nothing is to be made of it now. One that a producer is pausing or cancelling, in a transaction that may last, is left
+-- to that. With the owner's rights, which workers need for the reason.
+create or replace function pushq.pause_for_channel(f pushq.fan_out) returns boolean
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  reason text;
+begin
+  select p.problem into reason
+  from (
+    select f.message_id as id
+    union all
+    select s.message_id
+    from pushq.campaign_share s
+    where f.shares is not null and s.queue_id = f.queue_id and s.campaign_id = f.campaign_id) s
+  join pushq.message m on m.day = pushq.today() and m.queue_id = f.queue_id and m.id = s.id
+  cross join lateral unnest(array[m.payload::text] || m.translations) t(payload)
+  cross join lateral pushq.activity_problem(f.queue_id, m.push_type, t.payload::json) p(problem)
+  where m.push_type = 'liveactivity' and p.problem is not null
+  limit 1;
+  if reason is null then
+    return false;
+  end if;
+  perform
+  from pushq.campaign c
+  where c.queue_id = f.queue_id and c.id = f.campaign_id
+  for no key update skip locked;
+  if found then
+    update pushq.campaign c
+    set paused_at = now(), paused_reason = reason
+    where c.queue_id = f.queue_id and c.id = f.campaign_id and c.paused_at is null and c.cancelled_at is null;
+    update pushq.fan_out o set paused = true where o.queue_id = f.queue_id and o.campaign_id = f.campaign_id;
+    perform pushq.tell('root', f.campaign_id);
+  end if;
+  return true;
+end $$;
+
 -- The collapse ID of a message: a start without one gets one of its own, or a repetition after a lost answer would
 -- start a second Live Activity. A queue can be set to leave messages as they are.
 create or replace function pushq.collapse_id_of(

@@ -38,7 +38,7 @@ declare
     'clear_day', 'clear_queue', 'clear_send_keys', 'count_usage', 'days_of_history', 'days_to_clear', 'drop_partition',
     'forget_audit', 'forget_list', 'forget_old', 'forget_sends', 'forget_updates', 'judge_campaigns', 'lists_to_forget',
     'longest_retention',
-    'make_partition', 'move_scheduled', 'move_waiting', 'queues_under_way', 'run_due_schedule', 'take_webhook',
+    'make_partition', 'move_scheduled', 'move_waiting', 'pause_for_channel', 'queues_under_way', 'run_due_schedule', 'take_webhook',
     'tenants_to_count', 'webhook_failed', 'webhook_taken'];
   -- In SQL. Views show by them, and programs ask them with a tenant's own login.
   for_producers text[] := array[

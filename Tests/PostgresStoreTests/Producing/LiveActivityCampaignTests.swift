@@ -296,4 +296,40 @@ import Transport
             await refused(campaign(channel, ""), "was retired at")
         }
     }
+
+    @Test func `pauses itself instead of starting what follows a channel that was retired meanwhile`() async throws {
+        let channel = Self.start(more: #","input-push-channel":"dGhlaXJz""#)
+        let plain = Self.start()
+        for (payload, variant) in [(channel, nil), (plain, channel), (plain, plain)] {
+            try await withDatabase { _, database in
+                let queue = try await QueueFixture(database)
+                try await register(queue)
+                try await queue.run("select pushq.register_channel('\(Self.name)', 'dGhlaXJz', 0)")
+                let variants = variant.map { #", variants => '[{"name":"b","share":0.5,"payload":\#($0)}]'"# } ?? ""
+                let id = Int64(
+                    try await queue.number(
+                        """
+                        select pushq.start_campaign('\(Self.name)', 'k', '\(payload)', push_type => 'liveactivity',
+                                                    start_at => now() + interval '1 hour'\(variants))
+                        """))
+                try await queue.run(
+                    "update pushq.channel set retired_at = now(); update pushq.fan_out set start_at = now()")
+                try await queue.fanOut(id)
+                let isAbout = payload == channel || variant == channel
+                #expect(
+                    try await queue.number("select count(*) from pushq.campaign where paused_reason ~ 'was retired at'")
+                        == (isAbout ? 1 : 0))
+                if isAbout {
+                    #expect(try await queue.number("select count(*) from pushq.job") == 0)
+                    try await queue.run(
+                        """
+                        select pushq.register_channel('\(Self.name)', 'dGhlaXJz', 0);
+                        select pushq.resume_campaign('\(Self.name)', 'k')
+                        """)
+                    try await queue.fanOut(id)
+                }
+                #expect(try await claimed(queue) == ["a2", "c2"])
+            }
+        }
+    }
 }

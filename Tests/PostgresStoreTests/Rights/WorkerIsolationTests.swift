@@ -111,7 +111,7 @@ import Transport
         "make_share_jobs",
         "make_partition",
         "message_kind", "move_scheduled", "move_waiting", "note_capped", "note_free_capped",
-        "permits_of_room", "plain_version", "queues_under_way", "ready_above",
+        "pause_for_channel", "permits_of_room", "plain_version", "queues_under_way", "ready_above",
         "ready_within", "ready_work",
         "recipient_values", "run_due_schedule", "run_wave", "shares_of", "sort_into_waves", "started_type",
         "starts_another", "supersede", "take_badges",
