@@ -27,6 +27,29 @@ begin
   return format('%s:%s-%s:%s', lpad(parts[1], 2, '0'), parts[2], lpad(parts[3], 2, '0'), parts[4]);
 end $$;
 
+-- Warns of a campaign whose own quiet hours are for nobody, or not for all: for urgent alerts, and for devices of which
+-- nobody has said the time zone, the queue's settings decide.
+create or replace function pushq.warn_of_quiet_hours(q int, own text, push_type text, urgent boolean) returns void
+language plpgsql stable as $$
+declare
+  h pushq.quiet_hours;
+begin
+  if coalesce(own, 'none') = 'none' then
+    return;
+  end if;
+  select x.* into h from pushq.quiet_hours x where x.queue_id = q;
+  if push_type <> 'alert' then
+    raise warning 'the quiet hours have no effect: they are for alerts only';
+  elsif urgent and h.includes_urgent is not true then
+    raise warning using message = 'the quiet hours have no effect: the campaign is urgent',
+      hint = 'leave out urgent, or have an operator set for the queue: --quiet-urgent on';
+  elsif h.time_zone is null then
+    raise warning using
+      message = 'the quiet hours have no effect for devices without a time zone: the queue has none for them',
+      hint = 'have an operator set for the queue: --quiet-hours, with --quiet-time-zone';
+  end if;
+end $$;
+
 -- Quiet hours as an operator reads them.
 create or replace function pushq.quiet_hours_in_words(h pushq.quiet_hours) returns text
 language sql stable as $$
@@ -196,6 +219,7 @@ declare
   clock jsonb := pushq.read_clock(local_time, if_passed, catch_up, default_zone);
   h     pushq.quiet_hours;
 begin
+  perform pushq.warn_of_quiet_hours(q, own, push_type, preview_quiet_hours.urgent);
   select x.* into h from pushq.quiet_hours x where x.queue_id = q;
   own := coalesce(own, h.hours);
   if push_type <> 'alert' or coalesce(own, 'none') = 'none'

@@ -82,6 +82,7 @@ begin
   if at_most_once then
     perform pushq.warn_of_repetition();
   end if;
+  perform pushq.warn_of_quiet_hours(q, quiet_hours, push_type, urgent);
   start_at := coalesce(start_at, now());
   if clock is not null then
     start_at := pushq.clock_start(clock, start_at);

@@ -283,4 +283,36 @@ import Testing
             }
         }
     }
+
+    @Test func `of a campaign that are for nobody, or not for all, are warned of`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            var warnings: [String] = []
+            queue.connection.onWarning = { warnings.append("\($0)") }
+            func warned(_ options: String) async throws -> [String] {
+                warnings = []
+                _ = try await queue.startCampaign(key: "\(UInt64.random(in: 0 ... .max))", options: options)
+                let started = warnings
+                warnings = []
+                if !options.isEmpty {
+                    try await queue.run("select pushq.preview_quiet_hours('\(QueueFixture.name)'\(options))")
+                    #expect(warnings == started, "\(options)")
+                }
+                return started
+            }
+            let own = ", quiet_hours => '22:00-08:00'"
+            #expect(try await warned("").isEmpty)
+            #expect(try await warned(", quiet_hours => 'none'").isEmpty)
+            let withoutZone = try await warned(own)
+            #expect(withoutZone.count == 1 && withoutZone[0].contains("for devices without a time zone"))
+            let urgent = try await warned("\(own), urgent => true")
+            #expect(urgent.count == 1 && urgent[0].contains("the campaign is urgent"))
+            try await queue.run(
+                """
+                insert into pushq.quiet_hours (queue_id, hours, time_zone, includes_urgent)
+                values (\(queue.id), '22:00-08:00', 'UTC', true)
+                """)
+            #expect(try await warned("\(own), urgent => true").isEmpty)
+        }
+    }
 }
