@@ -135,8 +135,8 @@ begin
 end $$;
 
 -- The tokens of the active devices of users whose tokens are for this push type, to preview a campaign for them; how
--- many different users these are, and how many of them have no such device. `activity_type` is the type of Live Activity
--- that the campaign starts.
+-- many different users these are, and how many of them have no such device. `activity_type` is the type of Live
+-- Activity that the campaign starts.
 create or replace function pushq.tokens_of_users(
   queue text, users text[], push_type text default 'alert', activity_type text default null,
   out tokens bytea[], out given bigint, out without_device bigint

@@ -83,8 +83,8 @@ end $$;
 
 -- Pauses a campaign, of which a step of fan-out is under way, if it would start Live Activities that nobody could
 -- broadcast to: a channel that one of its payloads names was retired since the campaign was started. Returns whether
--- nothing is to be made of it now. One that a producer is pausing or cancelling, in a transaction that may last, is left
--- to that. With the owner's rights, which workers need for the reason.
+-- nothing is to be made of it now. One that a producer is pausing or cancelling, in a transaction that may last, is
+-- left to that. With the owner's rights, which workers need for the reason.
 create or replace function pushq.pause_for_channel(f pushq.fan_out) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare

@@ -113,7 +113,8 @@ begin
     -- Nothing but the time, if it is still so. Another token may have taken the place of this one while the update
     -- waited for it, which has deactivated it: only the lock of the installation tells which of them comes last.
     update pushq.device d
-    set active = true, inactive_since = null, inactive_reason = null, registered_at = clock_timestamp()
+    set active = true, inactive_since = null, inactive_reason = null, registered_at = clock_timestamp(),
+        replaced_by = null
     where d.queue_id = door.q and d.id = was.id and d.user_key is not distinct from was.user_key
       and d.kind is not distinct from was.kind and (d.active or coalesce(said.installation, '') = '');
     if found then
@@ -160,7 +161,7 @@ begin
   values (door.q, bytes, register.user_key, register.kind, clock_timestamp())
   on conflict on constraint device_token_once do update
     set active = true, inactive_since = null, inactive_reason = null, registered_at = excluded.registered_at,
-        kind = excluded.kind,
+        replaced_by = null, kind = excluded.kind,
         -- As above, if a send or an import has made the row meanwhile.
         user_key = case when keep_user and (d.registered_at is not null or older.id is null) then d.user_key
                         else excluded.user_key end
@@ -174,6 +175,10 @@ begin
     where b.queue_id = door.q and b.device_id = older.id
       and not exists (select from pushq.badge n where n.queue_id = door.q and n.device_id = device);
     perform pushq.move_recent_pushes(door.q, older.id, device);
+    -- What waits for it goes on by this one (`pushq.successors`), but not to somebody else.
+    update pushq.device d
+    set replaced_by = device
+    where d.queue_id = door.q and d.id = older.id and older.user_key is not distinct from register.user_key;
   end if;
 
   has.queue_id := door.q;

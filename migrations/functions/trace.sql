@@ -253,7 +253,8 @@ begin
     and c.last_device_id >= device and device = any (c.device_ids)
   order by c.first_device_id desc
   limit 1;
-  -- The first jobs may be gone with their day, while a retry still waits.
+  -- The first jobs may be gone with their day, while a retry still waits; or it has taken the place of another device,
+  -- for which the push had waited.
   if not found then
     select * into b
     from pushq.body c
@@ -278,7 +279,10 @@ begin
       at := m.created_at;
       what := 'the message was submitted' || case when m.user_key is null then '' else ' for a user' end
         || coalesce('; its traceparent is ' || m.traceparent, '')
-        || case when b.slice = 0 then '' else '; its first attempts are no longer kept' end;
+        || case when b.slice = 0 then ''
+                when exists (select from pushq.body c where c.queue_id = q and c.root_id = root and c.slice = 0)
+                  then '; it waited for an earlier token of the installation'
+                else '; its first attempts are no longer kept' end;
       traceparent := m.traceparent;
       return next;
     end if;
@@ -328,6 +332,12 @@ begin
       and c.last_device_id >= device and c.job_id <> all (visited) and device = any (c.device_ids)
     order by c.job_id >> 50 = e.job_id >> 50 and c.job_id > e.job_id desc, c.day, c.job_id
     limit 1;
+    if not found and exists (
+      select from pushq.device d where d.queue_id = q and d.id = device and d.replaced_by is not null) then
+      what := 'it goes on by a newer token of the same installation';
+      worker := null; status := null; reason := null;
+      return next;
+    end if;
   end loop;
 end $$;
 

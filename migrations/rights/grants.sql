@@ -28,7 +28,8 @@ declare
     'note_capped', 'note_free_capped', 'permits_of_room', 'plain_version',
     'quiet_until',
     'ready_above', 'ready_within', 'ready_work',
-    'recipient_values', 'run_wave', 'shares_of', 'sort_into_waves', 'started_type', 'starts_another', 'supersede',
+    'recipient_values', 'run_wave', 'shares_of', 'sort_into_waves', 'started_type', 'starts_another', 'successors',
+    'supersede',
     'take_badges', 'take_free_badges', 'take_free_places',
     'take_permits', 'tell', 'today',
     'version_bounds', 'version_for', 'version_for_start', 'version_sql', 'wake', 'wave_after', 'wave_end', 'wave_of',
@@ -38,8 +39,8 @@ declare
     'clear_day', 'clear_queue', 'clear_send_keys', 'count_usage', 'days_of_history', 'days_to_clear', 'drop_partition',
     'forget_audit', 'forget_list', 'forget_old', 'forget_sends', 'forget_updates', 'judge_campaigns', 'lists_to_forget',
     'longest_retention',
-    'make_partition', 'move_scheduled', 'move_waiting', 'pause_for_channel', 'queues_under_way', 'run_due_schedule', 'take_webhook',
-    'tenants_to_count', 'webhook_failed', 'webhook_taken'];
+    'make_partition', 'move_scheduled', 'move_waiting', 'pause_for_channel', 'queues_under_way', 'run_due_schedule',
+    'take_webhook', 'tenants_to_count', 'webhook_failed', 'webhook_taken'];
   -- In SQL. Views show by them, and programs ask them with a tenant's own login.
   for_producers text[] := array[
     'apns_id', 'csv_field', 'device_kind', 'message_kind', 'payload_kind', 'reason', 'started_type'];
@@ -140,7 +141,7 @@ begin
         ('list_user', 'select', null),
         -- Whom it is for.
         ('device', 'select', 'queue_id id token user_key kind active registered_at reactivated_at '
-                             'inactive_reason'),
+                             'inactive_since inactive_reason replaced_by'),
         ('device', 'update', 'active inactive_since inactive_reason'),
         ('profile', 'select', 'queue_id device_id locale time_zone app_version tags attributes first_seen_at seen_at '
                               'activity_type activity'),

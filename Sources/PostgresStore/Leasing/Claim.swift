@@ -207,6 +207,8 @@ package struct ClaimedJob: Sendable {
     package var waited = Duration.zero
     /// The token of each recipient that may be sent to.
     package let tokens: RecipientTokens
+    /// By the token of which device those go on whose own may not be sent to any more, by device.
+    package var successors: [Int64: Int64] = [:]
     /// What each recipient gets, if that is not the same for all.
     package var personal: PersonalPayloads?
     /// By how much it raises the number on the app's icon; nil if it does not.

@@ -50,6 +50,15 @@ struct AskedJobs {
         devices = asked.map(\.devices)
     }
 
+    /// About the recipients whose tokens may not be sent to, but for those of Live Activities.
+    init(missingTokensOf claimed: [ClaimedJob]) {
+        let asked = claimed.filter { $0.isToBeSent && $0.message.pushType != .liveactivity }
+            .map { job in (job: job, devices: job.unreachableDevices) }
+            .filter { !$0.devices.isEmpty }
+        jobs = asked.map(\.job)
+        devices = asked.map(\.devices)
+    }
+
     /// The keys of the jobs, and which part of all `$device_ids` is a job's: from `$firsts` to `$lasts`.
     func parameters(of workerID: Int64) -> Parameters {
         var firsts: [Int32] = []
@@ -72,6 +81,12 @@ extension ClaimedJob {
     /// Whether it is neither damaged nor over, nor goes back at once.
     fileprivate var isToBeSent: Bool {
         damage == nil && !isStopped && sendWithin > .zero && !isPaused && !isElsewhere
+    }
+
+    /// The recipients that may not be sent to and have no outcome yet.
+    fileprivate var unreachableDevices: [Int64] {
+        deviceIDs.indices.filter { (outcomes.isEmpty || outcomes[$0] == 0) && tokens.range(of: $0) == nil }
+            .map { deviceIDs[$0] }
     }
 
     /// The recipients that may be sent to now and have no outcome yet.

@@ -178,7 +178,9 @@ final class Intake {
             figures.counts.note(.claim, took: begun.duration(to: .now))
             figures.counts.jobsClaimed += claimed.count
             var held: [ClaimedJob] = []
-            for var claim in claimed where !claim.awaitsRecipients {
+            let known = try await connection.withSuccessors(
+                claimed.filter { !$0.awaitsRecipients }, workerID: workerID)
+            for var claim in known {
                 if let settings = queues[claim.key.queueID]?.settings, Restraint.apply(settings, to: &claim) {
                     held.append(claim)
                 } else {

@@ -156,9 +156,17 @@ final class HeldJob {
     }
 
     /// Gives an outcome to recipients whose device is not active any more, or whose update was replaced by a newer one.
+    /// If a newer token has taken the place of theirs, they go on by that, unless they may have been sent to.
     private func suppressUnreachable() {
         for ordinal in outcomes.indices where claim.tokens.range(of: ordinal) == nil {
-            record(isUncertain(ordinal) ? .unknown : .suppressed, for: ordinal)
+            let isUncertain = isUncertain(ordinal)
+            if let successor = claim.successors[claim.deviceIDs[ordinal]], !isUncertain, outcomes[ordinal] == 0 {
+                recordRetry(
+                    Retry(deviceID: successor, backoff: nil, step: 0, atLeast: .zero, attempts: 0, losses: 0),
+                    because: .givenBack, for: ordinal)
+            } else {
+                record(isUncertain ? .unknown : .suppressed, for: ordinal)
+            }
         }
     }
 

@@ -17,8 +17,8 @@ import Transport
         cancelled: insert select
         channel: select(channel id queue_id retired_at) update(retired_at retired_reason throttled_until)
         credential: select update(warned_days)
-        device: select(active id inactive_reason kind queue_id reactivated_at registered_at token user_key) \
-        update(active inactive_reason inactive_since)
+        device: select(active id inactive_reason inactive_since kind queue_id reactivated_at registered_at \
+        replaced_by token user_key) update(active inactive_reason inactive_since)
         duty: insert select update
         empty_send: insert select update(why)
         fan_out: select update
@@ -65,7 +65,6 @@ import Transport
         unknown waiting
         campaign_share: fraction name
         channel: created_at policy retired_reason throttled_until
-        device: inactive_since
         lineage: back_to found_at id is_restore name old_id
         list: abandoned campaign_id digest kind loaded_at token_count user_count
         migration: applied_at
@@ -114,7 +113,7 @@ import Transport
         "pause_for_channel", "permits_of_room", "plain_version", "queues_under_way", "ready_above",
         "ready_within", "ready_work",
         "recipient_values", "run_due_schedule", "run_wave", "shares_of", "sort_into_waves", "started_type",
-        "starts_another", "supersede", "take_badges",
+        "starts_another", "successors", "supersede", "take_badges",
         "take_free_badges", "take_free_places",
         "take_permits",
         "take_webhook", "tell",

@@ -26,7 +26,7 @@ enum JobFixture {
         madeAt: Int64 = 0, queueID: Int32 = 1, id: Int64 = 7, rootID: Int64 = 5,
         epoch: Int32 = 1, lane: Lane = .bulk, slot: Int = 0,
         sendWithin: Duration = .seconds(60), capAnswer: CapAnswer? = nil, quietHolds: [Int64: RecipientHold] = [:],
-        now: ContinuousClock.Instant = .now
+        successors: [Int64: Int64] = [:], now: ContinuousClock.Instant = .now
     ) -> HeldJob {
         let devices = (1...Int64(recipients)).map { $0 * 10 }
         let found = Set(devices).subtracting(inactive).union(strangers).sorted()
@@ -44,6 +44,7 @@ enum JobFixture {
         claim.statedCount = statedCount
         claim.capAnswer = capAnswer
         claim.quietHolds = quietHolds
+        claim.successors = successors
         return HeldJob(claim, slot: slot, claimedAt: now, now: now, window: window, maximumPayloadBytes: 4096)
     }
 }

@@ -1,0 +1,128 @@
+import QueueCore
+import TestSupport
+import Testing
+import Transport
+
+@testable import PostgresStore
+
+/// Pushes that wait for a token of which a newer one takes the place: `migrations/functions/successors.sql`.
+@Suite(.timeLimit(.minutes(10))) struct `What waits for a token that a newer one replaces` {
+    private static let name = "\(QueueFixture.name)"
+
+    private func register(_ tokens: [(String, String?, String)], _ queue: QueueFixture) async throws {
+        for (token, user, installation) in tokens {
+            let user = user.map { "'\($0)'" } ?? "null"
+            try await queue.run(
+                "select pushq.register_device('\(Self.name)', '\(token)', \(user), installation => '\(installation)')")
+        }
+    }
+
+    /// What a worker has got, and who goes on by which token.
+    private func claimed(
+        _ queue: QueueFixture, lane: Lane = .bulk
+    ) async throws -> (jobs: [ClaimedJob], moves: [String: String]) {
+        let jobs = try await queue.worker.withSuccessors(try await queue.claim(lane: lane), workerID: 1)
+        var moves: [String: String] = [:]
+        for (old, new) in jobs.flatMap(\.successors) {
+            let tokens = try await queue.texts(
+                "select encode(token, 'hex') from pushq.device where id in (\(old), \(new)) order by id = \(new)")
+            moves[tokens[0]] = tokens[1]
+        }
+        return (jobs, moves)
+    }
+
+    /// Each claimed job as a worker ends it that sends to those it may send to.
+    private func end(_ jobs: [ClaimedJob], _ queue: QueueFixture) async throws {
+        let settled = jobs.map { job in
+            SettledJob(
+                key: job.key,
+                outcomes: job.deviceIDs.indices.map { ordinal in
+                    let outcome: Outcome =
+                        job.token(of: ordinal) != nil
+                        ? .delivered
+                        : job.successors[job.deviceIDs[ordinal]] != nil ? .retried(.givenBack) : .suppressed
+                    return outcome.rawValue
+                },
+                again: job.successors.values.map { .init(deviceID: $0, delay: .zero, attempts: 0, losses: 0) },
+                reports: [], notes: nil)
+        }
+        #expect(try await queue.worker.endJobs(settled, workerID: 1).keys.count == jobs.count)
+    }
+
+    @Test func `goes on by the newest of its user, and the counts of the campaign hold`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register(
+                [
+                    ("a1", "ann", "i1"), ("b1", "bob", "i2"), ("c1", "cleo", "i3"), ("d1", "dan", "i4"),
+                    ("e1", nil, "i5"), ("f1", "fay", "i6"), ("01", "gus", "i7"),
+                ], queue)
+            // It is inactive before, so nothing waits for it.
+            try await register([("02", "gus", "i7")], queue)
+            let campaign = try await queue.startCampaign()
+            try await queue.fanOut(campaign)
+            try await queue.run("select pushq.unregister_device('\(Self.name)', 'd1')")
+            try await register(
+                [
+                    ("a2", "ann", "i1"), ("b2", "eve", "i2"), ("c2", "cleo", "i3"), ("c3", "cleo", "i3"),
+                    ("d2", "dan", "i4"), ("e2", nil, "i5"),
+                ], queue)
+            let first = try await claimed(queue)
+            #expect(first.moves == ["a1": "a2", "c1": "c3", "e1": "e2"])
+            try await end(first.jobs, queue)
+            let second = try await claimed(queue)
+            let tokens = second.jobs.flatMap { job in job.deviceIDs.indices.map { job.token(of: $0) } }
+            #expect(tokens == [[0xA2], [0xC3], [0xE2]] && second.moves == [:])
+            try await end(second.jobs, queue)
+            let counts = try await queue.texts(
+                """
+                select format('%s %s %s %s', total, delivered, suppressed, waiting)
+                from pushq.status('\(Self.name)', \(campaign))
+                """)
+            #expect(counts == ["7 5 2 0"])
+            let traced = try await queue.texts(
+                """
+                select what from pushq.trace('\(Self.name)', token => 'a2', campaign => 'k') order by at
+                """)
+            #expect(traced.contains { $0.contains("APNs accepted it") }, "\(traced)")
+            let before = try await queue.texts(
+                "select what from pushq.trace('\(Self.name)', token => 'a1', campaign => 'k')")
+            #expect(before.last == "it goes on by a newer token of the same installation", "\(before)")
+        }
+    }
+
+    @Test func `does not go on by one that may be a recipient itself`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register([("a1", "ann", "i1"), ("b1", "bob", "i2")], queue)
+            try await queue.run(
+                """
+                select pushq.start_campaign('\(Self.name)', 'k', '{"aps":{"alert":"x"}}', '{a1,a2,b1}'::text[]);
+                select pushq.send('\(Self.name)', '{"aps":{"alert":"x"}}', '{a1,a2,b1}'::text[])
+                """)
+            try await queue.fanOut(Int64(try await queue.number("select id from pushq.campaign")))
+            try await register([("a2", "ann", "i1"), ("b2", "bob", "i2")], queue)
+            for lane in [Lane.bulk, .normal] {
+                #expect(try await claimed(queue, lane: lane).moves == ["b1": "b2"], "\(lane)")
+            }
+        }
+    }
+
+    @Test func `for a user does not go on to another one, nor do Live Activities`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register([("a1", "ann", "i1"), ("b1", "ann", "i2")], queue)
+            try await queue.run(
+                """
+                select pushq.register_device('\(Self.name)', 'c1', 'ann', kind => 'liveactivity', installation => 'i1');
+                select pushq.send('\(Self.name)', '{"aps":{"alert":"x"}}', user_key => 'ann');
+                select pushq.send('\(Self.name)', '{"aps":{"timestamp":1,"event":"end"}}', user_key => 'ann',
+                                  push_type => 'liveactivity');
+                select pushq.register_device('\(Self.name)', 'c2', 'ann', kind => 'liveactivity', installation => 'i1')
+                """)
+            try await register([("a2", "ann", "i1"), ("b2", "bob", "i2")], queue)
+            let found = try await claimed(queue, lane: .normal)
+            #expect(found.jobs.count == 2 && found.moves == ["a1": "a2"])
+        }
+    }
+}
