@@ -469,7 +469,8 @@ class Driver:
 
     def list_of_users(self, operation, event):
         """A list that is loaded in two parts, the first of which is repeated, as by a producer that was cut off."""
-        number = self.sql(event, "select pushq.new_list(%s, %s)", (operation.queue, operation.message.push_type))
+        kind = operation.message.push_type if operation.message.starts is None else "liveactivity-start"
+        number = self.sql(event, "select pushq.new_list(%s, %s)", (operation.queue, kind))
         half = len(operation.users) // 2
         parts = [operation.users[:half]] * 2 + [operation.users[half:]]
         for part in parts if event.error is None else ():

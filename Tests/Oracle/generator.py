@@ -117,6 +117,7 @@ class Generator:
         self.update_dice = random.Random(f"updates {seed} {size}")
         self.time_dice = random.Random(f"times {seed} {size}")
         self.list_dice = random.Random(f"lists of users {seed} {size}")
+        self.start_dice = random.Random(f"activities of users {seed} {size}")
         self.is_long = size == "long"
         self.messages = 0
         self.keys = 0
@@ -847,6 +848,25 @@ class Generator:
                 if not message.never_stored and channel in (None, *queue.channels):
                     self.note_campaign(queue, key)
                 self.operations += [PreviewStarts(queue.name, type_, filter), campaign]
+                self.start_activities_of_users(queue, type_)
+
+    def start_activities_of_users(self, queue, type_):
+        """Now and then they are started for users alone, one now or later, or a list of them."""
+        dice = self.start_dice
+        users = self.users.get(queue.name)
+        if dice.random() < 0.3 or not users or queue.name in self.paused_queues or queue.tenant in self.suspended:
+            return
+        with self.throwing(dice):
+            message = self.message(queue, "liveactivity", collapse_id=None, priority=10, never_stored=False)
+            message = dataclasses.replace(message, payload=self.payload("liveactivity", type_), starts=type_)
+            if dice.random() < 0.6:
+                later = dice.choice([None, None, 1.0])
+                self.operations.append(Send(queue.name, message, user=dice.choice(users), run_in=later))
+            else:
+                listed = tuple(dice.sample(users, dice.randint(1, len(users))))
+                key = self.key()
+                self.note_campaign(queue, key)
+                self.operations.append(Campaign(queue.name, key, message, users=listed))
 
     def input_channel(self, queue):
         """Every second start names a channel for what it starts; now and then one that nobody knows."""

@@ -1,3 +1,5 @@
+import QueueCore
+
 /// A job; of two leases of one, a worker asks for the newer one only.
 struct JobKey: Hashable {
     let queueID: Int32

@@ -45,8 +45,8 @@ extension Statement {
     static let rootProgress = Statement(
         "root_progress",
         #"""
-        select total, waiting, first_device_id, delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried,
-               why_nobody, is_cancelled, awaits_recipients, in_quiet_hours, released_at
+        select total, waiting, first_device_id, delivered, rejected, failed, suppressed, expired, cancelled, unknown,
+               retried, why_nobody, is_cancelled, awaits_recipients, in_quiet_hours, released_at
         from pushq.show_send($queue, $root)
         """#)
 
