@@ -22,7 +22,7 @@ begin
     when user_key is null then 'the list of tokens is empty'
     when exists (select from pushq.device d where d.queue_id = q and d.user_key = why_nobody.user_key and d.active)
       then format('no active device of user “%s” has a token for %s', user_key, kind)
-           || coalesce(format(' of type “%s”', started), '')
+           || coalesce(' of type “' || started || '”', '')
     when exists (select from pushq.device d where d.queue_id = q and d.user_key = why_nobody.user_key)
       then format('no device of user “%s” is active in this queue', user_key)
     else format('user “%s” has no device in this queue', user_key) end;

@@ -110,8 +110,13 @@ import Transport
             }
             #expect(campaigns < 1000, "campaigns")
             try await queue.run(
-                "update pushq.result set delivered = 0, failed = 1, outcomes = '\\x9d' where job_id % 2 = 0; analyze pushq.result"
-            )
+                """
+                update pushq.result set delivered = 0, failed = 1, outcomes = '\\x9d' where job_id % 2 = 0;
+                insert into pushq.body (day, queue_id, job_id, root_id, slice, first_device_id, last_device_id, device_ids)
+                select body_day, queue_id, job_id, root_id, 0, job_id, job_id, array[job_id]
+                from pushq.result where failed > 0;
+                analyze pushq.result, pushq.body
+                """)
             let failed = try await rowsRead(in: queue) {
                 let jobs = try await queue.connection.failedJobs(ofQueue: name, limit: 50)
                 #expect(jobs.map(\.id) == stride(from: 30_000, to: 29_900, by: -2).map(Int64.init))
