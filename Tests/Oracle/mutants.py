@@ -39,6 +39,12 @@ MUTANTS = [
         "job.deviceIDs.reversed().map { (taken[$0] ?? nil) ?? 0 }",
     ),
     # Starts of Live Activities.
+    Mutant(
+        "a user's starts at tokens for another type",
+        "and (started is null or not pushq.starts_another(q, d.id, started)));",
+        "and (started is null or started <> ''));",
+    ),
+    Mutant("a list's starts at tokens for another type", "and p.activity_type <> started;", "and p.activity_type = '';"),
     Mutant("starts counted for another type", "and coalesce(sp.activity_type, $3) = $3)", "and $3 is not null)"),
     # Personal messages.
     Mutant(
