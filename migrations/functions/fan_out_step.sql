@@ -70,10 +70,13 @@ begin
                                 time_limit => interval '0.2 seconds') d;
   else
     -- One pass, over one of the two. Who is wanted stands in the aggregate's filter and never in the where, or the
-    -- scan would not be bounded. An inactive device on a list is a recipient, too: suppressed, when the job is claimed.
+    -- scan would not be bounded. An inactive device on a list is a recipient, too: suppressed, when the job is claimed;
+    -- and so is one that a newer token has taken the place of since the start: the push goes on by that.
     select f.rest || coalesce(array_agg(id) filter (where wanted), '{}'), max(id) into ids, upto
     from (
-      (select id, active and coalesce(kind, 'alert') = aim as wanted
+      (select id,
+              (active or replaced_by is not null and inactive_since >= f.start_at) and coalesce(kind, 'alert') = aim
+                as wanted
        from pushq.device
        where f.list_id is null and queue_id = f.queue_id and id > f.cursor_device_id and id <= f.last_device_id
        order by id

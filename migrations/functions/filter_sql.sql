@@ -128,8 +128,8 @@ begin
   return regexp_replace(array_to_string(string_to_array(version, '.')::bigint[], '.'), '([.]0)+$', '');
 end $$;
 
--- Of the next `scan_limit` devices behind `after` those that a filter holds for: active, of kind `aim`, at most
--- `id_limit`. `upto` is the last device that was looked at; null if there is none. With a `time_limit` they are looked
+-- Of the next `scan_limit` devices behind `after` those that a filter holds for: of kind `aim`, at most `id_limit`, and
+-- active, or inactive since `at` or later because a newer token has taken their place: the push goes on by that. `upto` is the last device that was looked at; null if there is none. With a `time_limit` they are looked
 -- at in parts, until that time is over: one filter may cost a thousand times as much as another. A part has as many
 -- devices as the time is enough for, by what the one before has cost, and no more than 5,000: what comes next may cost
 -- more.
@@ -172,7 +172,8 @@ begin
         where queue_id = $2 and device_id > $4 and device_id <= $5
         order by device_id
         offset 0) p on p.device_id = d.id
-      where d.queue_id = $2 and d.id > $4 and d.id <= $5 and d.active and coalesce(d.kind, 'alert') = $3 and %s
+      where d.queue_id = $2 and d.id > $4 and d.id <= $5 and coalesce(d.kind, 'alert') = $3 and %s
+        and (d.active or d.replaced_by is not null and d.inactive_since >= $7)
       order by d.id
       limit $6)
     $sql$, condition);
@@ -186,7 +187,7 @@ begin
       order by id
       limit least(part, scan_limit)) d;
     exit when next is null;
-    execute query into found using literals, q, aim, after, next, id_limit - cardinality(ids);
+    execute query into found using literals, q, aim, after, next, id_limit - cardinality(ids), at;
     ids := ids || found;
     if cardinality(ids) = id_limit then
       upto := ids[id_limit];

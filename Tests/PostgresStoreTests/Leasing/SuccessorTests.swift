@@ -91,6 +91,36 @@ import Transport
         }
     }
 
+    /// As in a queue that is paused for the night: fan-out comes later than the start.
+    @Test(arguments: ["", ", filter => 'locale is missing'"])
+    func `goes on if it was replaced after the start and before fan-out`(_ filter: String) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register(
+                [("a1", "ann", "i1"), ("b1", "bob", "i2"), ("c1", "cleo", "i3"), ("01", "gus", "i7")], queue)
+            try await register([("02", "gus", "i7")], queue)
+            let campaign = try await queue.number(
+                """
+                select pushq.start_campaign('\(Self.name)', 'k', '{"aps":{"alert":"x"}}'\(filter))
+                """)
+            try await register([("a2", "ann", "i1"), ("b2", "eve", "i2")], queue)
+            try await queue.fanOut(Int64(campaign))
+            let first = try await claimed(queue)
+            #expect(first.moves == ["a1": "a2"])
+            try await end(first.jobs, queue)
+            let second = try await claimed(queue)
+            #expect(second.jobs.flatMap { job in job.deviceIDs.indices.map { job.token(of: $0) } } == [[0xA2]])
+            try await end(second.jobs, queue)
+            let counts = try await queue.texts(
+                """
+                select format('%s %s %s %s', total, delivered, suppressed, waiting)
+                from pushq.status('\(Self.name)', \(campaign))
+                """)
+            // What is now another user's is not sent to.
+            #expect(counts == ["3 3 0 0"])
+        }
+    }
+
     @Test func `does not go on by one that may be a recipient itself`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
