@@ -129,10 +129,10 @@ begin
 end $$;
 
 -- Of the next `scan_limit` devices behind `after` those that a filter holds for: of kind `aim`, at most `id_limit`, and
--- active, or inactive since `at` or later because a newer token has taken their place: the push goes on by that. `upto` is the last device that was looked at; null if there is none. With a `time_limit` they are looked
--- at in parts, until that time is over: one filter may cost a thousand times as much as another. A part has as many
--- devices as the time is enough for, by what the one before has cost, and no more than 5,000: what comes next may cost
--- more.
+-- active, or inactive since `at` or later because a newer token has taken their place: the push goes on by that. `upto`
+-- is the last device that was looked at; null if there is none. With a `time_limit` they are looked at in parts, until
+-- that time is over: one filter may cost a thousand times as much as another. A part has as many devices as the time
+-- is enough for, by what the one before has cost, and no more than 5,000: what comes next may cost more.
 --
 -- The devices and the profiles that are looked at lie between the same two ids, and both are read in their order and
 -- merged. So the scan ends with the last device that is wanted, and no join reads more than it needs, whatever the

@@ -153,10 +153,11 @@ final class EngineParts {
                     if failures == 0, waits(for: error) { noteUnavailable(error) }
                 }
             } catch let error where waits(for: error) {
+                if isDraining { return nil }
                 failures += 1
                 noteUnavailable(error)
                 let pause = Backoff.store.delay(afterAttempt: failures, using: &generator)
-                if !isDraining { await context.drainProgress.wait(atMost: pause) }
+                await context.drainProgress.wait(atMost: pause)
                 if isDraining { return nil }
             }
         }
