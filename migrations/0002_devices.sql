@@ -37,6 +37,7 @@ create table pushq.device (
 ) with (fillfactor = 90);
 
 create index device_user on pushq.device (queue_id, user_key) where user_key is not null;
+create index device_replaced on pushq.device (queue_id, replaced_by) where replaced_by is not null;
 
 -- What is known of a device beside its token: one row for each that an app has registered, or that was imported with
 -- any of it. Not columns of `device`, whose rows are read for every push: they would be twice as long.

@@ -94,6 +94,7 @@ declare
   owner   text;                                           -- whose what is known is
   device  bigint;
   is_new  boolean;
+  goes_on boolean;                                        -- what waits for the older token goes on by this one
 begin
   if problem is not null then
     raise exception using errcode = 'PQ400', message = problem;
@@ -168,17 +169,25 @@ begin
   -- A row that was there has been locked for the update.
   returning id, xmax = 0 into device, is_new;
 
+  -- What waited for the token before is for whom it belonged to then.
+  if was.user_key is not null and was.user_key is distinct from register.user_key then
+    update pushq.device d set replaced_by = null where d.queue_id = door.q and d.replaced_by = was.id;
+  end if;
   if older.id is not null then
-    -- The app's icon is the same as before.
+    -- Not to somebody else, nor past a logout or a deactivation by hand, which leave no reason.
+    goes_on := older.user_key is not distinct from register.user_key
+      and (older.active or older.inactive_reason is not null);
+    -- The app's icon is the same as before; and a message that goes on keeps its number.
     update pushq.badge b
-    set device_id = device, root_ids = '{}', figures = '{}', kept_until = '{}'
+    set device_id = device,
+        root_ids = case when goes_on then b.root_ids else '{}' end,
+        figures = case when goes_on then b.figures else '{}' end,
+        kept_until = case when goes_on then b.kept_until else '{}' end
     where b.queue_id = door.q and b.device_id = older.id
       and not exists (select from pushq.badge n where n.queue_id = door.q and n.device_id = device);
     perform pushq.move_recent_pushes(door.q, older.id, device);
-    -- What waits for it goes on by this one (`pushq.successors`), but not to somebody else.
-    update pushq.device d
-    set replaced_by = device
-    where d.queue_id = door.q and d.id = older.id and older.user_key is not distinct from register.user_key;
+    -- See `pushq.successors`.
+    update pushq.device d set replaced_by = device where d.queue_id = door.q and d.id = older.id and goes_on;
   end if;
 
   has.queue_id := door.q;
@@ -270,6 +279,14 @@ begin
   set active = false, user_key = null, inactive_since = coalesce(d.inactive_since, clock_timestamp()),
       inactive_reason = null
   where d.queue_id = q and d.token = bytes and (d.active or d.user_key is not null or d.inactive_reason is not null);
+  -- Nor does anything go on by it, or by a token that took its place.
+  update pushq.device d
+  set replaced_by = null
+  from pushq.device gone
+  where gone.queue_id = q and gone.token = bytes and d.queue_id = q and d.replaced_by = gone.id;
+  update pushq.device d
+  set replaced_by = null
+  where d.queue_id = q and d.token = bytes and d.replaced_by is not null;
   update pushq.profile p
   set tags = '{}', attributes = '{}'
   from pushq.device d

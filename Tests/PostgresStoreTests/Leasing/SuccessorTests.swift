@@ -138,6 +138,33 @@ import Transport
         }
     }
 
+    /// The message may be private, and the phone in other hands.
+    @Test func `does not go on past a logout, nor to whom the newer token belongs by then`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let logOut = { try await queue.run("select pushq.unregister_device('\(Self.name)', '\($0 as String)')") }
+            try await register(
+                [
+                    ("a1", "ann", "i1"), ("b1", "bob", "i2"), ("c1", "cleo", "i3"), ("d1", "dan", "i4"),
+                    ("e1", "eve", "i5"),
+                ], queue)
+            try await queue.run(
+                #"""
+                select pushq.send('\#(Self.name)', '{"aps":{"alert":"private"}}', '{a1,b1,c1,d1,e1}'::text[])
+                """#)
+            // Logged out, and a newer token before anybody has logged in.
+            try await logOut("a1")
+            try await register([("a2", nil, "i1"), ("a2", "zoe", "i1")], queue)
+            // A newer token, which changes hands, or whose user logs out; then others.
+            try await register([("b2", "bob", "i2"), ("b2", "zoe", "i2"), ("c2", "cleo", "i3")], queue)
+            try await logOut("c2")
+            try await register([("c2", "zoe", "i3"), ("d2", "dan", "i4")], queue)
+            try await logOut("d2")
+            try await register([("d3", nil, "i4"), ("e2", "eve", "i5")], queue)
+            #expect(try await claimed(queue, lane: .normal).moves == ["e1": "e2"])
+        }
+    }
+
     @Test func `for a user does not go on to another one, nor do Live Activities`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
