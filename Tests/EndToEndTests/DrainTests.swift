@@ -33,24 +33,25 @@ extension `Real processes that send campaigns` {
         }
 
         @Test func `by the end of its terminal drains, also if that is told to it twice`() async throws {
-            try await withRig {
-                $0.devices = 50
-                $0.rules = #"{"latency_ms": 3000}"#
-            } _: { rig in
-                let worker = try rig.startWorker()
-                try await rig.startCampaign()
-                try await eventually("a push in flight") { try rig.arrivalCount() > 0 }
+            try await expectDrain { worker in
                 worker.process.signal(SIGHUP)
                 try await worker.says("draining")
                 worker.process.signal(SIGHUP)
-                #expect(await worker.process.waitForExit(within: .seconds(30)) == .code(0))
-                #expect(try await rig.number("select count(*) from pushq.lease") == 0)
-                #expect(try await rig.number("select count(*) from pushq.job where attempt <> 1 or rescues <> 0") == 0)
             }
         }
 
         /// `timeout`, and each supervisor that signals a process and its group, does so within microseconds.
         @Test func `twice at the same moment, drains`() async throws {
+            try await expectDrain { worker in
+                worker.process.signal(SIGTERM)
+                usleep(1000)
+                worker.process.signal(SIGTERM)
+                worker.process.signal(SIGINT)
+            }
+        }
+
+        /// Starts a worker, tells it to stop while a push is in flight, and expects it to drain.
+        private func expectDrain(whenTold tell: @escaping @Sendable (WorkerProcess) async throws -> Void) async throws {
             try await withRig {
                 $0.devices = 50
                 $0.rules = #"{"latency_ms": 3000}"#
@@ -58,10 +59,7 @@ extension `Real processes that send campaigns` {
                 let worker = try rig.startWorker()
                 try await rig.startCampaign()
                 try await eventually("a push in flight") { try rig.arrivalCount() > 0 }
-                worker.process.signal(SIGTERM)
-                usleep(1000)
-                worker.process.signal(SIGTERM)
-                worker.process.signal(SIGINT)
+                try await tell(worker)
                 #expect(await worker.process.waitForExit(within: .seconds(30)) == .code(0))
                 #expect(!worker.log.contains("ended_at_once"))
                 #expect(try await rig.number("select count(*) from pushq.lease") == 0)

@@ -271,30 +271,25 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   q          int   := (pushq.enter(queue, sends => false)).q;
   bytes      bytea := pushq.token(token);
+  device     bigint;
   was_active boolean;
 begin
-  select d.active into was_active from pushq.device d where d.queue_id = q and d.token = bytes for no key update;
+  select d.id, d.active into device, was_active
+  from pushq.device d
+  where d.queue_id = q and d.token = bytes
+  for no key update;
   update pushq.device d
   -- Without a reason: it stays inactive if an answer of APNs that has deactivated it is undone.
   set active = false, user_key = null, inactive_since = coalesce(d.inactive_since, clock_timestamp()),
-      inactive_reason = null
-  where d.queue_id = q and d.token = bytes and (d.active or d.user_key is not null or d.inactive_reason is not null);
-  -- Nor does anything go on by it, or by a token that took its place.
-  update pushq.device d
-  set replaced_by = null
-  from pushq.device gone
-  where gone.queue_id = q and gone.token = bytes and d.queue_id = q and d.replaced_by = gone.id;
-  update pushq.device d
-  set replaced_by = null
-  where d.queue_id = q and d.token = bytes and d.replaced_by is not null;
+      inactive_reason = null, replaced_by = null
+  where d.queue_id = q and d.id = device
+    and (d.active or d.user_key is not null or d.inactive_reason is not null or d.replaced_by is not null);
+  -- Nothing goes on by it either.
+  update pushq.device d set replaced_by = null where d.queue_id = q and d.replaced_by = device;
   update pushq.profile p
   set tags = '{}', attributes = '{}'
-  from pushq.device d
-  where d.queue_id = q and d.token = bytes and p.queue_id = q and p.device_id = d.id
-    and (p.tags <> '{}' or p.attributes <> '{}');
-  delete from pushq.badge b
-  using pushq.device d
-  where d.queue_id = q and d.token = bytes and b.queue_id = q and b.device_id = d.id;
+  where p.queue_id = q and p.device_id = device and (p.tags <> '{}' or p.attributes <> '{}');
+  delete from pushq.badge b where b.queue_id = q and b.device_id = device;
   return coalesce(was_active, false);
 end $$;
 

@@ -40,25 +40,25 @@ extension PostgresConnection {
 /// Of jobs that were claimed those with recipients to ask about, before these are sent to.
 struct AskedJobs {
     let jobs: [ClaimedJob]
-    /// Of each of these the recipients that may be sent to now.
+    /// Of each of these the recipients to ask about.
     let devices: [[Int64]]
 
+    /// About the recipients that may be sent to now.
     /// - Parameter isAskedAbout: whether an ordinal of a job is.
     init(_ claimed: [ClaimedJob], where isAskedAbout: (ClaimedJob, Int) -> Bool = { _, _ in true }) {
-        let asked = claimed.filter(\.isToBeSent)
-            .map { job in (job: job, devices: job.waitingDevices { isAskedAbout(job, $0) }) }
-            .filter { !$0.devices.isEmpty }
-        jobs = asked.map(\.job)
-        devices = asked.map(\.devices)
+        self.init(claimed) { job in job.waitingDevices { isAskedAbout(job, $0) } }
     }
 
     /// About the recipients whose tokens may not be sent to, but for those of Live Activities.
     init(missingTokensOf claimed: [ClaimedJob]) {
-        let asked = claimed.filter { $0.isToBeSent && $0.message.pushType != .liveactivity }
-            .map { job in (job: job, devices: job.unreachableDevices) }
+        self.init(claimed) { $0.message.pushType == .liveactivity ? [] : $0.unreachableDevices }
+    }
+
+    private init(_ claimed: [ClaimedJob], devices: (ClaimedJob) -> [Int64]) {
+        let asked = claimed.filter(\.isToBeSent).map { (job: $0, devices: devices($0)) }
             .filter { !$0.devices.isEmpty }
         jobs = asked.map(\.job)
-        devices = asked.map(\.devices)
+        self.devices = asked.map(\.devices)
     }
 
     /// The keys of the jobs, and which part of all `$device_ids` is a job's: from `$firsts` to `$lasts`.
@@ -87,16 +87,16 @@ extension ClaimedJob {
 
     /// The recipients that may not be sent to and have no outcome yet.
     fileprivate var unreachableDevices: [Int64] {
-        deviceIDs.indices.filter { (outcomes.isEmpty || outcomes[$0] == 0) && tokens.range(of: $0) == nil }
-            .map { deviceIDs[$0] }
+        deviceIDs.indices.filter { isOpen($0) && tokens.range(of: $0) == nil }.map { deviceIDs[$0] }
     }
 
     /// The recipients that may be sent to now and have no outcome yet.
     fileprivate func waitingDevices(where isAskedAbout: (Int) -> Bool) -> [Int64] {
         deviceIDs.indices.filter {
-            (outcomes.isEmpty || outcomes[$0] == 0) && tokens.range(of: $0) != nil && quietHolds[deviceIDs[$0]] == nil
-                && isAskedAbout($0)
+            isOpen($0) && tokens.range(of: $0) != nil && quietHolds[deviceIDs[$0]] == nil && isAskedAbout($0)
         }
         .map { deviceIDs[$0] }
     }
+
+    private func isOpen(_ ordinal: Int) -> Bool { outcomes.isEmpty || outcomes[ordinal] == 0 }
 }

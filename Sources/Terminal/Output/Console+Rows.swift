@@ -1,16 +1,17 @@
 import QueueCore
 
 extension Console {
-    /// Rows of a CSV, as PostgreSQL has put them together. On a terminal none of their fields controls it; a file or
-    /// another program gets the data as they are.
-    package func print(csv rows: String) {
-        print(writesToTerminal ? Self.printable(csv: rows) : rows)
-    }
-
-    /// Rows of NDJSON, as PostgreSQL has put them together, which escapes only what RFC 8259 requires. Characters that
-    /// steer a terminal are escaped, too: a reader of the JSON gets the same text.
-    package func print(ndjson rows: String) {
-        print(Self.escaped(ndjson: rows))
+    /// Rows of an export, as PostgreSQL has put them together: of NDJSON if results are JSON, or else of a CSV.
+    ///
+    /// On a terminal no field of a CSV controls it; a file or another program gets the data as they are. In JSON
+    /// PostgreSQL escapes only what RFC 8259 requires. Characters that steer a terminal are escaped, too: a reader of
+    /// the JSON gets the same text.
+    package func print(rows: String) {
+        if speaksJSON {
+            print(Self.escaped(ndjson: rows))
+        } else {
+            print(writesToTerminal ? Self.printable(csv: rows) : rows)
+        }
     }
 
     private static func printable(csv rows: String) -> String {

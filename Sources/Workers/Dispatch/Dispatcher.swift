@@ -118,17 +118,11 @@ final class Dispatcher {
     private func send(_ turn: Turns<QueueState>.Turn, now: ContinuousClock.Instant) {
         let queue = turn.queue
         var (sent, silent) = (0, 0)
-        // The one push that tries whether APNs serves again is one of these, whatever its lane. Afterwards they go
-        // first in their own lane alone: what is more urgent and was refused waits for nothing less urgent.
-        let prefersUntried = queue.circuit?.isClosed == false
-        let isTry = prefersUntried && queue.circuit?.nextTry != nil && queue.hasUntriedJobs
+        let choice = queue.jobChoice
         for lane in queue.lanesOfTurn(isUrgent: turn.isUrgent) {
             let before = sent
             let end = min(turn.room, sent + min(turn.room, queue.allowance(of: lane, at: now)))
-            while sent < end,
-                let job = (prefersUntried ? queue.sendableJob(in: lane, isUntried: true) : nil)
-                    ?? (isTry ? nil : queue.sendableJob(in: lane))
-            {
+            while sent < end, let job = queue.sendableJob(in: lane, choice) {
                 guard isFresh(job, now: now) else {
                     if job.isClosed { continue }
                     break

@@ -1,5 +1,16 @@
 import PostgresStore
 
+/// Which jobs of a lane are sent from.
+enum JobChoice {
+    /// One after the other, as they came.
+    case oldest
+    /// What is more urgent and was refused waits for nothing less urgent.
+    case untriedFirst
+    /// As one push may try whether APNs serves again: a few pushes that are refused for what they are would try in
+    /// vain, and all others wait. It is an untried one then, whatever its lane.
+    case untriedOnly
+}
+
 /// The jobs of one lane of a queue that have recipients to send to, the oldest first.
 ///
 /// A job leaves the lane when it has no more recipients to send to, and comes back when it has some again. So taking
@@ -37,6 +48,15 @@ struct JobLane {
 
     /// The oldest job that has recipients to send to and was not refused by APNs before.
     var firstUntried: HeldJob? { jobs[head...].first { $0.isSendable && $0.claim.attempt == 1 } }
+
+    /// The job to send from.
+    mutating func next(_ choice: JobChoice) -> HeldJob? {
+        switch choice {
+        case .oldest: next()
+        case .untriedFirst: firstUntried ?? next()
+        case .untriedOnly: firstUntried
+        }
+    }
 
     /// Recipients that wait to be sent to.
     var unsent: Int {

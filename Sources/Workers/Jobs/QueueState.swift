@@ -243,19 +243,23 @@ final class QueueState {
 
     /// The next job to send from in `lane`: the oldest that has recipients to send to. Broadcasts to a host of their
     /// own go first while it has room: they have one recipient each.
-    /// - Parameter isUntried: only one of those that ``hasUntriedJobs`` is about.
-    func sendableJob(in lane: Lane, isUntried: Bool = false) -> HeldJob? {
-        if !lane.isShared { return isUntried ? campaigns[lane]?.jobs.firstUntried : campaigns[lane]?.jobs.next() }
+    func sendableJob(in lane: Lane, _ choice: JobChoice = .oldest) -> HeldJob? {
+        if !lane.isShared { return campaigns[lane]?.jobs.next(choice) }
         let lane = Int(lane.rawValue)
         if !broadcasts[lane].isEmpty, broadcastGateway?.freeSlots ?? 0 > 0, let job = broadcasts[lane].next() {
             return job
         }
-        return isUntried ? lanes[lane].firstUntried : lanes[lane].next()
+        return lanes[lane].next(choice)
     }
 
-    /// Whether jobs for devices could be sent now that APNs has not refused before. They are the ones to try whether it
-    /// serves again: a few pushes that are refused for what they are would try in vain, and all others wait.
-    var hasUntriedJobs: Bool {
+    /// Which jobs may be sent from, as far as APNs takes pushes for devices at present.
+    var jobChoice: JobChoice {
+        guard let circuit, !circuit.isClosed else { return .oldest }
+        return circuit.nextTry != nil && hasUntriedJobs ? .untriedOnly : .untriedFirst
+    }
+
+    /// Whether jobs for devices could be sent now that APNs has not refused before.
+    private var hasUntriedJobs: Bool {
         lanes.contains { $0.firstUntried != nil }
             || Lane.shared.contains { campaigns.ready(asUrgentAs: $0).contains { $0.jobs.firstUntried != nil } }
     }

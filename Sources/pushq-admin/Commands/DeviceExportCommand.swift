@@ -25,11 +25,7 @@ struct DeviceExportCommand: Command {
                 ofQueue: queue, as: format, after: 0, includesInactive: all, limit: Self.pageSize)
             if let header = format.header { console.print(header) }
             while let devices = page {
-                if console.speaksJSON {
-                    console.print(ndjson: devices.lines)
-                } else {
-                    console.print(csv: devices.lines)
-                }
+                console.print(rows: devices.lines)
                 try console.checkOutput()
                 page = try await store.exportDevices(
                     ofQueue: queue, as: format, after: devices.last, includesInactive: all, limit: Self.pageSize)

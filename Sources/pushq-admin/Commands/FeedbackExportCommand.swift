@@ -58,11 +58,7 @@ struct FeedbackReading: ParameterGroup {
             place.withLock { $0 = cursor }
             while !interruption.isThere {
                 if let reports = page {
-                    if console.speaksJSON {
-                        console.print(ndjson: reports.lines)
-                    } else {
-                        console.print(csv: reports.lines)
-                    }
+                    console.print(rows: reports.lines)
                     try console.checkOutput()
                     cursor = reports.last
                     place.withLock { $0 = reports.last }

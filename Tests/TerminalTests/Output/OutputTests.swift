@@ -48,17 +48,17 @@ import Testing
 
     @Test func `keep their fields as they are in a file, and cannot control a terminal`() {
         let file = Transcript()
-        file.console().print(csv: Self.csv)
+        file.console().print(rows: Self.csv)
         #expect(file.output == Self.csv + "\n")
         let terminal = Transcript()
-        terminal.console(width: 80).print(csv: Self.csv)
+        terminal.console(width: 80).print(rows: Self.csv)
         #expect(terminal.output == "a,\\u{1B}[2J\\u{202E}é,\"two lines\"\"\\u{7}\"\nb,\\u{9B}31m, \n")
     }
 
     @Test(arguments: [nil, 80]) func `are the same JSON without characters that steer a terminal`(width: Int?) {
         let transcript = Transcript()
         transcript.console(speaksJSON: true, width: width).print(
-            ndjson: "{\"a\":\"\u{202E}é\u{7F}\"}\n{\"b\":\"\u{9B}\u{2028}\"}")
+            rows: "{\"a\":\"\u{202E}é\u{7F}\"}\n{\"b\":\"\u{9B}\u{2028}\"}")
         #expect(transcript.output == #"{"a":"\u202eé\u007f"}"# + "\n" + #"{"b":"\u009b\u2028"}"# + "\n")
     }
 }
