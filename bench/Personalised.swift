@@ -32,8 +32,8 @@ enum Personalised {
             try await store.runScript(
                 """
                 insert into pushq.profile (queue_id, device_id, locale, attributes)
-                select queue_id, id, (array['de-AT', 'fr', 'es-MX', 'pt-BR', 'en-GB'])[1 + id % 5],
-                       jsonb_build_object('name', 'Name ' || id, 'points', id % 1000, 'plan', 'pro', 'city', 'Wien')
+                select queue_id, id, (array['de-AT', 'fr', 'es-MX', 'pt-BR', 'en-GB'])[1 + (id >> 10) % 5],
+                       jsonb_build_object('name', 'Name ' || id, 'points', (id >> 10) % 1000, 'plan', 'pro', 'city', 'Wien')
                 from pushq.device;
                 analyze pushq.profile
                 """, within: .seconds(300))

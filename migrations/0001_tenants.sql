@@ -4,9 +4,9 @@
 -- first, so that tenants can be shared out among databases once one server is outgrown (docs/scaling.md).
 
 -- Jobs, campaigns, messages, devices and sends draw their ids from one sequence, so that an id means one thing in a
--- log. apns-id has 60 bits for it, of which the upper 10 say which database of an installation drew it
--- (functions/database_number.sql): 2^50 are left to each.
-create sequence pushq.id maxvalue 1125899906842623;
+-- log, and the larger number is the later one. apns-id has 60 bits for it, of which the lower 10 say which database of
+-- an installation drew it (functions/database_number.sql): 2^50 are left to each.
+create sequence pushq.id increment 1024 minvalue 1024 maxvalue 1152921504606846975;
 
 -- For which server and copy of the database `pushq.id` counts, as digests, and the number up to which it had counted
 -- when it last skipped some (functions/timeline.sql). Sequences and not rows: what they say holds for everybody at
@@ -44,7 +44,6 @@ create table pushq.tenant (
   feedback_days int,                                      -- the same for feedback
   audit_days    int,                                      -- of entries of the audit about it
   key_days      int,                                      -- of idempotency keys of its sends
-  cursor_offset bigint      not null default 0,           -- of its reports, if it was moved (list_feedback.sql)
   constraint tenant_pkey primary key (id),
   constraint tenant_name_once unique (name),
   constraint tenant_weight_range check (weight between 0.001 and 1000),
@@ -139,7 +138,7 @@ create table pushq.webhook_progress (
   newest        bigint      not null,                     -- the last report that was listed for the tenant
   batch_to      bigint,                                   -- up to which report the message goes that was sent last
   taken_until   timestamptz,                              -- till then a worker may be sending it; null: none is
-  turn          bigint      not null default 0,           -- grows with each try: only the last one is written down
+  turn          bigint      not null default 0,           -- of the last try: only that one is written down
   not_before    timestamptz not null default now(),       -- not tried till then: a worker is at it, or it has failed
   failures      int         not null default 0,           -- in a row
   failing_since timestamptz,
@@ -241,6 +240,7 @@ create table pushq.restored_queue (
   paused_at                 timestamptz,
   paused_reason             text,
   paused_credential_version int,
+  credential_id             int,                          -- the queue's own at that time
   constraint restored_queue_pkey primary key (queue_id),
   constraint restored_queue_lineage_exists foreign key (lineage_id) references pushq.lineage (id)
 );

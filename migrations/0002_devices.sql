@@ -26,7 +26,7 @@ create table pushq.device (
   reactivated_at  timestamptz,                            -- by hand; reports from before are void
   inactive_since  timestamptz,
   inactive_reason smallint,                               -- a code (QueueCore/Outcome/Reason.swift); null: not APNs
-  replaced_by     bigint,                                 -- the user's newer token of the same installation
+  replaced_by     bigint,                                 -- the user's newest token of the same installation
   constraint device_pkey primary key (queue_id, id),
   constraint device_token_once unique (queue_id, token),
   constraint device_token_length check (octet_length(token) between 1 and 100),

@@ -19,3 +19,12 @@ create table pushq.audit (
 );
 
 create index audit_tenant on pushq.audit (tenant, id);
+
+-- Tenants that were removed: what the audit says about the time before is kept as they had it kept, also if another
+-- tenant gets the name. It goes when the last of these entries does.
+create table pushq.former_tenant (
+  name       text        not null,
+  audit_days int         not null,                        -- the longest of those of this name
+  removed_at timestamptz not null,                        -- the last one of this name
+  constraint former_tenant_pkey primary key (name)
+);

@@ -109,12 +109,17 @@ enum Messages {
             + "if others may have read it, change the key: pushq-admin credential rotate-master"
     }
 
-    static func secretExposed(_ path: String, mode: Int) -> String {
-        "warning: the mode \(octal(mode)) of \(path) gives others access to the secret in it"
+    /// - Parameter isOwn: whether it is this process's user who can change the mode. What belongs to another user has
+    ///   to stay readable for this one.
+    static func secretExposed(_ path: String, mode: Int, isOwn: Bool) -> String {
+        "the mode \(octal(mode)) of \(path) gives others access to the secret in it. "
+            + (isOwn
+                ? "Run 'chmod 600 \(path)'"
+                : "Have its owner give it to a group of this user and run 'chmod 640 \(path)'")
     }
 
     static func passwordFileExposed(_ path: String, mode: Int) -> String {
-        "warning: no password is read from \(path), since its mode \(octal(mode)) gives others access to it. Run 'chmod 600 \(path)'"
+        "no password is read from \(path), since its mode \(octal(mode)) gives others access to it. Run 'chmod 600 \(path)'"
     }
 
     static func fileUnreadable(_ path: String, why: String) -> String {

@@ -54,8 +54,7 @@ extension `Measured processes` {
                 try await rig.number("select count(*) from pushq.lease") == 0
             }
             let before = try rig.arrivalCount()
-            try await Task.sleep(for: .seconds(2))
-            #expect(try rig.arrivalCount() == before)
+            try await stays("nothing more comes", for: .seconds(2)) { try rig.arrivalCount() == before }
         }
     }
 }

@@ -5,12 +5,13 @@ import Testing
 
 extension `Real processes` {
     @Suite struct `A worker of several engines` {
-        /// The role may have one connection, which is the first engine's, until somebody allows it more.
+        /// The role may have three connections, of which one engine gets two and the other too few, until somebody
+        /// allows it more.
         @Test func `says what keeps an engine from starting, and starts it when that is over`() async throws {
             try await withRig { rig in
-                let role = "one_connection"
+                let role = "three_connections"
                 try await rig.run(
-                    "create role \(role) login connection limit 1; grant pushq_worker to \(role)")
+                    "create role \(role) login connection limit 3; grant pushq_worker to \(role)")
                 let url = rig.postgres.connectionString(database: rig.database) + " user=\(role)"
                 let worker = try rig.startWorker(database: url, ["--engines", "2", "--drain", "1s"])
                 try await worker.says("started")

@@ -16,12 +16,13 @@ extension `Real processes that send campaigns` {
                 try await rig.run(
                     """
                     insert into pushq.profile (queue_id, device_id, locale, app_version, tags, attributes)
-                    select queue_id, id, (array['de', 'de-AT', 'en'])[1 + id % 3], '2.' || id % 12, array['beta'],
-                           jsonb_build_object('plan', (array['free', 'pro', 'team', 'none'])[1 + id % 4])
+                    select queue_id, id, (array['de', 'de-AT', 'en'])[1 + (id >> 10) % 3], '2.' || (id >> 10) % 12, array['beta'],
+                           jsonb_build_object('plan', (array['free', 'pro', 'team', 'none'])[1 + (id >> 10) % 4])
                     from pushq.device
-                    where id % 5 > 0
+                    where (id >> 10) % 5 > 0
                     """)
-                let wanted = "id % 5 > 0 and id % 3 < 2 and id % 12 >= 3 and id % 4 in (1, 2)"
+                let wanted =
+                    "(id >> 10) % 5 > 0 and (id >> 10) % 3 < 2 and (id >> 10) % 12 >= 3 and (id >> 10) % 4 in (1, 2)"
                 let count = try await rig.number("select count(*) from pushq.device where \(wanted)")
                 #expect(count > 5000)
                 let doomed = try rig.startWorker()

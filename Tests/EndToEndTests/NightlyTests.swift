@@ -31,10 +31,10 @@ extension `Real processes that send campaigns` {
                 $0.simulatorArguments = ["--streams", "25"]
                 $0.sql = """
                     insert into pushq.profile (queue_id, device_id, tags)
-                    select queue_id, id, array['news'] from pushq.device where id % 4 > 0
+                    select queue_id, id, array['news'] from pushq.device where (id >> 10) % 4 > 0
                     """
             } _: { rig in
-                let wanted = try await rig.number("select count(*) from pushq.device where id % 4 > 0")
+                let wanted = try await rig.number("select count(*) from pushq.device where (id >> 10) % 4 > 0")
                 let folder = try TemporaryFolder()
                 try folder.write(#"{"aps":{"alert":"Good evening"}}"#, to: "payload.json")
                 let crontab = Self.crontab(of: rig, payload: folder.path("payload.json"))
@@ -69,10 +69,10 @@ extension `Real processes that send campaigns` {
                 $0.devices = 20
                 $0.sql = """
                     insert into pushq.profile (queue_id, device_id, seen_at)
-                    select queue_id, id, now() - interval '60 days' from pushq.device where id % 4 = 0
+                    select queue_id, id, now() - interval '60 days' from pushq.device where (id >> 10) % 4 = 0
                     """
             } _: { rig in
-                let wanted = try await rig.number("select count(*) from pushq.device where id % 4 > 0")
+                let wanted = try await rig.number("select count(*) from pushq.device where (id >> 10) % 4 > 0")
                 let folder = try TemporaryFolder()
                 try folder.write(#"{"aps":{"alert":"Good evening"}}"#, to: "payload.json")
                 var crontab = Self.crontab(of: rig, payload: folder.path("payload.json"))

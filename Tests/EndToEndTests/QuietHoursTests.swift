@@ -19,7 +19,7 @@ extension `Real processes that send campaigns` {
                 $0.devices = 3000
                 $0.sql = """
                     insert into pushq.profile (queue_id, device_id, time_zone)
-                    select queue_id, id, (array['UTC', 'Asia/Kathmandu', null])[1 + id % 3] from pushq.device
+                    select queue_id, id, (array['UTC', 'Asia/Kathmandu', null])[1 + (id >> 10) % 3] from pushq.device
                     """
             } _: { rig in
                 let now = Self.hoursNow()

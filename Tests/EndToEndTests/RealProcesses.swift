@@ -14,6 +14,9 @@ import Testing
 /// The same, where databases are restored, migrated, away, or judged by others.
 @Suite(.serialized, .timeLimit(.minutes(10))) enum `Real processes with databases of their own` {}
 
+/// The same, where tenants are in several databases, or move from one to another.
+@Suite(.serialized, .timeLimit(.minutes(10))) enum `Real processes with several databases` {}
+
 /// The same, where something is measured: rates, and how soon an order takes effect.
 @Suite(.serialized, .timeLimit(.minutes(10))) enum `Measured processes` {}
 

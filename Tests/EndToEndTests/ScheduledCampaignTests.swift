@@ -51,7 +51,7 @@ extension `Real processes that send campaigns` {
             try await withRig {
                 $0.sql = """
                     insert into pushq.profile (queue_id, device_id, time_zone)
-                    select queue_id, id, case when id % 2 = 0 then 'UTC' else 'Etc/GMT+1' end from pushq.device
+                    select queue_id, id, case when (id >> 10) % 2 = 0 then 'UTC' else 'Etc/GMT+1' end from pushq.device
                     """
             } _: { rig in
                 let time = Date.now.addingTimeInterval(-60).formatted(.iso8601).prefix(16)

@@ -120,5 +120,27 @@ extension `Real processes` {
                 #expect(await worker.drain() == .code(0))
             }
         }
+
+        /// Enough to send with, and not to make the jobs of campaigns.
+        @Test func `is not ready with two sessions, says why, and is when it may have more`() async throws {
+            try await withRig { rig in
+                let role = "two_connections"
+                try await rig.run("create role \(role) login connection limit 2; grant pushq_worker to \(role)")
+                let url = rig.postgres.connectionString(database: rig.database) + " user=\(role)"
+                let worker = try rig.startWorker(database: url, ["--metrics", "127.0.0.1:0", "--drain", "1s"])
+                let place = try await worker.metricsAddress()
+                try await worker.says("too many connections for role")
+                try await eventually("it is not ready") {
+                    let answer = try await PlainClient.get("/readyz", from: place)
+                    return answer.status == 503 && answer.body.contains("no session for fan-out or upkeep")
+                }
+                try await rig.run("alter role \(role) connection limit -1")
+                try await eventually("it is ready", within: .seconds(60)) {
+                    try await PlainClient.get("/readyz", from: place).status == 200
+                }
+                #expect(await worker.drain() == .code(0))
+                try await rig.run("drop role \(role)")
+            }
+        }
     }
 }

@@ -6,7 +6,7 @@ import QueueCore
 import TestSupport
 import Testing
 
-extension `Real processes with databases of their own` {
+extension `Real processes with several databases` {
     /// Two servers, workers for both, a campaign and single sends under way, and a mover that is killed over and over.
     @Suite struct `Moving a tenant that a worker serves` {
         private static let devices = 6000

@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 import Transport
 
-extension `Real processes with databases of their own` {
+extension `Real processes with several databases` {
     /// Two servers with twenty tenants each, four workers for both, campaigns and single sends under way everywhere.
     @Suite struct `Two databases, four workers and forty tenants` {
         /// One of the tenants, each with devices, tokens and pushes that no other one has.

@@ -171,6 +171,26 @@ extension `Real processes` {
             }
         }
 
+        @Test func `is waited for by a worker that is stopped, and has not failed`() async throws {
+            try await withRig {
+                $0.devices = 1
+            } _: { rig in
+                let receiver = try await WebhookReceiver.start(secrets: Self.secrets)
+                let worker = try startWorker(rig, trusting: receiver)
+                try await set("acme", to: "late", of: receiver, rig)
+                try await deactivate(2, of: rig.queue, "first", in: rig)
+                try await eventually("a message under way", within: .seconds(60)) {
+                    try receiver.records().count >= 1
+                }
+                #expect(await worker.drain() == .code(0))
+                #expect(!worker.log.contains("does not accept reports"), "\(worker.log)")
+                #expect(
+                    try await rig.number(
+                        "select count(*) from pushq.webhook_progress where failures = 0 and cursor = newest") == 1)
+                #expect(try receiver.records().count == 1)
+            }
+        }
+
         @Test func `whose receiver is a black hole holds up neither another tenant's nor a push`() async throws {
             try await withRig {
                 $0.devices = 500

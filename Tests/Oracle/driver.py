@@ -238,7 +238,7 @@ class Driver:
         while True:
             is_open = any(thread.is_alive() for thread in self.open)
             code, output, errors = self.stack.command(self.stack.admin, *arguments, stdin=stdin, may_fail=True)
-            if code == 0 or not is_open or "was given up" not in errors:
+            if code == 0 or not is_open or "it was not carried out" not in errors:
                 break
         if code != 0:
             event.error = errors.strip() or f"exit {code}"

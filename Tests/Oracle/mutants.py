@@ -119,8 +119,8 @@ MUTANTS = [
     # Frequency caps.
     Mutant(
         "one more than a cap allows",
-        "and (coalesce(r.sent_at[cardinality(r.sent_at) - a.pushes + 1] < a.since, true)",
-        "and (coalesce(r.sent_at[cardinality(r.sent_at) - a.pushes] < a.since, true)",
+        "and (coalesce(pushq.last_place(r.sent_at, a.pushes) < a.since, true)",
+        "and (coalesce(pushq.last_place(r.sent_at, a.pushes + 1) < a.since, true)",
     ),
     Mutant(
         "a cap that holds back what is urgent",
@@ -229,8 +229,8 @@ MUTANTS = [
     Mutant("a schedule's campaign without its filter", "where options ? o.name;", "where options ? o.name and o.name <> 'filter';"),
     Mutant(
         "the clocks of one zone for all",
-        "select i.id, coalesce(p.time_zone, f.clock ->> 'zone') as time_zone",
-        "select i.id, coalesce(f.clock ->> 'zone', p.time_zone) as time_zone",
+        "           coalesce(\n             p.time_zone,\n",
+        "           coalesce(\n             f.clock ->> 'zone', p.time_zone,\n",
     ),
     # Settling and retries.
     Mutant(
@@ -240,8 +240,9 @@ MUTANTS = [
     ),
     Mutant(
         "a retry at the next device",
-        "deviceID: job.claim.deviceIDs[ordinal], backoff: isRare ?",
-        "deviceID: job.claim.deviceIDs[min(ordinal + 1, job.claim.deviceIDs.count - 1)], backoff: isRare ?",
+        "deviceID: job.claim.deviceIDs[ordinal],\n                delay: .backoff(\n",
+        "deviceID: job.claim.deviceIDs[min(ordinal + 1, job.claim.deviceIDs.count - 1)],\n"
+        "                delay: .backoff(\n",
     ),
     Mutant(
         "outcomes one recipient off",
@@ -260,7 +261,7 @@ MUTANTS = [
     ),
     Mutant(
         "deactivated, though registered again",
-        "coalesce(greatest(d.registered_at, d.reactivated_at), '-infinity') <= r.reported_at\n          for no key",
+        "pushq.known_since(d.registered_at, d.reactivated_at) <= r.reported_at\n          for no key",
         "true\n          for no key",
     ),
     Mutant(

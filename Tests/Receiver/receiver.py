@@ -3,7 +3,7 @@
     receiver.py PORT CERTIFICATE-WITH-KEY RECORD SECRET…
 
 With '-' for a certificate it speaks plain HTTP. Each request becomes a line of JSON in RECORD, before it is answered.
-The path says how it answers: /take, /refuse, /redirect, /silent, /vanish, /garbage, /endless-line, /endless-body,
+The path says how it answers: /take, /late, /refuse, /redirect, /silent, /vanish, /garbage, /endless-line, /endless-body,
 /interim, /drip. A file RECORD.refuse has it refuse everything while it is there.
 """
 
@@ -43,7 +43,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         message = json.loads(body)
         by, signatures = signed_by(self.headers, body)
         refuses = os.path.exists(RECORD + ".refuse") or self.path == "/refuse"
-        takes = not refuses and self.path in ("/take", "/endless-body", "/interim")
+        takes = not refuses and self.path in ("/take", "/late", "/endless-body", "/interim")
         self.note({
             "path": self.path, "id": self.headers["webhook-id"], "signedBy": by, "signatures": signatures,
             "age": abs(time.time() - int(self.headers["webhook-timestamp"])), "type": message["type"],
@@ -81,6 +81,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def interim(self):
         self.wfile.write(b"HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n")
+        self.answer(200)
+
+    def late(self):
+        time.sleep(5)
         self.answer(200)
 
     def silent(self):

@@ -122,9 +122,8 @@ import Testing
             #expect(row.level == level.output.1, "docs/logs.md: the level of \(event)")
         }
         // What the command says by itself.
-        let commands = try ["WorkCommand", "DatabaseListWatch", "DoubledTenants"].map {
-            try text(of: "Sources/pushq/Commands/\($0).swift")
-        }
+        let files = ["Commands/WorkCommand", "Work/DatabaseListWatch", "Work/ServedDatabases+DoubledTenants"]
+        let commands = try files.map { try text(of: "Sources/pushq/\($0).swift") }
         let command = commands.joined()
         let own = command.matches(of: /LogEntry\(\s*\.(\w+), "(\w+)"/)
         for entry in own {

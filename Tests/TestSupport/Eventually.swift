@@ -14,6 +14,23 @@ package func eventually<State>(
     }
 }
 
+/// Looks again and again whether `condition` still holds, and records the test's issue as soon as it does not. For what
+/// must not happen: no event says that it would have happened by now.
+/// - Parameter time: in which it would happen if the test's subject were wrong.
+package func stays(
+    _ what: String, for time: Duration, sourceLocation: SourceLocation = #_sourceLocation,
+    _ condition: () async throws -> Bool
+) async throws {
+    let end = ContinuousClock.now + time
+    while ContinuousClock.now < end {
+        guard try await condition() else {
+            Issue.record("it did not stay so: \(what)", sourceLocation: sourceLocation)
+            return
+        }
+        try await Task.sleep(for: .milliseconds(20))
+    }
+}
+
 /// Waits until `condition` holds.
 package func eventually(
     _ what: String, within limit: Duration = .seconds(30), sourceLocation: SourceLocation = #_sourceLocation,

@@ -1,6 +1,7 @@
 import LocalStack
 package import PostgresStore
 import Synchronization
+package import Testing
 package import Transport
 
 /// A database of one test's own, and the loop that the test runs on.
@@ -40,6 +41,29 @@ package final class TestDatabase {
             try DatabaseAddress(
                 url: await TestServer.shared().connectionString(database: name, user: TestServer.workerLogin),
                 environment: [:])
+        }
+    }
+
+    /// Waits until a statement in this database waits for a lock, whoever runs it. The server is shared with all other
+    /// tests, whose databases are left out.
+    /// - Parameters:
+    ///   - what: who waits, in the words of a failed test.
+    ///   - pattern: only a statement whose text matches this.
+    ///   - connection: only a statement of this one.
+    package func waitUntilBlocked(
+        _ what: String, running pattern: String = "", on connection: PostgresConnection? = nil,
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) async throws {
+        let blocked = Statement(
+            "blocked",
+            """
+            select from pg_stat_activity
+            where datname = current_database() and wait_event_type = 'Lock' and query ~ $1
+              and ($2 = '' or pid::text = $2)
+            """)
+        let (watcher, process) = (try await connect(), connection.map { "\($0.backendProcessID)" } ?? "")
+        try await eventually(what, sourceLocation: sourceLocation) {
+            try await watcher.execute(blocked, [.text(pattern), .text(process)]).count > 0
         }
     }
 
@@ -95,7 +119,9 @@ private func withNewDatabase<Success: Sendable>(
     from template: String, _ body: @Sendable @escaping (isolated LoopActor, TestDatabase) async throws -> Success
 ) async throws -> Success {
     let name = "test_\(databaseCount.add(1, ordering: .relaxed).newValue)"
-    try await administer("create database \(name) template \(template)")
+    // Files are copied faster than pages are written to the log, and with what a first session has looked up.
+    let strategy = template.hasPrefix("template0") ? "" : "strategy file_copy"
+    try await administer("create database \(name) template \(template) \(strategy)")
     let address = try await TestServer.address(database: name)
     let loop = EventLoop(name: name)
     defer { loop.shutDown() }

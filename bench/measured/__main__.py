@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-from .figures import FIGURES, as_json, as_table, derived
+from .figures import as_heading, as_json, as_table, derived, figures_of, not_measured
 from .ground import Postgres, Trouble, run
 from .rounds import MEASUREMENTS, Size, World, bare
 
@@ -27,7 +27,6 @@ def arguments():
     parser.add_argument("--only", metavar="NAMES", help=f"some of {', '.join([*MEASUREMENTS, 'bare'])}, with commas between")
     parser.add_argument("--compare", metavar="REF", help="builds this commit, too, and runs both in turn")
     parser.add_argument("--json", metavar="FILE", help="writes all values, with machine, versions and commits")
-    parser.add_argument("--binaries", required=True, help=argparse.SUPPRESS)
     given = parser.parse_args()
     given.names = given.only.split(",") if given.only else [*MEASUREMENTS, "bare"]
     unknown = [name for name in given.names if name not in MEASUREMENTS and name != "bare"]
@@ -41,6 +40,13 @@ def arguments():
 
 def tell(text):
     print(f"bench: {text}", file=sys.stderr, flush=True)
+
+
+def build_here():
+    """The executables of this tree."""
+    for product in ("pushq", "pushq-admin"):
+        subprocess.run(["swift", "build", "--package-path", ROOT, "-c", "release", "--product", product], stdout=sys.stderr, check=True)
+    return run(["swift", "build", "--package-path", ROOT, "-c", "release", "--show-bin-path"], os.environ)[0].strip()
 
 
 def build(reference):
@@ -85,9 +91,8 @@ def about(given, postgres, rounds):
     }
 
 
-def measure(given, sides, rounds, postgres, folder):
+def measure(given, size, sides, rounds, postgres, folder):
     """key -> values, for each side; rounds of both sides alternate, and so does which is first."""
-    size = Size(given.quick, given.devices, given.backlog)
     found = {side: {} for side in sides}
 
     def note(side, values):
@@ -117,29 +122,35 @@ def with_world(postgres, binaries, name, folder, size, body):
 def main():
     given = arguments()
     rounds = given.rounds or (1 if given.quick else 3)
+    size = Size(given.quick, given.devices, given.backlog)
+    binaries = build_here()
     sides = {given.compare: build(given.compare)} if given.compare else {}
-    sides["here"] = given.binaries
+    sides["here"] = binaries
     folder = tempfile.mkdtemp(prefix="pushq-bench-")
     os.chmod(folder, 0o755)
     postgres = None
     try:
         postgres = Postgres(f"{folder}/postgres")
         facts = about(given, postgres, rounds)
-        found = measure(given, sides, rounds, postgres, folder)
+        found = measure(given, size, sides, rounds, postgres, folder)
     finally:
         if postgres:
             postgres.stop()
         shutil.rmtree(folder, ignore_errors=True)
-    print(as_table(FIGURES, found))
+    figures = figures_of(size, given.quick)
+    print(as_heading(facts), as_table(figures, found), sep="\n\n")
+    left_out = not_measured(figures, found)
+    if left_out:
+        print(f"\nnot measured: {', '.join(left_out)}")
     if given.json:
         with open(given.json, "w", encoding="utf-8") as file:
-            json.dump(as_json(FIGURES, found, facts), file, indent=2, ensure_ascii=False)
+            json.dump(as_json(figures, found, facts), file, indent=2, ensure_ascii=False)
 
 
 if __name__ == "__main__":
     try:
         main()
-    except (Trouble, subprocess.TimeoutExpired) as trouble:
+    except (Trouble, subprocess.SubprocessError) as trouble:
         sys.exit(f"bench: {trouble}")
     except KeyboardInterrupt:
         sys.exit("bench: interrupted; all that it had started is gone")

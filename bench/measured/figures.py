@@ -133,6 +133,25 @@ def as_table(figures, sides):
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
+def as_heading(about):
+    """Where and with what it was measured, before the table."""
+    machine, versions = about["machine"], about["versions"]
+    lines = [
+        f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB, Linux {machine['kernel']}, "
+        f"load {machine['load']:.1f} before",
+        "; ".join(str(version) for version in versions.values() if version),
+        "commit " + ", ".join(f"{commit} ({side})" for side, commit in about["commits"].items()) + f"; rounds: {about['rounds']}",
+    ]
+    if about["quick"]:
+        lines.append("quick: no verdicts; it shows that everything works, and says nothing about speed")
+    return "\n".join(lines)
+
+
+def not_measured(figures, sides):
+    """The keys of the figures that are no row of the table."""
+    return [figure.key for figure in figures if not any(side.get(figure.key) for side in sides.values())]
+
+
 def as_json(figures, sides, about):
     """What was measured, and where: `about` holds machine, versions and commits."""
     return about | {
@@ -155,6 +174,15 @@ def as_json(figures, sides, about):
             if any(side.get(figure.key) for side in sides.values())
         }
     }
+
+
+def figures_of(size, quick):
+    """The figures with the numbers that they are about. With few devices no bar says anything."""
+    return [
+        Figure(figure.key, figure.text.format(few=f"{size.few:,}", backlog=f"{size.backlog:,}", some=f"{size.some:,}"),
+               figure.unit, None if quick else figure.bar, figure.more_is_better)
+        for figure in FIGURES
+    ]
 
 
 def times_h2load(factor):
@@ -207,7 +235,9 @@ FIGURES = [
     Figure("import.client_us", "the same: the command's CPU for a device", "µs"),
     Figure("bare.copy_us", "COPY into a table with the same keys: PostgreSQL's CPU for a device", "µs"),
     Figure("import.to_copy", "import over COPY, PostgreSQL's CPU", "×"),
-    Figure("claim.few_us", "a push out of 10 thousand waiting: PostgreSQL's CPU", "µs"),
-    Figure("claim.many_us", "out of many (--backlog, or 10 million)", "µs"),
+    Figure("import.all.postgres_us", "import of {some} of them with all columns: PostgreSQL's CPU for a device", "µs"),
+    Figure("import.all.client_us", "the same: the command's CPU for a device", "µs"),
+    Figure("claim.few_us", "a push out of {few} waiting: PostgreSQL's CPU", "µs"),
+    Figure("claim.many_us", "out of {backlog}", "µs"),
     Figure("claim.growth", "the second over the first", "×", bar=1.2),
 ]

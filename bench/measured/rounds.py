@@ -34,6 +34,7 @@ class Size:
 
     def __init__(self, quick, devices=None, backlog=None):
         self.devices = devices or (20_000 if quick else 1_000_000)
+        self.some = min(self.devices, 100_000)
         self.singles = 1_600 if quick else 24_000
         self.probes = 30 if quick else 300
         self.requests = 20_000 if quick else 300_000
@@ -152,10 +153,37 @@ def import_devices(world):
     return values
 
 
+def import_all_columns(world):
+    """Some of the devices once more, with all that an export says of a device."""
+    count, file = world.size.some, f"{world.folder}/export.csv"
+    tokens = world.session.rows(
+        f"select encode(token, 'hex') from pushq.device where queue_id = pushq.queue_id('{SHOP}') order by id limit {count}"
+    )
+    with open(file, "w", encoding="utf-8") as lines:
+        lines.write(
+            "token,user_key,active,kind,locale,time_zone,app_version,tags,attributes,installation,activity_type,activity,"
+            "first_seen_at,seen_at\n"
+        )
+        for number, (token,) in enumerate(tokens):
+            lines.write(
+                f'{token},user-{number},true,alert,de-AT,Europe/Vienna,4.12.{number % 10},new|vip,"{{""plan"": ""pro""}}",'
+                f"installation-{number},,,2026-01-{number % 28 + 1:02}T09:30:00.{number % 1000000:06}Z,2026-11-21T09:30:00.000000Z\n"
+            )
+    before = world.postgres.cpu()
+    client = world.admin("device", "import", SHOP, file)[1]
+    used = world.postgres.cpu() - before
+    os.remove(file)
+    # The campaign is to devices of which nothing is known but their tokens.
+    world.session.rows(
+        "delete from pushq.profile; update pushq.device set user_key = null, kind = null where user_key is not null"
+    )
+    return {"import.all.postgres_us": used * 1e6 / count, "import.all.client_us": client * 1e6 / count}
+
+
 def campaign(world):
     """A campaign to all devices with the demo's rules, and h2load with the same payload to the same simulator."""
-    values = import_devices(world)
-    world.session.rows("vacuum analyze pushq.device")
+    values = import_devices(world) | import_all_columns(world)
+    world.session.rows("vacuum full analyze pushq.device; vacuum analyze pushq.profile")
     rules = f"{world.folder}/rules.json"
     with open(rules, "w", encoding="utf-8") as file:
         json.dump(RULES, file)

@@ -2,6 +2,7 @@
 
 import json
 import math
+import types
 import unittest
 
 from . import figures
@@ -86,6 +87,30 @@ class Output(unittest.TestCase):
         found = whole["figures"]["import.seconds"]["sides"]["here"]
         self.assertEqual(found, {"values": [2.0, 3.0], "median": 2.5, "bar": 3, "verdict": "met"})
         self.assertNotIn("campaign.tail", whole["figures"])
+
+    def test_figures_say_how_many_they_are_about_and_have_no_bars_where_these_say_nothing(self):
+        size = types.SimpleNamespace(few=2000, backlog=0, some=20000)
+        sides = {"here": {"claim.few_us": [40.0], "singles.8.postgres_us": [900.0]}}
+        quick, whole = (figures.as_table(figures.figures_of(size, is_quick), sides) for is_quick in (True, False))
+        self.assertIn("| a push out of 2,000 waiting: PostgreSQL's CPU | µs | 40.0 |", quick)
+        self.assertNotIn("missed", quick)
+        self.assertIn("missed: 12.0 × the bar", whole)
+        left_out = figures.not_measured(FIGURES, sides)
+        self.assertIn("latency.beside_p50", left_out)
+        self.assertNotIn("claim.few_us", left_out)
+
+    def test_the_heading_has_machine_versions_and_commits(self):
+        about = {
+            "machine": {"processor": "EPYC", "cores": 2, "kernel": "6.1", "memory_gib": 24.0, "load": 0.1},
+            "versions": {"postgres": "postgres (PostgreSQL) 15.18", "h2load": None},
+            "commits": {"main": "abc", "here": "def-dirty"}, "quick": True, "rounds": 1,
+        }
+        lines = figures.as_heading(about).splitlines()
+        self.assertEqual(lines[0], "EPYC, 2 cores, 24.0 GiB, Linux 6.1, load 0.1 before")
+        self.assertEqual(lines[1], "postgres (PostgreSQL) 15.18")
+        self.assertEqual(lines[2], "commit abc (main), def-dirty (here); rounds: 1")
+        self.assertTrue(lines[3].startswith("quick: no verdicts"))
+        self.assertEqual(len(figures.as_heading(about | {"quick": False}).splitlines()), 3)
 
     def test_each_figure_has_a_key_of_its_own(self):
         keys = [figure.key for figure in FIGURES]

@@ -55,6 +55,8 @@ declare
   q       int := (pushq.enter(queue, sends => false)).q;
   needing text;
 begin
+  -- A schedule that is being added keeps the row: see `pushq.keep_audiences`.
+  perform from pushq.audience a where a.queue_id = q and a.name = remove_audience.name for update;
   select s.name into needing
   from pushq.schedule s
   where s.queue_id = q and position(remove_audience.name in s.options ->> 'filter') > 0
@@ -70,6 +72,15 @@ begin
   end if;
   delete from pushq.audience a where a.queue_id = q and a.name = remove_audience.name;
   return found;
+end $$;
+
+-- Keeps the audiences that a filter names from being removed until the end of the transaction.
+create or replace function pushq.keep_audiences(q int, filter text) returns void
+language plpgsql as $$
+begin
+  perform from pushq.audience a where a.queue_id = q and position(a.name in keep_audiences.filter) > 0
+  order by a.name
+  for key share;
 end $$;
 
 -- The saved audiences of a queue, by name; with `matching`, those with that text in their names; `most` of them, null

@@ -26,8 +26,9 @@ begin
   select coalesce(
     jsonb_object_agg(c.name, jsonb_strip_nulls(jsonb_build_object('from', c.before, 'to', c.after))), '{}') into changes
   from (
-    select a.attname as name, pushq.told(before -> a.attname, a.atttypid) as before,
-           pushq.told(after -> a.attname, a.atttypid) as after
+    select a.attname as name,
+           pushq.told(before -> a.attname, a.atttypid, case tg_op when 'UPDATE' then 10000 else 200 end) as before,
+           pushq.told(after -> a.attname, a.atttypid, 200) as after
     from pg_attribute a
     where a.attrelid = tg_relid and a.attnum > 0 and not a.attisdropped
       and a.attname::text <> all (coalesce(tg_argv, '{}'))
@@ -66,14 +67,15 @@ begin
   return null;
 end $$;
 
--- A value as the audit tells it. A secret is bytes, and so is a token. Of a long one only the beginning is kept:
--- filters and payloads are a tenant's, and whoever changes one again and again must not fill the audit.
-create or replace function pushq.told(value jsonb, type oid) returns jsonb
+-- A value as the audit tells it. A secret is bytes, and so is a token. Of one that is longer than `most` characters
+-- only the beginning is kept: filters and payloads are a tenant's, and whoever changes one again and again must not
+-- fill the audit. Of what a change overwrites there is no other copy, so that has room for any usual one.
+create or replace function pushq.told(value jsonb, type oid, most int) returns jsonb
 language plpgsql stable as $$
 begin
   return case
     when type = 'bytea'::regtype and value <> 'null' then '"(not shown)"'
-    when length(value #>> '{}') > 200 then to_jsonb(left(value #>> '{}', 200) || '…')
+    when length(value #>> '{}') > most then to_jsonb(left(value #>> '{}', most) || '…')
     else value end;
 end $$;
 
@@ -140,7 +142,7 @@ create or replace function pushq.guard_audit() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   if tg_op = 'DELETE' then
-    if old.changed_at < now() - make_interval(days => pushq.audit_days(old.tenant)) then
+    if old.changed_at < now() - make_interval(days => pushq.audit_days(old.tenant, old.changed_at)) then
       return old;
     end if;
   end if;
@@ -148,11 +150,28 @@ begin
     hint = 'workers delete them in the end; set the time with: pushq-admin tenant set TENANT --audit-days DAYS';
 end $$;
 
--- For how many days entries about a tenant are kept; null for those about none.
-create or replace function pushq.audit_days(tenant text) returns int
+-- For how many days entries about a tenant are kept; null for those about none. One of that time: not less long than a
+-- tenant of this name had it kept that was removed since.
+create or replace function pushq.audit_days(tenant text, changed_at timestamptz default null) returns int
 language plpgsql stable as $$
 begin
-  return coalesce((select t.audit_days from pushq.tenant t where t.name = $1), 365);
+  return greatest(
+    coalesce((select t.audit_days from pushq.tenant t where t.name = $1), 365),
+    (select f.audit_days from pushq.former_tenant f where f.name = $1 and f.removed_at >= $2));
+end $$;
+
+-- Remembers of a tenant that is removed how long its entries are kept. One that moves takes its entries along, and
+-- what it leaves behind is a copy.
+create or replace function pushq.keep_audit_days() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  if not exists (select from pushq.tenant_move m where m.tenant = old.name) then
+    insert into pushq.former_tenant as f (name, audit_days, removed_at)
+    values (old.name, coalesce(old.audit_days, pushq.audit_days(null)), clock_timestamp())
+    on conflict on constraint former_tenant_pkey do update
+    set audit_days = greatest(f.audit_days, excluded.audit_days), removed_at = excluded.removed_at;
+  end if;
+  return null;
 end $$;
 
 -- Deletes up to `step` entries that are older than they are kept. Returns how many.
@@ -166,9 +185,12 @@ begin
     select a.id
     from pushq.audit a
     left join pushq.tenant t on t.name = a.tenant
-    where a.changed_at < now() - make_interval(days => coalesce(t.audit_days, pushq.audit_days(null)))
+    left join pushq.former_tenant f on f.name = a.tenant and f.removed_at >= a.changed_at
+    where a.changed_at
+      < now() - make_interval(days => greatest(coalesce(t.audit_days, pushq.audit_days(null)), f.audit_days))
     limit step));
   get diagnostics gone = row_count;
+  delete from pushq.former_tenant f where f.removed_at < now() - make_interval(days => f.audit_days);
   return gone;
 end $$;
 
@@ -178,7 +200,10 @@ create or replace trigger audit_guard_truncate before truncate on pushq.audit
   for each statement execute function pushq.guard_audit();
 
 create or replace trigger audit after insert or update or delete on pushq.tenant
-  for each row execute function pushq.write_audit('cursor_offset');
+  for each row execute function pushq.write_audit();
+-- By its name after the one that writes that the tenant was removed, so that this is kept, too.
+create or replace trigger audit_days after delete on pushq.tenant
+  for each row execute function pushq.keep_audit_days();
 create or replace trigger audit after insert or update or delete on pushq.tenant_login
   for each row execute function pushq.write_audit();
 create or replace trigger audit after insert or update or delete on pushq.tenant_quota

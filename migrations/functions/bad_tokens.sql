@@ -60,3 +60,7 @@ begin
                  'for production' end
     || proof || '. No device was deactivated';
 end $$;
+
+-- Whether a queue's pause has such a reason.
+create or replace function pushq.is_bad_tokens_problem(reason text) returns boolean
+language sql immutable as $$ select reason ~ '^[0-9]+ of the last [0-9]+ answers were ' $$;

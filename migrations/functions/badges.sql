@@ -36,35 +36,64 @@ $$;
 -- recipients of a job are those of `device_ids` from its `firsts` to its `lasts`.
 --
 -- Returns a row for each. The figure is null where another transaction keeps the badge locked: whoever changes badges
--- in a transaction of an hour delays the pushes to these devices, and no others.
+-- in a transaction of an hour delays the pushes to these devices, and no others. It is null, too, for a device that has
+-- become inactive since the worker read its token, or was forgotten: its badge may have moved to a newer token
+-- (`pushq.register`), by which the message goes on when it is asked for again.
 create or replace function pushq.take_badges(
   worker bigint, queue_ids int[], job_ids bigint[], epochs int[], increments int[], firsts int[], lasts int[],
   device_ids bigint[]
 ) returns table (queue_id int, job_id bigint, device_id bigint, figure int)
-language plpgsql set lock_timeout = '250ms' as $$
+language plpgsql set lock_timeout = '250ms' set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
-  locked bigint[];
+  waiting bigint[];
 begin
-  return query
-  select t.queue_id, t.job_id, t.device_id, t.figure
-  from pushq.take_free_badges(worker, queue_ids, job_ids, epochs, increments, firsts, lasts, device_ids, '{}') t;
-exception when lock_not_available then
-  locked := pushq.locked_badges(queue_ids, device_ids);
   begin
+    -- Whoever has moved one has ended when it is asked which devices are inactive.
+    perform from pushq.badge b
+    where b.queue_id = any (queue_ids) and b.device_id = any (device_ids)
+    order by b.queue_id, b.device_id
+    for no key update;
+    waiting := pushq.inactive_among(queue_ids, device_ids);
     return query
     select t.queue_id, t.job_id, t.device_id, t.figure
-    from pushq.take_free_badges(worker, queue_ids, job_ids, epochs, increments, firsts, lasts, device_ids, locked) t;
+    from pushq.take_free_badges(worker, queue_ids, job_ids, epochs, increments, firsts, lasts, device_ids, waiting) t;
   exception when lock_not_available then
-    -- A row that is being made cannot be seen. All wait, and are told apart when they come again.
-    locked := device_ids;
+    waiting := pushq.locked_badges(queue_ids, device_ids) || pushq.inactive_among(queue_ids, device_ids);
+    begin
+      return query
+      select t.queue_id, t.job_id, t.device_id, t.figure
+      from pushq.take_free_badges(
+        worker, queue_ids, job_ids, epochs, increments, firsts, lasts, device_ids, waiting) t;
+    exception when lock_not_available then
+      -- A row that is being made cannot be seen. All wait, and are told apart when they come again.
+      waiting := device_ids;
+    end;
   end;
   return query
   select g.queue_id, g.job_id, d.id, null::int
   from unnest(queue_ids, job_ids, firsts, lasts) g(queue_id, job_id, first, last)
   cross join lateral unnest(device_ids[g.first : g.last]) d(id)
-  where d.id = any (locked);
+  where d.id = any (waiting);
 end $$;
+
+-- Which of these devices are inactive at this moment, or forgotten.
+create or replace function pushq.inactive_among(queue_ids int[], device_ids bigint[]) returns bigint[]
+language sql set enable_seqscan = off as $$
+  select array(
+    select unnest($2)
+    except
+    select d.id from pushq.device d where d.queue_id = any ($1) and d.id = any ($2) and d.active)
+$$;
+
+-- These devices, and those that have taken the place of one of them.
+create or replace function pushq.with_newer_tokens(queue_ids int[], device_ids bigint[]) returns bigint[]
+language sql set enable_seqscan = off as $$
+  select $2 || array(
+    select d.replaced_by
+    from pushq.device d
+    where d.queue_id = any ($1) and d.id = any ($2) and d.replaced_by is not null)
+$$;
 
 -- Which of these devices have a badge that another transaction keeps locked. The others are locked by this one.
 create or replace function pushq.locked_badges(queue_ids int[], device_ids bigint[]) returns bigint[]
@@ -151,7 +180,7 @@ begin
 exception when lock_not_available then
   perform pushq.give_back_free_badges(
     worker, queue_ids, job_ids, epochs, increments, firsts, lasts, device_ids,
-    pushq.locked_badges(queue_ids, device_ids));
+    pushq.locked_badges(queue_ids, pushq.with_newer_tokens(queue_ids, device_ids)));
 end $$;
 
 -- Gives back as above, and passes over the devices of `except_devices`. In the order of devices, in which figures are
@@ -163,13 +192,24 @@ create or replace function pushq.give_back_free_badges(
 language sql set enable_seqscan = off set enable_mergejoin = off set jit = off as $$
   with given as materialized (
     -- A row for each device: an update changes it once, however many jobs there are that have something to say.
-    select l.queue_id, d.device_id, array_agg(l.root_id) as root_ids, array_agg(g.increment) as increments
+    select l.queue_id, p.device_id, array_agg(l.root_id) as root_ids, array_agg(g.increment) as increments
     from unnest($2, $3, $4, $5, $6, $7) as g(queue_id, job_id, epoch, increment, first, last)
     join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.worker_id = $1
     cross join lateral unnest($8[g.first : g.last]) d(device_id)
-    where d.device_id <> all ($9)
-    group by l.queue_id, d.device_id
-    order by l.queue_id, d.device_id)
+    -- A badge moves to the newer token of a device, also while the message waits or is on its way (pushq.register).
+    cross join lateral (
+      select case
+        when exists (
+          select
+          from pushq.badge h
+          where h.queue_id = l.queue_id and h.device_id = d.device_id and h.root_ids @> array[l.root_id])
+          then d.device_id
+        else coalesce(
+          (select v.replaced_by from pushq.device v where v.queue_id = l.queue_id and v.id = d.device_id),
+          d.device_id) end as device_id) p
+    where p.device_id <> all ($9)
+    group by l.queue_id, p.device_id
+    order by l.queue_id, p.device_id)
   update pushq.badge b
   set count = greatest(0, b.count - (
         select coalesce(sum(u.increment), 0)
@@ -191,7 +231,7 @@ $$;
 create or replace function pushq.set_badge(
   queue text, token text default null, user_key text default null, badge int default 0
 ) returns bigint
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
 declare
   q     int := (pushq.enter(queue, sends => false)).q;
   bytes bytea;
@@ -207,6 +247,10 @@ begin
   if token is not null then
     bytes := pushq.token(token);
     ids := array(select d.id from pushq.device d where d.queue_id = q and d.token = bytes);
+    if ids = '{}' then
+      -- The app may have registered it since the transaction began.
+      perform pushq.check_isolation('the badge of a token that is not known cannot be set');
+    end if;
   else
     ids := array(
       select d.id from pushq.device d where d.queue_id = q and d.user_key = set_badge.user_key order by d.id);

@@ -93,6 +93,26 @@ begin
     f.send_by);
 end $$;
 
+-- Warns of devices in the waves of a campaign that are due only when it has ended at `ends`, which it has just been
+-- given: they would get nothing. It may be meant so, to end the campaign early.
+create or replace function pushq.warn_of_late_waves(f pushq.fan_out, ends timestamptz) returns void
+language plpgsql stable as $$
+declare
+  late record;
+begin
+  select sum(cardinality(w.device_ids)) as devices, max(w.due_at) as last
+  into late
+  from pushq.wave w
+  where w.queue_id = f.queue_id and w.campaign_id = f.campaign_id and w.due_at >= ends;
+  if late.devices > 0 then
+    raise warning using
+      message = format('%s of its devices would get nothing: it ends at %s, before the local time comes for them',
+                       late.devices, pushq.shown_time(ends)),
+      hint = format('to reach them, pause it, and resume it with a send_by after the last wave at %s',
+                    pushq.shown_time(late.last));
+  end if;
+end $$;
+
 -- Resumes a paused campaign. If its send_by has passed meanwhile, it needs a new one, or nothing could be sent. One
 -- that has ended while it was paused is marked as paused no more.
 create or replace function pushq.resume_campaign(queue text, key text, send_by timestamptz default null) returns boolean
@@ -129,7 +149,7 @@ begin
   where k.queue_id = q and k.id = c and k.stop_at_errors is not null;
   -- By the index of what is ready, whose last entries of a lane are those that wait for this. Of a campaign that was
   -- given a lane of its own, jobs may have come back to the lane that it shared.
-  update pushq.job j set run_at = now()
+  update pushq.job j set run_at = least(now(), pushq.undecided_since(q))
   where j.queue_id = q and j.lane in (f.lane, f.lane % 3) and j.run_at = 'infinity' and j.campaign_id = c
     -- What was set aside because its end is refused, is resumed by hand alone.
     and not exists (
@@ -142,8 +162,21 @@ begin
   -- A campaign at a local time may have jobs before its next wave.
   if not f.sorted then
     perform pushq.check_times(f.start_at, 'start_at', send_by);
+    -- Nothing of it is sent yet: a new end is held to what its first one was held to.
+    if f.clock is not null and send_by is not null then
+      perform pushq.check_waves(
+        q, f.clock, send_by,
+        (select pushq.message_kind(m.push_type, m.payload)
+         from pushq.message m
+         where m.day = f.message_day and m.queue_id = q and m.id = f.message_id),
+        (select k.filter_tree from pushq.campaign k where k.queue_id = q and k.id = c),
+        list => f.list_id);
+    end if;
   elsif not pushq.has_jobs(f) then
     perform pushq.check_times(f.start_at, 'the next wave at', send_by);
+  end if;
+  if send_by is not null then
+    perform pushq.warn_of_late_waves(f, send_by);
   end if;
   if exists (select from pushq.campaign_progress p where p.queue_id = q and p.campaign_id = c and not p.finished) then
     select m.expiration into until
@@ -317,12 +350,26 @@ begin
   return own;
 end $$;
 
--- Sets the rate of a campaign while it runs; null lifts it. Workers follow within moments.
+-- Whether recipients of a campaign have failed that can be sent to again (`pushq.send_again`).
+create or replace function pushq.has_kept_failures(q int, root bigint) returns boolean
+language plpgsql stable as $$
+begin
+  return exists (
+    select
+    from pushq.result r
+    where r.queue_id = q and r.root_id = root and r.failed > 0 and r.retried_at is null
+      and exists (select from pushq.body b where b.day = r.body_day and b.queue_id = q and b.job_id = r.job_id)
+      and exists (select from pushq.message m where m.day = r.body_day and m.queue_id = q and m.id = r.message_id));
+end $$;
+
+-- Sets the rate of a campaign while it runs; null lifts it. Workers follow within moments. Returns false for one that
+-- has ended, unless some of its recipients have failed: these can be sent to again, at this rate.
 create or replace function pushq.set_campaign_rate(queue text, key text, max_rate float8) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   q int := (pushq.enter(queue, sends => false)).q;
   c pushq.campaign;
+  f pushq.fan_out;
 begin
   select * into c from pushq.campaign k where k.queue_id = q and k.key = $2;
   if c.id is null then
@@ -330,6 +377,11 @@ begin
   elsif c.cancelled_at is not null then
     raise exception using errcode = 'PQ409', message = format('campaign “%s” was cancelled', key),
       hint = 'start another one under a new key';
+  end if;
+  perform pushq.check_max_rate(max_rate);
+  select * into f from pushq.fan_out o where o.queue_id = q and o.campaign_id = c.id;
+  if f.done and not pushq.has_jobs(f) and not pushq.has_kept_failures(q, c.id) then
+    return false;
   end if;
   perform pushq.limit_campaign(q, c.id, max_rate);
   perform pushq.tell('root', c.id);

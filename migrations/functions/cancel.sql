@@ -5,7 +5,8 @@
 -- workers hold; these stop within moments, but may have sent to some. Cancelling again changes nothing, and is in the
 -- audit once. What has ended is not cancelled.
 create or replace function pushq.cancel(queue text, send bigint, out stopped bigint, out held bigint)
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
 declare
   q             int := (pushq.enter(queue, sends => false)).q;
   was_cancelled boolean;
@@ -29,7 +30,8 @@ end $$;
 
 -- Cancels one job, whatever it is of. Somebody does this by hand, so it is in the audit, once.
 create or replace function pushq.cancel_job(queue text, job bigint, out stopped bigint, out held bigint)
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
 declare
   q             int := (pushq.enter(queue, sends => false)).q;
   was_cancelled boolean;

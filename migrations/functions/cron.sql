@@ -265,18 +265,22 @@ begin
     select max(s.said)
     from unnest(c.hours) h
     cross join unnest(c.minutes) m
-    cross join lateral (select local::date + make_time(h, m, 0) as said) s
+    -- What clocks skip at the end of a day is on the next one.
+    cross join lateral (select local::date - n + make_time(h, m, 0) as said from generate_series(0, 1) n) s
     cross join lateral pushq.local_times(s.said, time_zone) t
     where t.first = run), local);
 end $$;
 
--- The next runs behind a time, `most` of them.
+-- The next runs behind a time, `most` of them; none in a time zone that this server does not know.
 create or replace function pushq.next_runs(cron text, time_zone text, after timestamptz, most int)
 returns timestamptz[]
 language plpgsql stable as $$
 declare
   runs timestamptz[] := '{}';
 begin
+  if pushq.known_zone(time_zone) is null then
+    return runs;
+  end if;
   for i in 1 .. most loop
     after := pushq.cron_run(cron, time_zone, after);
     exit when after is null;

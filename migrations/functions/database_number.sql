@@ -1,17 +1,16 @@
--- Several databases of one installation share nothing, and each has a number: the upper 10 of the 60 bits of its
+-- Several databases of one installation share nothing, and each has a number: the lower 10 of the 60 bits of its
 -- identifiers. So an identifier, and an apns-id, which contains one, is of one database alone, and a tenant that moves
--- keeps its identifiers.
+-- keeps its identifiers. Before it arrives, its new database skips all that its old one has drawn
+-- (`pushq.draw_above`). So of two identifiers of a tenant the larger one is the later one, wherever they were drawn.
 
 -- The number of this database, from 0 on.
 create or replace function pushq.database_number() returns int
-language sql stable as $$ select (last_value >> 50)::int from pushq.id $$;
+language sql stable as $$ select (last_value & 1023)::int from pushq.id $$;
 
 -- Gives an installation's database its number, before an identifier was drawn in it: those that were, are in use even
 -- when their tenants are gone, by APNs, by producers, and by the database that a tenant has moved to.
 create or replace function pushq.set_database_number(number int) returns void
 language plpgsql as $$
-declare
-  first bigint := number::bigint << 50;
 begin
   if number is null or number not between 0 and 1023 then
     raise exception 'a database has a number between 0 and 1023, not %', number using errcode = 'PQ400';
@@ -27,6 +26,16 @@ begin
       using errcode = 'PQ409',
             hint = 'give a number to a database before its first queue is created, or create a new database';
   end if;
-  execute format('alter sequence pushq.id minvalue %s maxvalue %s start %1$s restart',
-                 greatest(first, 1), first + (1::bigint << 50) - 1);
+  execute format('alter sequence pushq.id minvalue %s start %1$s restart', 1024 + number);
+end $$;
+
+-- Has this database draw identifiers above `id` from now on, which another one has drawn, and somewhat more: whoever
+-- draws at the same moment does not wait, and is not overtaken.
+create or replace function pushq.draw_above(id bigint) returns void
+language plpgsql as $$
+begin
+  perform pushq.take_lock('identifiers');
+  if id >= (select s.last_value from pushq.id s) then
+    perform setval('pushq.id', (id >> 10 << 10) + (1::bigint << 40) + pushq.database_number());
+  end if;
 end $$;

@@ -1,3 +1,46 @@
+-- The recipients of a campaign without a filter among up to `scan_limit` of the devices up to `last`, or of the list,
+-- after one of them: with `upto`, the last device that was looked at; null if there was none.
+create or replace function pushq.unfiltered_devices(
+  q int, list bigint, aim text, after bigint, last bigint, scan_limit int, out ids bigint[], out upto bigint
+)
+language plpgsql stable
+set search_path = pg_catalog, pg_temp as $$
+declare
+  older bigint[];                                         -- those with a newer token
+begin
+  -- One pass, over one of the two. Who is wanted stands in the aggregate's filter and never in the where, or the scan
+  -- would not be bounded. An inactive device on a list is a recipient, too: suppressed, when the job is claimed.
+  -- Without a list, one that a newer token has taken the place of since the start is what that is.
+  select coalesce(array_agg(id) filter (where wanted), '{}'), max(id), array_agg(id) filter (where replaced)
+  into ids, upto, older
+  from (
+    (select id, active and coalesce(kind, 'alert') = aim as wanted, replaced_by > last as replaced
+     from pushq.device
+     where list is null and queue_id = q and id > after and id <= last
+     order by id
+     limit scan_limit)
+    union all
+    (select device_id, true, false
+     from pushq.list_member
+     where list is not null and queue_id = q and list_id = list and device_id > after
+     order by device_id
+     limit scan_limit)) d;
+  if older <> '{}' then
+    ids := array(
+      select id from unnest(ids) id
+      union all
+      select o.id
+      from unnest(older) o(id)
+      -- Not a join: the planner does not know how few they are.
+      where (
+        select coalesce(n.kind, 'alert') = aim
+        from pushq.device d
+        cross join lateral pushq.newer_token(d.queue_id, d.id, d.replaced_by, last) n
+        where d.queue_id = q and d.id = o.id)
+      order by id);
+  end if;
+end $$;
+
 -- One step of a campaign's fan-out: bounded by the rows it scans, so that a rare audience cannot make it endless, and
 -- by time, so that an expensive filter keeps no other campaign waiting for long; it cuts whole jobs and keeps what is
 -- left with the cursor, committed together with the jobs. Returns how many jobs it made; null if there is nothing to
@@ -69,24 +112,9 @@ begin
                                      else greatest(job_limit * per_job - cardinality(f.rest), 1) end,
                                 time_limit => interval '0.2 seconds') d;
   else
-    -- One pass, over one of the two. Who is wanted stands in the aggregate's filter and never in the where, or the
-    -- scan would not be bounded. An inactive device on a list is a recipient, too: suppressed, when the job is claimed;
-    -- and so is one that a newer token has taken the place of since the start: the push goes on by that.
-    select f.rest || coalesce(array_agg(id) filter (where wanted), '{}'), max(id) into ids, upto
-    from (
-      (select id,
-              (active or replaced_by is not null and inactive_since >= f.start_at) and coalesce(kind, 'alert') = aim
-                as wanted
-       from pushq.device
-       where f.list_id is null and queue_id = f.queue_id and id > f.cursor_device_id and id <= f.last_device_id
-       order by id
-       limit scan_limit)
-      union all
-      (select device_id, true
-       from pushq.list_member
-       where f.list_id is not null and queue_id = f.queue_id and list_id = f.list_id and device_id > f.cursor_device_id
-       order by device_id
-       limit scan_limit)) d;
+    select f.rest || d.ids, d.upto into ids, upto
+    from pushq.unfiltered_devices(
+      f.queue_id, f.list_id, aim, f.cursor_device_id, f.last_device_id, scan_limit) d;
   end if;
 
   if f.clock is not null then

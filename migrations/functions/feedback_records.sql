@@ -57,8 +57,8 @@ begin
     where d.queue_id = l.queue_id and d.id = l.device_id
       -- One that is inactive for another answer of APNs is dead from now on: whoever undoes that leaves it alone.
       and (d.active or d.inactive_reason <> l.reason)
-      and coalesce(greatest(d.registered_at, d.reactivated_at), '-infinity') <= l.reported_at
-    returning d.queue_id, d.id, coalesce(greatest(d.registered_at, d.reactivated_at), '-infinity') as known_since),
+      and pushq.known_since(d.registered_at, d.reactivated_at) <= l.reported_at
+    returning d.queue_id, d.id, pushq.known_since(d.registered_at, d.reactivated_at) as known_since),
   evidence as (
     insert into pushq.feedback (queue_id, device_id, reason, reported_at, verdict, root_id, job_id)
     select r.queue_id, r.device_id, r.reason, r.reported_at,

@@ -128,11 +128,12 @@ begin
   return regexp_replace(array_to_string(string_to_array(version, '.')::bigint[], '.'), '([.]0)+$', '');
 end $$;
 
--- Of the next `scan_limit` devices behind `after` those that a filter holds for: of kind `aim`, at most `id_limit`, and
--- active, or inactive since `at` or later because a newer token has taken their place: the push goes on by that. `upto`
--- is the last device that was looked at; null if there is none. With a `time_limit` they are looked at in parts, until
--- that time is over: one filter may cost a thousand times as much as another. A part has as many devices as the time
--- is enough for, by what the one before has cost, and no more than 5,000: what comes next may cost more.
+-- Of the next `scan_limit` devices behind `after`, up to `last`, the active ones of kind `aim` that a filter holds for,
+-- at most `id_limit`. One whose place a token behind `last` has taken is what that is (`pushq.newer_token`): the filter
+-- is asked about the newer token. `upto` is the last device that was looked at; null if there is none. With a
+-- `time_limit` they are looked at in parts, until that time is over: one filter may cost a thousand times as much as
+-- another. A part has as many devices as the time is enough for, by what the one before has cost, and no more than
+-- 5,000: what comes next may cost more.
 --
 -- The devices and the profiles that are looked at lie between the same two ids, and both are read in their order and
 -- merged. So the scan ends with the last device that is wanted, and no join reads more than it needs, whatever the
@@ -149,6 +150,7 @@ set search_path = pg_catalog, pg_temp set enable_nestloop = off set enable_hashj
 set jit = off as $$
 declare
   ends_at   timestamptz := clock_timestamp() + time_limit;
+  first     bigint      := after;
   begun     timestamptz;                                  -- when a part was begun
   part      int         := case when time_limit is null then scan_limit else 500 end;
   next      bigint;                                       -- the last device of a part
@@ -172,8 +174,7 @@ begin
         where queue_id = $2 and device_id > $4 and device_id <= $5
         order by device_id
         offset 0) p on p.device_id = d.id
-      where d.queue_id = $2 and d.id > $4 and d.id <= $5 and coalesce(d.kind, 'alert') = $3 and %s
-        and (d.active or d.replaced_by is not null and d.inactive_since >= $7)
+      where d.queue_id = $2 and d.id > $4 and d.id <= $5 and coalesce(d.kind, 'alert') = $3 and d.active and %s
       order by d.id
       limit $6)
     $sql$, condition);
@@ -187,7 +188,7 @@ begin
       order by id
       limit least(part, scan_limit)) d;
     exit when next is null;
-    execute query into found using literals, q, aim, after, next, id_limit - cardinality(ids), at;
+    execute query into found using literals, q, aim, after, next, id_limit - cardinality(ids);
     ids := ids || found;
     if cardinality(ids) = id_limit then
       upto := ids[id_limit];
@@ -202,6 +203,30 @@ begin
                                                   / greatest(extract(epoch from clock_timestamp() - begun), 0.0001)))
                  end;
   end loop;
+
+  -- Those with a newer token.
+  if exists (select from pushq.device d where d.queue_id = q and d.replaced_by > last) then
+    execute format(
+      $sql$
+      select array(
+        select o.id
+        from pushq.device o
+        where o.queue_id = $2 and o.id > $4 and o.id <= $5 and o.replaced_by > $6
+          and (
+            select true
+            from pushq.newer_token($2, o.id, o.replaced_by, $6) d
+            left join pushq.profile p on p.queue_id = $2 and p.device_id = d.id
+            where coalesce(d.kind, 'alert') = $3 and %s))
+      $sql$, condition)
+    into found
+    using literals, q, aim, first, upto, last;
+    if found <> '{}' then
+      ids := array(select i from unnest(ids || found) i order by i limit id_limit);
+      if cardinality(ids) = id_limit then
+        upto := ids[id_limit];
+      end if;
+    end if;
+  end if;
 end $$;
 
 -- How many devices of a queue and kind a filter holds for now.

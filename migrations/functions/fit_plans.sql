@@ -6,6 +6,9 @@
 -- from end to end. When ten thousand jobs came at once, a poll for work took 11 s with such plans and 50 ms with new
 -- ones; autovacuum comes a minute later. 20 µs a call. The sizes belong to the session whose plans they are about,
 -- behind a pooler too.
+--
+-- Functions that producers call for one row after the other run without scans instead (enable_seqscan): within a
+-- transaction that fills an emptied table no statistics change, and the sizes say too late that a plan is bad.
 create or replace function pushq.fit_plans() returns void
 language plpgsql as $$
 declare

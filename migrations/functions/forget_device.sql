@@ -2,39 +2,62 @@
 
 -- Erases a device, its profile, APNs' reports about it, and every send that has no other recipient left: its message,
 -- recipients and results. The recipients of campaigns keep the device's id, which leads nowhere, because its token and
--- user are gone. A send that a worker holds at this moment is cancelled, and is dropped with its day.
+-- user are gone. A send that a worker holds at this moment is cancelled, and is dropped with its day. The older tokens
+-- that it has taken the place of go with it (`pushq.successors`): what is for them is for the same person. So is what
+-- is for the device's user, and goes, too, if the user has no other device left (`pushq.forget_users`).
 --
--- `known`: whether there was such a device. `sends`: how many were erased with it. Reads the lists of recipients of
--- the queue for as long as history is kept: seconds for some millions of sends.
+-- The key of a send stays as long as any other, and with it only its root and the digest of its content: a repeated
+-- call must not send to the person again.
+--
+-- `known`: whether there was such a device. `sends`: how many were erased with it. Reads the lists of recipients and
+-- the messages of the queue for as long as history is kept: seconds for some millions of sends.
 create or replace function pushq.forget_device(queue text, token text, out known boolean, out sends bigint)
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
 declare
-  q     int   := (pushq.enter(queue, sends => false)).q;
-  bytes bytea := pushq.token(token);
-  gone  bigint;
-  roots bigint[];
+  q       int   := (pushq.enter(queue, sends => false)).q;
+  bytes   bytea := pushq.token(token);
+  device  bigint;
+  owner   text;                                           -- its user
+  users   text[];                                         -- of it and its older tokens, without any other device
+  gone    bigint[];                                       -- it and its older tokens
+  lowest  bigint;
+  highest bigint;
+  roots   bigint[];
+  held    bigint[];                                       -- those of them that workers hold
 begin
   perform pushq.check_isolation('a device cannot be forgotten');
   sends := 0;
   delete from pushq.feedback_record f where f.queue_id = q and f.token = bytes;
-  delete from pushq.device d where d.queue_id = q and d.token = bytes returning d.id into gone;
-  known := gone is not null;
+  delete from pushq.device d where d.queue_id = q and d.token = bytes returning d.id, d.user_key into device, owner;
+  known := device is not null;
   if not known then
     return;
   end if;
-  delete from pushq.profile p where p.queue_id = q and p.device_id = gone;
-  perform pushq.note_count(q, 'device', 'forgotten', 1, gone);
-  delete from pushq.feedback f where f.queue_id = q and f.device_id = gone;
+  with older as (
+    delete from pushq.device d where d.queue_id = q and d.replaced_by = device returning d.id, d.token, d.user_key),
+  reported as (
+    delete from pushq.feedback_record f where f.queue_id = q and f.token in (select o.token from older o))
+  select device || coalesce(array_agg(o.id), '{}'), owner || coalesce(array_agg(o.user_key), '{}')
+  into gone, users
+  from older o;
+  users := array(
+    select distinct u from unnest(users) u
+    where u is not null and not exists (select from pushq.device d where d.queue_id = q and d.user_key = u));
+  select min(g), max(g) into lowest, highest from unnest(gone) g;
+  delete from pushq.profile p where p.queue_id = q and p.device_id = any (gone);
+  perform pushq.note_count(q, 'device', 'forgotten', cardinality(gone), device);
+  delete from pushq.feedback f where f.queue_id = q and f.device_id = any (gone);
   delete from pushq.list_member m
   using pushq.list l
-  where l.queue_id = q and m.queue_id = q and m.list_id = l.id and m.device_id = gone;
-  delete from pushq.newest_update n where n.queue_id = q and n.recipient_id = gone;
-  delete from pushq.recent_push r where r.queue_id = q and r.device_id = gone;
-  delete from pushq.badge b where b.queue_id = q and b.device_id = gone;
+  where l.queue_id = q and m.queue_id = q and m.list_id = l.id and m.device_id = any (gone);
+  delete from pushq.newest_update n where n.queue_id = q and n.recipient_id = any (gone);
+  delete from pushq.recent_push r where r.queue_id = q and r.device_id = any (gone);
+  delete from pushq.badge b where b.queue_id = q and b.device_id = any (gone);
 
   select coalesce(array_agg(distinct b.root_id), '{}') into roots
   from pushq.body b
-  where b.queue_id = q and gone between b.first_device_id and b.last_device_id and gone = any (b.device_ids)
+  where b.queue_id = q and b.first_device_id <= highest and b.last_device_id >= lowest and b.device_ids && gone
     and not exists (select from pushq.campaign c where c.queue_id = q and c.id = b.root_id)
     and not exists (
       select
@@ -42,23 +65,82 @@ begin
       cross join unnest(o.device_ids) i
       join pushq.device d on d.queue_id = q and d.id = i
       where o.queue_id = q and o.root_id = b.root_id);
+  if users <> '{}' then
+    roots := roots || pushq.forget_users(q, users, roots);
+  end if;
   -- Waiting jobs are deleted at once. The holder of a job hears of it with its next flush.
   delete from pushq.job j
   using pushq.body b
   where b.queue_id = q and b.root_id = any (roots) and j.queue_id = q and j.id = b.job_id;
-  insert into pushq.cancelled (queue_id, id)
-  select distinct q, b.root_id
-  from pushq.body b
-  join pushq.lease l on l.queue_id = q and l.job_id = b.job_id
-  where b.queue_id = q and b.root_id = any (roots)
-  on conflict do nothing;
-  roots := array(
-    select r from unnest(roots) r where not exists (select from pushq.cancelled x where x.queue_id = q and x.id = r));
+  held := array(
+    select distinct b.root_id
+    from pushq.body b
+    join pushq.lease l on l.queue_id = q and l.job_id = b.job_id
+    where b.queue_id = q and b.root_id = any (roots));
+  insert into pushq.cancelled (queue_id, id) select q, h from unnest(held) h on conflict do nothing;
+  roots := array(select r from unnest(roots) r where r <> all (held));
 
   delete from pushq.body b where b.queue_id = q and b.root_id = any (roots);
   delete from pushq.result r where r.queue_id = q and r.root_id = any (roots);
   delete from pushq.message m
   where m.queue_id = q and m.root_id = any (roots);
-  delete from pushq.send_key k where k.queue_id = q and k.root_id = any (roots);
+  delete from pushq.empty_send e where e.queue_id = q and e.root_id = any (roots);
   sends := cardinality(roots);
+end $$;
+
+-- What is for users who have no device left: takes them from the lists of users, and erases what sends to several users
+-- have for them. Returns the roots of the sends that are for nobody else, which are left to be erased, without `known`.
+create or replace function pushq.forget_users(q int, users text[], known bigint[]) returns bigint[]
+language plpgsql as $$
+declare
+  messages bigint[];
+  involved bigint[];
+  theirs   bigint[];                                      -- those of the involved sends that are for nobody else
+  jobs     bigint[];                                      -- of the others, those for these users
+begin
+  delete from pushq.list_user m
+  using pushq.list l
+  where l.queue_id = q and m.queue_id = q and m.list_id = l.id and m.user_key = any (users);
+  select array_agg(m.id), coalesce(array_agg(distinct m.root_id), '{}') into messages, involved
+  from pushq.message m
+  where m.queue_id = q and m.user_key = any (users) and m.root_id <> all (known);
+  -- In one reading of the messages, of which there may be millions, and not in one for each send.
+  theirs := array(
+    select unnest(involved)
+    except
+    select m.root_id
+    from pushq.message m
+    where m.queue_id = q and m.root_id = any (involved) and m.id <> all (messages));
+  -- It may say which of the users had no device.
+  delete from pushq.empty_send e where e.queue_id = q and e.root_id = any (involved) and e.root_id <> all (theirs);
+
+  -- A job is in one of three tables, whether it waits, is held, or has ended.
+  jobs := array(
+    select b.job_id
+    from pushq.body b
+    where b.queue_id = q and b.root_id = any (involved) and b.root_id <> all (theirs)
+      and (
+        exists (
+          select from pushq.job j where j.queue_id = q and j.id = b.job_id and j.message_id = any (messages))
+        or exists (
+          select from pushq.lease l where l.queue_id = q and l.job_id = b.job_id and l.message_id = any (messages))
+        or exists (
+          select
+          from pushq.result r
+          where r.queue_id = q and r.root_id = b.root_id and r.job_id = b.job_id and r.message_id = any (messages))));
+  delete from pushq.job j where j.queue_id = q and j.id = any (jobs);
+  -- As above: the holder hears of it with its next flush, and the message is dropped with its day.
+  insert into pushq.cancelled (queue_id, id)
+  select q, l.job_id from pushq.lease l where l.queue_id = q and l.job_id = any (jobs)
+  on conflict do nothing;
+  delete from pushq.body b
+  where b.queue_id = q and b.root_id = any (involved) and b.job_id = any (jobs)
+    and not exists (select from pushq.lease l where l.queue_id = q and l.job_id = b.job_id);
+  delete from pushq.result r
+  where r.queue_id = q and r.root_id = any (involved) and r.root_id <> all (theirs) and r.job_id = any (jobs);
+  delete from pushq.message m
+  where m.queue_id = q and m.id = any (messages) and m.root_id <> all (theirs)
+    and not exists (
+      select from pushq.lease l where l.queue_id = q and l.job_id = any (jobs) and l.message_id = m.id);
+  return theirs;
 end $$;

@@ -31,6 +31,75 @@ language sql stable parallel safe as $$
   select coalesce(period + interval '10 seconds', interval '2 days')
 $$;
 
+-- When the last place but so many was taken: of `n` 1 the last one, null if there are fewer. Places that lie ahead,
+-- from before the database's clock was corrected, do not count: they would hold pushes back until that time has come.
+create or replace function pushq.last_place(sent_at timestamptz[], n int) returns timestamptz
+language sql stable as $$
+  select case when $1[cardinality($1)] > now() + interval '1 minute' then pushq.last_place_by_now($1, $2)
+              else $1[cardinality($1) - $2 + 1] end
+$$;
+
+-- The same, where some lie ahead. The one above is asked for each push, and so has no query in it.
+create or replace function pushq.last_place_by_now(sent_at timestamptz[], n int) returns timestamptz
+language sql stable as $$
+  select p.at from unnest($1) p(at) where p.at <= now() + interval '1 minute' order by p.at desc offset $2 - 1 limit 1
+$$;
+
+-- The cap of a queue, in words, if it holds for a campaign of this push type, and how many of its audience it would
+-- hold back now: active devices that have had as many pushes as it allows, or have them on their way. The audience is
+-- as for `pushq.count_zones`, without the devices of the zones `without`, '' for those that have none, and those that
+-- are in the holdout of `shares`; null without one.
+create or replace function pushq.count_capped(
+  q int, push_type text, urgent boolean, tree jsonb, tokens bytea[], without text[], shares jsonb, out cap text,
+  out devices bigint
+)
+language plpgsql stable set enable_nestloop = off set jit = off as $$
+declare
+  c         pushq.frequency_cap;
+  literals  text[] := '{}';
+  condition text   := 'true';
+  ids       bigint[];                                     -- where there is a holdout: the devices, with those in it
+begin
+  select x.* into c from pushq.frequency_cap x where x.queue_id = q;
+  if c.queue_id is null or push_type <> 'alert' or urgent and not c.includes_urgent then
+    return;
+  end if;
+  cap := pushq.cap_in_words(c);
+  if tree is not null then
+    select s.literals, s.condition into literals, condition from pushq.filter_condition_sql(tree, now(), literals) s;
+  elsif tokens is not null then
+    condition := 'd.token in (select unnest($3))';
+  end if;
+  -- The day of each zone is computed once.
+  execute format(
+    $sql$
+    with day as materialized (
+      select z.time_zone, pushq.day_began(now(), pushq.known_zone(z.time_zone, $6)) as began_at
+      from (
+        select distinct p.time_zone from pushq.profile p where p.queue_id = $2 and p.time_zone is not null
+        union
+        select $6) z
+      where $5 is null)
+    select %s
+    from pushq.recent_push r
+    join pushq.device d on d.queue_id = $2 and d.id = r.device_id
+    left join pushq.profile p on p.queue_id = $2 and p.device_id = r.device_id
+    left join day y on y.time_zone = coalesce(p.time_zone, $6)
+    where r.queue_id = $2 and d.active and coalesce(d.kind, 'alert') = 'alert' and %s
+      and coalesce(p.time_zone, '') <> all ($7)
+      and $4 <= (
+        select count(*)
+        from unnest(r.sent_at) s(at)
+        where s.at >= coalesce(y.began_at, now() - pushq.cap_window($5)) and s.at <= now() + interval '1 minute')
+    $sql$,
+    case when shares is null then 'count(*), null::bigint[]' else 'null::bigint, array_agg(d.id)' end, condition)
+  into devices, ids
+  using literals, q, tokens, c.pushes, c.period, coalesce(pushq.known_zone(c.time_zone), 'UTC'), without;
+  if shares is not null then
+    select count(*) into devices from pushq.shares_of(shares, ids) s where s.share > 0;
+  end if;
+end $$;
+
 -- When the day began that clocks in a zone show at a time: when they first showed it.
 create or replace function pushq.day_began(at timestamptz, time_zone text) returns timestamptz
 language sql stable as $$
@@ -42,34 +111,44 @@ $$;
 --
 -- Returns those that get no place: with `wait` null if as many pushes have reached the device as the cap allows, and
 -- otherwise with the microseconds after which to ask again, because nobody knows yet what becomes of some of them, or
--- because another transaction keeps the places of the device locked. A recipient that has a place keeps it: to send to
--- it again is a repeat. It needs a place of this day if that which it has is of a day that has ended.
+-- because another transaction keeps the places of the device locked, or because the device has become inactive since
+-- the worker read its token, or was forgotten: its places may have moved to a newer one. A recipient that has a place
+-- keeps it: to send to it again is a repeat. It needs a place of this day if that which it has is of a day that has
+-- ended.
 create or replace function pushq.hold_to_caps(
   worker bigint, queue_ids int[], job_ids bigint[], epochs int[], firsts int[], lasts int[], device_ids bigint[]
 ) returns table (queue_id int, job_id bigint, device_id bigint, wait bigint)
-language plpgsql set lock_timeout = '250ms' as $$
+language plpgsql set lock_timeout = '250ms' set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
-  locked bigint[];
+  waiting bigint[];
 begin
-  return query
-  select t.queue_id, t.job_id, t.device_id, t.wait
-  from pushq.take_free_places(worker, queue_ids, job_ids, epochs, firsts, lasts, device_ids, '{}') t;
-exception when lock_not_available then
-  locked := pushq.locked_places(queue_ids, device_ids);
   begin
+    -- Whoever has moved them has ended when it is asked which devices are inactive.
+    perform from pushq.recent_push r
+    where r.queue_id = any (queue_ids) and r.device_id = any (device_ids)
+    order by r.queue_id, r.device_id
+    for no key update;
+    waiting := pushq.inactive_among(queue_ids, device_ids);
     return query
     select t.queue_id, t.job_id, t.device_id, t.wait
-    from pushq.take_free_places(worker, queue_ids, job_ids, epochs, firsts, lasts, device_ids, locked) t;
+    from pushq.take_free_places(worker, queue_ids, job_ids, epochs, firsts, lasts, device_ids, waiting) t;
   exception when lock_not_available then
-    -- A row that is being made cannot be seen. All wait, and are told apart when they come again.
-    locked := device_ids;
+    waiting := pushq.locked_places(queue_ids, device_ids) || pushq.inactive_among(queue_ids, device_ids);
+    begin
+      return query
+      select t.queue_id, t.job_id, t.device_id, t.wait
+      from pushq.take_free_places(worker, queue_ids, job_ids, epochs, firsts, lasts, device_ids, waiting) t;
+    exception when lock_not_available then
+      -- A row that is being made cannot be seen. All wait, and are told apart when they come again.
+      waiting := device_ids;
+    end;
   end;
   return query
   select g.queue_id, g.job_id, d.id, 1000000::bigint
   from unnest(queue_ids, job_ids, firsts, lasts) g(queue_id, job_id, first, last)
   cross join lateral unnest(device_ids[g.first : g.last]) d(id)
-  where d.id = any (locked);
+  where d.id = any (waiting);
 end $$;
 
 -- Which of these devices have places that another transaction keeps locked. Those of the others are locked by this one.
@@ -116,7 +195,7 @@ begin
     -- The zone is looked up for calendar days only: the limit keeps the condition in front of the table.
     zoned as materialized (
       select h.queue_id, h.job_id, h.root_id, h.pushes, h.period, d.id as device_id,
-             coalesce(p.time_zone, h.time_zone) as time_zone,
+             coalesce(p.time_zone, h.time_zone) as time_zone, h.time_zone as default_zone,
              row_number() over (partition by h.queue_id, d.id order by h.place) as round
       from held h
       cross join lateral unnest(device_ids[h.first : h.last]) d(id)
@@ -129,12 +208,14 @@ begin
     -- Each zone's day is computed once.
     dated as materialized (
       select z.*,
-             case when z.period is null and row_number() over (partition by z.period is null, z.time_zone) = 1
-                  then pushq.day_began(now(), z.time_zone) end as began_at
-      from zoned z),
+             case when z.period is null and row_number() over zone = 1
+                  then pushq.day_began(now(), coalesce(pushq.known_zone(z.time_zone, z.default_zone), 'UTC'))
+             end as began_at
+      from zoned z
+      window zone as (partition by z.period is null, z.time_zone, z.default_zone)),
     asked as materialized (
       select z.queue_id, z.job_id, z.root_id, z.pushes, z.device_id, z.round,
-             coalesce(max(z.began_at) over (partition by z.period is null, z.time_zone),
+             coalesce(max(z.began_at) over (partition by z.period is null, z.time_zone, z.default_zone),
                       now() - pushq.cap_window(z.period)) as since,
              now() - pushq.cap_window(z.period) as kept_since
       from dated z
@@ -148,13 +229,13 @@ begin
         from (
           select x.root, x.job, x.at
           from unnest(r.root_ids, r.job_ids, r.sent_at) x(root, job, at)
-          where x.at >= a.kept_since and x.root <> a.root_id
+          where x.at between a.kept_since and now() + interval '1 minute' and x.root <> a.root_id
           union all
           select a.root_id, a.job_id, now()) e)
       from asked a
       where a.round = this_round and r.queue_id = a.queue_id and r.device_id = a.device_id
         -- The oldest of those that would be too many with it.
-        and (coalesce(r.sent_at[cardinality(r.sent_at) - a.pushes + 1] < a.since, true)
+        and (coalesce(pushq.last_place(r.sent_at, a.pushes) < a.since, true)
           or exists (
             select
             from unnest(r.root_ids, r.sent_at) x(root, at)
@@ -199,7 +280,7 @@ begin
       from unnest(left_over.queue_ids, left_over.device_ids, left_over.pushes, left_over.since)
         as g(queue_id, device_id, pushes, since)
       join pushq.recent_push r on r.queue_id = g.queue_id and r.device_id = g.device_id
-      where coalesce(r.sent_at[cardinality(r.sent_at) - g.pushes + 1] < g.since, true));
+      where coalesce(pushq.last_place(r.sent_at, g.pushes) < g.since, true));
     if is_late then
       continue;
     end if;
@@ -219,7 +300,7 @@ begin
                exists (select from pushq.lease l where l.queue_id = g.queue_id and l.job_id = x.job)
                  or exists (select from pushq.job j where j.queue_id = g.queue_id and j.id = x.job) as is_open
         from unnest(r.job_ids, r.sent_at) x(job, at)
-        where x.at >= g.since) e) c;
+        where x.at between g.since and now() + interval '1 minute') e) c;
   end loop;
 end $$;
 
@@ -240,7 +321,7 @@ begin
 exception when lock_not_available then
   perform pushq.note_free_capped(
     worker, queue_ids, job_ids, epochs, firsts, lasts, device_ids, arrived,
-    pushq.locked_places(queue_ids, device_ids));
+    pushq.locked_places(queue_ids, pushq.with_newer_tokens(queue_ids, device_ids)));
 end $$;
 
 -- Notes as above, and passes over the devices of `except_devices`. In the order of devices, in which places are taken,
@@ -252,14 +333,25 @@ create or replace function pushq.note_free_capped(
 language sql set enable_seqscan = off set enable_mergejoin = off set jit = off as $$
   with given as materialized (
     -- A row for each device: an update changes it once, however many jobs there are that have something to say.
-    select l.queue_id, d.device_id, array_agg(l.root_id) as root_ids,
+    select l.queue_id, p.device_id, array_agg(l.root_id) as root_ids,
            coalesce(array_agg(l.root_id) filter (where d.arrived), '{}') as arrived
     from unnest($2, $3, $4, $5, $6) as g(queue_id, job_id, epoch, first, last)
     join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.worker_id = $1
     cross join lateral unnest($7[g.first : g.last], $8[g.first : g.last]) as d(device_id, arrived)
-    where d.device_id <> all ($9)
-    group by l.queue_id, d.device_id
-    order by l.queue_id, d.device_id)
+    -- A place moves to the newer token of a device, also while the push is on its way (pushq.move_recent_pushes).
+    cross join lateral (
+      select case
+        when exists (
+          select
+          from pushq.recent_push h
+          where h.queue_id = l.queue_id and h.device_id = d.device_id and h.root_ids @> array[l.root_id])
+          then d.device_id
+        else coalesce(
+          (select v.replaced_by from pushq.device v where v.queue_id = l.queue_id and v.id = d.device_id),
+          d.device_id) end as device_id) p
+    where p.device_id <> all ($9)
+    group by l.queue_id, p.device_id
+    order by l.queue_id, p.device_id)
   update pushq.recent_push r
   set (root_ids, job_ids, sent_at) = (
     select coalesce(array_agg(e.root order by e.at), '{}'),
@@ -290,7 +382,7 @@ begin
     select r.queue_id, r.device_id
     from page p
     join pushq.recent_push r on r.queue_id = p.queue_id and r.device_id = p.device_id
-    where p.is_lifted or coalesce(r.sent_at[cardinality(r.sent_at)] < p.kept_since, true)
+    where p.is_lifted or coalesce(pushq.last_place(r.sent_at, 1) < p.kept_since, true)
     for update of r skip locked),
   gone as (
     delete from pushq.recent_push r

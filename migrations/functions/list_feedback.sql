@@ -7,7 +7,7 @@
 -- One step at a time: a step draws its cursors after all earlier steps have been committed, and they come to light at
 -- once, with its own commit. So whoever has seen a cursor has seen all lower ones, and what another transaction
 -- commits late gets a higher one. After a restore they go on above all that were drawn before, as identifiers do.
--- A tenant that was moved here has an offset, so that they go on above those that it got elsewhere.
+-- Where its tenant was moved, they also go on above those that it got elsewhere.
 create or replace function pushq.list_feedback(most int) returns int
 language plpgsql as $$
 declare
@@ -26,9 +26,9 @@ begin
     update pushq.feedback f
     set cursor = n.cursor, listed_at = clock_timestamp()
     from (
-      select u.day, u.queue_id, u.id, u.tenant_id, nextval('pushq.id') + u.cursor_offset as cursor
+      select u.day, u.queue_id, u.id, u.tenant_id, nextval('pushq.id') as cursor
       from (
-        select f.day, f.queue_id, f.id, t.id as tenant_id, t.cursor_offset
+        select f.day, f.queue_id, f.id, t.id as tenant_id
         from pushq.feedback f
         -- Without those of a tenant that is about to arrive.
         join pushq.queue q on q.id = f.queue_id

@@ -49,13 +49,17 @@ exception when datetime_field_overflow or invalid_datetime_format then
   raise exception using errcode = 'PQ400', message = format('there is no day %s', parts[1]);
 end $$;
 
--- When fan-out begins: of a campaign on a day, when the day's time comes in the zone where it comes first, which is 14
--- hours ahead of UTC.
+-- When fan-out begins: at once if `start_at` has passed, as without a local time. Of a campaign on a day, when the
+-- day's time comes in the zone where it comes first, which is 14 hours ahead of UTC.
 create or replace function pushq.clock_start(clock jsonb, start_at timestamptz) returns timestamptz
 language plpgsql stable as $$
 begin
+  -- An infinite one is refused (`pushq.check_times`).
+  if not isfinite(start_at) then
+    return start_at;
+  end if;
   return greatest(
-    coalesce(start_at, now()),
+    start_at, now(),
     ((clock ->> 'day')::date + (clock ->> 'time')::time - interval '14 hours') at time zone 'UTC');
 end $$;
 
@@ -101,20 +105,13 @@ begin
   ) + interval '27 hours' then
     return;
   end if;
-  -- Tokens that are inactive get nothing in any case.
-  if tokens is not null then
-    tokens := array(
-      select t
-      from unnest(tokens) t
-      where not exists (select from pushq.device d where d.queue_id = q and d.token = t and not d.active));
-  end if;
   select sum(z.recipients) as devices, sum(z.recipients) filter (where w.due >= ends) as late,
          max(w.due) filter (where w.due >= ends) as last,
          array_agg(coalesce(z.time_zone, clock ->> 'zone') order by z.recipients desc, z.time_zone)
            filter (where w.due >= ends) as zones
   into late
-  from pushq.count_zones(q, aim, tree, tokens, list) z
-  cross join lateral pushq.wave_of(clock, coalesce(z.time_zone, clock ->> 'zone')) w(due);
+  from pushq.count_zones(q, aim, tree, pushq.active_tokens(q, tokens), list) z
+  cross join lateral pushq.wave_of(clock, z.time_zone) w(due);
   if late.late > 0 then
     problem := format(
       'it ends at %s, before the local time comes for %s of its devices (%s%s): they would get nothing',
@@ -133,7 +130,9 @@ begin
   end if;
 end $$;
 
--- When a campaign is due in a zone; null for never, and for no zone. For a run of a schedule see `pushq.run_wave`.
+-- When a campaign is due in a zone; null for never. Where nobody has said a zone, or this server does not know it, that
+-- is in the clock's own zone, and never if it has none. For a run of a schedule see `pushq.run_wave`; where this server
+-- does not know the schedule's zone, the time counts from the start, as in other campaigns.
 --
 -- Without a day it is the day that it is there at the start. Where the time has passed by then, it is due at once for
 -- as long as `catch_up`, and after that as `if_passed` says.
@@ -141,14 +140,17 @@ create or replace function pushq.wave_of(clock jsonb, time_zone text) returns ti
 language plpgsql stable as $$
 declare
   start pg_catalog.timestamptz := clock ->> 'start';
-  today pg_catalog.date        := (start at time zone time_zone)::date;
+  zone  pg_catalog.text        := pushq.known_zone(time_zone, clock ->> 'zone');
+  today pg_catalog.date        := (start at time zone zone)::date;
   due   pg_catalog.timestamptz;
 begin
-  if clock ? 'run' then
-    return pushq.run_wave(clock, time_zone);
+  if zone is null then
+    return null;
+  elsif clock ? 'run' and pushq.known_zone(clock ->> 'run_zone') is not null then
+    return pushq.run_wave(clock, zone);
   end if;
   select t.first into due
-  from pushq.local_times(coalesce((clock ->> 'day')::date, today) + (clock ->> 'time')::time, time_zone) t;
+  from pushq.local_times(coalesce((clock ->> 'day')::date, today) + (clock ->> 'time')::time, zone) t;
   if due >= start then
     return due;
   elsif due >= start - (clock ->> 'catch_up')::interval or clock ->> 'if_passed' = 'now' then
@@ -157,7 +159,7 @@ begin
     return (
       select min(t.first)
       from generate_series(0, 1) n
-      cross join lateral pushq.local_times(today + n + (clock ->> 'time')::time, time_zone) t
+      cross join lateral pushq.local_times(today + n + (clock ->> 'time')::time, zone) t
       where t.first >= start);
   end if;
   return null;
@@ -201,8 +203,9 @@ end $$;
 create or replace function pushq.wave_after(f pushq.fan_out, dealt timestamptz, time_zone text) returns timestamptz
 language plpgsql stable as $$
 declare
-  today pg_catalog.date        := (now() at time zone time_zone)::date;
-  due   pg_catalog.timestamptz := pushq.wave_of(f.clock, time_zone);
+  zone  pg_catalog.text        := pushq.known_zone(time_zone, f.clock ->> 'zone');
+  today pg_catalog.date        := (now() at time zone zone)::date;
+  due   pg_catalog.timestamptz := pushq.wave_of(f.clock, zone);
   later pg_catalog.timestamptz;
 begin
   if due > now() or due = dealt or f.clock ? 'run' or f.clock ->> 'if_passed' <> 'next-day' then
@@ -210,8 +213,8 @@ begin
   end if;
   -- For those that have waited for it, it is `dealt`.
   select min(t.first) filter (where t.first > now() or t.first = dealt) into later
-  from unnest(array[(dealt at time zone time_zone)::date, today, today + 1]) day
-  cross join lateral pushq.local_times(day + (f.clock ->> 'time')::time, time_zone) t;
+  from unnest(array[(dealt at time zone zone)::date, today, today + 1]) day
+  cross join lateral pushq.local_times(day + (f.clock ->> 'time')::time, zone) t;
   return case when later < f.send_by then later else due end;
 end $$;
 
@@ -226,7 +229,16 @@ begin
   -- A zone is looked at once, and not for each device.
   return query
   with zoned as materialized (
-    select i.id, coalesce(p.time_zone, f.clock ->> 'zone') as time_zone
+    select i.id,
+           coalesce(
+             p.time_zone,
+             -- Of a device that a newer token has taken the place of, that one's.
+             (select n.time_zone
+              from pushq.profile n
+              where n.queue_id = f.queue_id
+                and n.device_id = (
+                  select d.replaced_by from pushq.device d where d.queue_id = f.queue_id and d.id = i.id)),
+             f.clock ->> 'zone') as time_zone
     from unnest(ids) i(id)
     left join (
       select device_id, time_zone
@@ -242,8 +254,8 @@ begin
   order by z.id;
 end $$;
 
--- Puts devices, ascending, into their waves. Returns how many are in none: nobody has said their zone, or the time has
--- passed there. `dealt`: they are of the wave that was due then.
+-- Puts devices, ascending, into their waves. Returns how many are in none: nobody has said a known zone, or the time
+-- has passed there. `dealt`: they are of the wave that was due then.
 create or replace function pushq.sort_into_waves(
   f pushq.fan_out, ids bigint[], dealt timestamptz default null
 ) returns int
@@ -328,6 +340,19 @@ begin
   return jobs;
 end $$;
 
+-- The tokens of a list without those of inactive devices, which get nothing in any case; null for null.
+create or replace function pushq.active_tokens(q int, tokens bytea[]) returns bytea[]
+language plpgsql stable as $$
+begin
+  if tokens is null then
+    return null;
+  end if;
+  return array(
+    select t
+    from unnest(tokens) t
+    where not exists (select from pushq.device d where d.queue_id = q and d.token = t and not d.active));
+end $$;
+
 -- How many recipients a campaign would have in each time zone now; null for those of whom nobody has said it. `tokens`
 -- and `tree` are those of a list and of a filter; `list` is one that is stored, whose inactive devices do not count.
 create or replace function pushq.count_zones(
@@ -395,11 +420,15 @@ begin
   clock := clock || jsonb_build_object('start', pushq.clock_start(clock, start_at));
   return query
   select w.due, sum(z.recipients)::bigint,
-         array_agg(coalesce(z.time_zone, clock ->> 'zone', 'unknown') order by z.recipients desc, z.time_zone),
+         array_agg(coalesce(z.time_zone, 'unknown') order by z.recipients desc, z.time_zone),
          coalesce(w.due >= pushq.given_end(send_by, expiration), false)
-  from pushq.count_zones(q, aim, pushq.with_audiences(tree, q), tokens) z
+  from (
+    -- Those of whom nobody has said a known zone are in the default one, as others may be.
+    select pushq.known_zone(c.time_zone, clock ->> 'zone') as time_zone, sum(c.recipients) as recipients
+    from pushq.count_zones(q, aim, pushq.with_audiences(tree, q), tokens) c
+    group by 1) z
   cross join lateral (
-    select pushq.wave_of(clock, coalesce(z.time_zone, clock ->> 'zone')) as due) w
+    select pushq.wave_of(clock, z.time_zone) as due) w
   group by w.due
   order by w.due;
 end $$;

@@ -188,9 +188,9 @@ begin
     where p.tenant_id = move.owner and p.taken_until > clock_timestamp());
 end $$;
 
--- Stops a tenant, or lets it go on as it was. Returns how many jobs of it workers hold, and how many lists of the
--- feedback service they are reading for it.
-create or replace function pushq.stop_leaving(tenant text, stops boolean) returns bigint
+-- Stops a tenant. Returns how many jobs of it workers hold, and how many lists of the feedback service they are reading
+-- for it.
+create or replace function pushq.stop_leaving(tenant text) returns bigint
 language plpgsql as $$
 declare
   move pushq.tenant_move;
@@ -199,22 +199,13 @@ begin
   from pushq.tenant_move m
   where m.tenant = stop_leaving.tenant and m.leaves and m.stage in ('copying', 'stopping')
   for update;
-  if stops then
-    perform pushq.refuse_undecided(tenant, move.owner);
-  end if;
-  if stops and move.stage = 'copying' then
+  perform pushq.refuse_undecided(tenant, move.owner);
+  if move.stage = 'copying' then
     update pushq.tenant_move m
     set stage = 'stopping', suspended_at = (select t.suspended_at from pushq.tenant t where t.id = move.owner),
         changed_at = clock_timestamp()
     where m.tenant = move.tenant;
     update pushq.tenant t set suspended_at = coalesce(t.suspended_at, now()) where t.id = move.owner;
-  elsif not stops then
-    if move.stage = 'stopping' then
-      update pushq.tenant t set suspended_at = move.suspended_at where t.id = move.owner;
-    end if;
-    update pushq.tenant_move m
-    set stage = 'copying', reports_held_until = null, changed_at = clock_timestamp()
-    where m.tenant = move.tenant;
   end if;
   perform pushq.tell('tenant', move.owner), pushq.wake();
   return (
@@ -226,6 +217,25 @@ begin
     from pushq.queue q
     join pushq.feedback_poll p on p.queue_id = q.id
     where q.tenant_id = move.owner and p.taken_until > clock_timestamp());
+end $$;
+
+-- Undoes `pushq.stop_leaving`: the tenant goes on as it was, and is still being moved.
+create or replace function pushq.continue_leaving(tenant text) returns void
+language plpgsql as $$
+declare
+  move pushq.tenant_move;
+begin
+  select m.* into strict move
+  from pushq.tenant_move m
+  where m.tenant = continue_leaving.tenant and m.leaves and m.stage in ('copying', 'stopping')
+  for update;
+  if move.stage = 'stopping' then
+    update pushq.tenant t set suspended_at = move.suspended_at where t.id = move.owner;
+  end if;
+  update pushq.tenant_move m
+  set stage = 'copying', reports_held_until = null, changed_at = clock_timestamp()
+  where m.tenant = move.tenant;
+  perform pushq.tell('tenant', move.owner), pushq.wake();
 end $$;
 
 -- Takes a stopped tenant out of use.
@@ -248,7 +258,7 @@ begin
   where m.tenant = detach_tenant.tenant and m.leaves and m.stage = 'stopping'
   for update;
   perform from pushq.tenant t where t.id = move.owner for update;
-  held := pushq.stop_leaving(tenant, true);
+  held := pushq.stop_leaving(tenant);
   if held > 0 or not exists (select from pushq.tenant t where t.id = move.owner and t.suspended_at is not null) then
     raise exception using errcode = 'PQ409',
       message = format('workers hold %s jobs of %s, which was resumed during its move', held, tenant),
@@ -482,9 +492,9 @@ begin
   return known;
 end $$;
 
--- The tenant is here from now on. `last_lane` and `last_cursor` are the highest numbers that its old database may have
--- given to a lane or a report of it: here they go on above them.
-create or replace function pushq.arrive(tenant text, settings json, last_lane int, last_cursor bigint) returns void
+-- The tenant is here from now on. `last_lane` and `last_id` are the highest numbers that its old database may have
+-- given to a lane or anything else of it: here they go on above them.
+create or replace function pushq.arrive(tenant text, settings json, last_lane int, last_id bigint) returns void
 language plpgsql as $$
 declare
   move pushq.tenant_move;
@@ -496,6 +506,7 @@ begin
   if last_lane > (select l.last_value from pushq.lane l) then
     perform setval('pushq.lane', last_lane);
   end if;
+  perform pushq.draw_above(last_id);
   update pushq.tenant_move m set stage = 'arrived', changed_at = clock_timestamp() where m.tenant = move.tenant;
   perform pushq.put_settings(settings, move.ids);
   -- Of apps that were removed since they were copied.
@@ -503,9 +514,6 @@ begin
   select q.id::int, move.tenant
   from jsonb_each_text(move.ids -> 'queue') q(there, id)
   where not exists (select from pushq.queue k where k.id = q.id::int);
-  update pushq.tenant t
-  set cursor_offset = greatest(0, last_cursor - (select s.last_value from pushq.id s))
-  where t.id = (move.ids -> 'tenant' ->> (settings -> 'tenant' -> 0 ->> 'id'))::int;
   perform pushq.note_change(move.tenant, 'tenant', move.tenant, 'moved',
                             jsonb_build_object('database', jsonb_build_object('from', move.peer)));
   perform pushq.tell('tenant', (move.ids -> 'tenant' ->> (settings -> 'tenant' -> 0 ->> 'id'))::int), pushq.wake();

@@ -43,6 +43,14 @@ language sql stable as $$
   select string_agg(format('%L::%s', v, t), ', ' order by n) from unnest(key, types) with ordinality k(v, t, n)
 $$;
 
+-- What tells an entry of the audit from others, also in another database, where it has another number.
+create or replace function pushq.digest_of_entry(a pushq.audit) returns text
+language sql stable as $$
+  select md5(jsonb_build_array(
+    (extract(epoch from a.changed_at) * 1000000)::bigint, a.login, a.acting_as, a.application, a.address, a.object,
+    a.name, a.action, a.changes)::text)
+$$;
+
 -- The next `step` rows behind the key `after`: the key of the last one (null: there are no more behind them), how many
 -- they are, and a digest of all that is in them. With `last`, the rows up to it, however many.
 create or replace function pushq.digest_range(

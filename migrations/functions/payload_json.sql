@@ -8,8 +8,36 @@ begin
       message = format('the payload is of type %s: use json, jsonb or text', pg_typeof(payload));
   elsif octet_length(payload::text) > 8192 then
     return pushq.long_json(payload::text);
+  elsif strpos(payload::text, E'\\u') > 0 then
+    perform pushq.check_escapes(payload::text::json);
   end if;
   return payload::text::json;
+end $$;
+
+-- Refuses a payload, or the message of a campaign, with a \u escape that is not a character: PostgreSQL's json accepts
+-- it, and fails in its own words as soon as any member is read.
+create or replace function pushq.check_escapes(given json) returns void
+language plpgsql immutable parallel safe as $$
+declare
+  written  text := given::text;
+  bare     json;
+  language text;
+begin
+  if pushq.has_readable_escapes(written) then
+    return;
+  end if;
+  -- With characters for private use in the place of backslashes, the message can be read, to find the language.
+  bare := replace(replace(written, E'\\\\', E'\uE000'), E'\\u', E'\uE001')::json;
+  if json_typeof(bare) = 'object' and bare -> 'aps' is null and json_typeof(bare -> 'languages') = 'object' then
+    select pushq.plain_locale(e.key) into language
+    from json_each(bare -> 'languages') with ordinality e(key, value, n)
+    where not pushq.has_readable_escapes(replace(replace(e.value::text, E'\uE001', E'\\u'), E'\uE000', E'\\\\'))
+    order by e.n
+    limit 1;
+  end if;
+  raise exception using errcode = 'PQ400',
+    message = pushq.of_language(language)
+      || E'the payload has a \\u escape that is not a character: write the character itself';
 end $$;
 
 -- JSON without the spaces that jsonb writes: each of them counts, where a payload may have so many bytes.
@@ -37,6 +65,8 @@ declare
 begin
   if reason is not null then
     raise exception using errcode = 'PQ400', message = reason;
+  elsif strpos(written, E'\\u') > 0 then
+    perform pushq.check_escapes(written::json);
   end if;
   return written::json;
 exception

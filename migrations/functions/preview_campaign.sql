@@ -5,7 +5,10 @@
 -- (`left_out`). `problems` say in words why nothing, or not everything, would be sent now, and what the start would
 -- refuse. `rate` is what the queue's limits allow, in pushes per second; `speed` what its last campaign came to.
 -- `in_shares` is how many of the recipients are in the holdout, in the share of the payload and in those of the
--- variants; null for a campaign without shares.
+-- variants; null for a campaign without shares. `would_expire` is how many could not be sent to in the campaign's time
+-- at its own rate or that of the queue's limits, and `done_at` when all others would have been, as fast as `speed` at
+-- most; both null if nothing says how fast it would be. `cap` is the queue's frequency cap, in words, if it holds for
+-- the campaign, and `capped` how many recipients it would hold back now (`pushq.count_capped`).
 --
 -- The payload is json, and not of a polymorphic type: a router has a function for each type of such a payload, and
 -- would not know which of them is meant without one. Without a payload, `push_type` may be 'liveactivity-start', and
@@ -32,9 +35,10 @@ create or replace function pushq.preview_campaign(
   variants       json        default null,
   holdout        float8      default null,
   quiet_hours    text        default null,
+  urgent         boolean     default false,
   out recipients bigint, out inactive bigint, out unknown bigint, out topic text, out credential text,
   out credential_expires_at timestamptz, out rate float8, out speed float8, out problems text[], out left_out bigint,
-  out in_shares bigint[]
+  out in_shares bigint[], out would_expire bigint, out done_at timestamptz, out cap text, out capped bigint
 )
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -42,7 +46,7 @@ declare
   clock   jsonb  := pushq.read_clock(local_time, if_passed, catch_up, default_zone);
   shares  record := pushq.read_shares(variants, holdout);
   aim     text   := case when push_type = 'liveactivity-start' then push_type
-                         else pushq.message_kind(push_type, payload) end;
+                         else pushq.message_kind(push_type, pushq.payload_json(payload)) end;
   tree    jsonb;
   without text[] := '{}';                                 -- the zones that get nothing; '' is for devices without one
   begins  timestamptz := coalesce(start_at, now());
@@ -50,6 +54,10 @@ declare
   c       pushq.credential;
   earlier pushq.campaign;
   name    pushq.queue_name;
+  is_checked bool := false;                               -- the start would accept its options
+  limits  float8[];                                       -- how fast it may be, and how fast the last one was
+  quiet   record := pushq.quiet_hours_for(this, pushq.read_quiet_hours(quiet_hours), push_type, urgent);
+  due     record;
 begin
   problems := '{}';
   left_out := 0;
@@ -57,7 +65,6 @@ begin
   select * into name from pushq.queue_name n where n.queue_id = q.id;
   select * into c from pushq.credential x where x.tenant_id = q.tenant_id and x.id = q.credential_id;
   topic := name.app;
-  perform pushq.read_quiet_hours(quiet_hours);
   if clock is not null then
     begins := pushq.clock_start(clock, begins);
     clock := clock || jsonb_build_object('start', begins);
@@ -89,7 +96,7 @@ begin
     select coalesce(sum(z.recipients), 0), coalesce(array_agg(coalesce(z.time_zone, '')), '{}')
     into left_out, without
     from pushq.count_zones(q.id, aim, tree, tokens) z
-    where pushq.wave_of(clock, coalesce(z.time_zone, clock ->> 'zone')) is null;
+    where pushq.wave_of(clock, z.time_zone) is null;
     recipients := recipients - left_out;
   end if;
   if shares.content is not null and key is not null then
@@ -116,25 +123,14 @@ begin
       if clock is not null then
         perform pushq.check_waves(q.id, clock, pushq.given_end(send_by, expiration), aim, tree, tokens);
       end if;
+      is_checked := true;
     exception when sqlstate 'PQ400' or sqlstate 'PQ507' then
       problems := problems || sqlerrm;
     end;
   end if;
-  if c.id is null then
-    problems := problems || 'the queue has no credential; add one with: pushq-admin credential add'::text;
-  else
-    credential := c.name;
-    credential_expires_at := c.not_after;
-    if c.not_after <= now() then
-      problems := problems || format('certificate “%s” expired at %s', c.name, c.not_after::timestamptz(0));
-    end if;
-    if not q.environment = any (c.environments) then
-      problems := problems || format('credential “%s” is not for environment %s', c.name, q.environment);
-    end if;
-    if cardinality(c.topics) > 0 and not topic = any (c.topics) then
-      problems := problems || format('credential “%s” is not for topic %s', c.name, topic);
-    end if;
-  end if;
+  credential := c.name;
+  credential_expires_at := c.not_after;
+  problems := problems || pushq.credential_problems(q);
   if q.paused_at is not null then
     problems := problems || format('the queue is paused: %s', q.paused_reason);
   end if;
@@ -145,20 +141,63 @@ begin
   select min(r.rate) into rate
   from pushq.rate_limit r
   where r.tenant_id = q.tenant_id and r.queue_id in (0, q.id) and r.campaign_id = 0;
-  select p.total / extract(epoch from ended.at - ended.began) into speed
-  from (select x.campaign_id, x.total
-        from pushq.campaign_progress x
-        where x.queue_id = q.id and x.finished and x.total > 1000 and x.cancelled_at is null
-        order by x.campaign_id desc
-        limit 1) p
-  cross join lateral (
-    -- One at a local time was not sent in one go.
-    select max(r.ended_at) as at, (select f.start_at from pushq.fan_out f
-                                   where f.queue_id = q.id and f.campaign_id = p.campaign_id
-                                     and f.clock is null) as began
-    from pushq.result r
-    where r.queue_id = q.id and r.root_id = p.campaign_id) ended
-  where ended.at > ended.began;
+  speed := pushq.last_speed(q.id);
+  limits := array[least(rate, max_rate), least(rate, max_rate, speed)];
+  if limits[2] is not null and is_checked then
+    due := pushq.times_due(
+      ((recipients - case when tokens is null then 0 else inactive end) * (1 - pushq.held_out(shares)))::bigint,
+      begins, send_by, expiration, clock, quiet,
+      case when clock is not null or quiet.hours is not null then (
+        select jsonb_agg(jsonb_build_object(
+          'zone', z.time_zone, 'recipients', (z.recipients * (1 - pushq.held_out(shares)))::bigint))
+        from pushq.count_zones(q.id, aim, tree, pushq.active_tokens(q.id, tokens)) z) end);
+    would_expire := (pushq.sent_at_rate(limits[1], due.dues, due.ends, due.counts)).late;
+    done_at := (pushq.sent_at_rate(limits[2], due.dues, due.ends, due.counts)).done_at;
+  end if;
+  select h.cap, h.devices
+  into cap, capped
+  from pushq.count_capped(
+    q.id, push_type, urgent, tree, tokens, without,
+    case when key is not null and pushq.held_out(shares) > 0
+         then jsonb_build_object('key', key, 'bounds', shares.bounds) end) h;
+end $$;
+
+-- How many pushes a second the last campaign of a queue came to that was as fast as it could be: to more than 1,000
+-- recipients, most of whom it was sent to. Null if there is none among its last 20 campaigns. One at a local time was
+-- not sent in one go, nor was one with a rate of its own, which has a lane of its own, or one that was paused, or whose
+-- queue or tenant stood still meanwhile. Where there are quiet hours, the last of its recipients may have waited for
+-- their end.
+create or replace function pushq.last_speed(q int) returns float8
+language plpgsql stable as $$
+begin
+  return (
+    select x.total / extract(epoch from ended.at - began.at)
+    from (
+      select *
+      from pushq.campaign_progress x
+      where x.queue_id = q
+      order by x.campaign_id desc
+      limit 20) x
+    join pushq.fan_out f on f.queue_id = q and f.campaign_id = x.campaign_id
+    join pushq.campaign k on k.queue_id = q and k.id = x.campaign_id
+    join pushq.queue_name n on n.queue_id = q
+    left join pushq.quiet_hours h on h.queue_id = q
+    -- It may have been started with a time that had passed.
+    cross join lateral (select greatest(f.start_at, k.created_at) as at) began
+    cross join lateral (
+      select max(r.ended_at) as at from pushq.result r where r.queue_id = q and r.root_id = x.campaign_id) ended
+    where x.finished and x.total > 1000 and x.cancelled_at is null
+      and 2 * (x.delivered + x.rejected + x.failed + x.unknown) > x.total
+      and f.clock is null and f.lane <= 2 and k.paused_at is null and k.forgiven_at is null
+      and coalesce(k.quiet_hours, h.hours, 'none') = 'none' and ended.at > began.at
+      and not exists (
+        select
+        from pushq.audit a
+        where a.tenant = n.tenant and a.changed_at between began.at and ended.at
+          and (a.object = 'queue' and a.name = n.name and a.changes ? 'paused_at'
+               or a.object = 'tenant' and a.changes ? 'suspended_at'))
+    order by x.campaign_id desc
+    limit 1);
 end $$;
 
 -- Why no device is in the audience of a campaign: in words, and with what may have been meant instead. `tree` is of its
@@ -275,7 +314,7 @@ begin
     left_out := array(
       select coalesce(z.time_zone, '')
       from pushq.count_zones(q, aim, tree, tokens) z
-      where pushq.wave_of(clock, coalesce(z.time_zone, clock ->> 'zone')) is null);
+      where pushq.wave_of(clock, z.time_zone) is null);
   end if;
 
   for found in execute format(

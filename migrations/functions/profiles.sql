@@ -35,17 +35,32 @@ begin
     return null;
   end if;
   -- Without digits: PostgreSQL would read them as the rule of a zone of that name.
-  if time_zone ~ '^(GMT|Etc/[A-Za-z]+|Etc/GMT[+-][0-9]{1,2})$'
-    or time_zone ~ ('^(Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Europe|Indian|Pacific)'
-      '(/[A-Za-z_-]+){1,2}$') then
-    perform timestamptz 'epoch' at time zone time_zone;
+  if (time_zone ~ '^(GMT|Etc/[A-Za-z]+|Etc/GMT[+-][0-9]{1,2})$'
+      or time_zone ~ ('^(Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Europe|Indian|Pacific)'
+        '(/[A-Za-z_-]+){1,2}$'))
+    and pushq.known_zone(time_zone) is not null then
     return null;
   end if;
   return format('the time zone “%s” is unknown: use a name of the IANA database, such as Europe/Berlin',
                 left(time_zone, 60));
-exception when invalid_parameter_value then
-  return format('the time zone “%s” is unknown: use a name of the IANA database, such as Europe/Berlin',
-                left(time_zone, 60));
+end $$;
+
+-- The first of two time zones that this server knows; null if it knows neither. What is stored was known when it was
+-- stored, perhaps to another server: this one may have older time zone data since a failover, a restore or a move. An
+-- unknown zone is an error of PostgreSQL, which would stop whatever else is looked at with it. So whoever looks at
+-- clocks of stored zones asks this first: once for each zone, and not for each device.
+create or replace function pushq.known_zone(time_zone text, default_zone text default null) returns text
+language plpgsql stable as $$
+begin
+  begin
+    -- Looks one zone up. The view pg_timezone_names reads the files of all of them.
+    if timestamp with time zone 'epoch' at time zone time_zone is not null then
+      return time_zone;
+    end if;
+  exception when invalid_parameter_value then
+    null;
+  end;
+  return case when default_zone is not null then pushq.known_zone(default_zone) end;
 end $$;
 
 -- What is wrong with tags, or null.

@@ -44,7 +44,9 @@ begin
       hint = 'use a login that was granted the tenant without --read-only';
   end if;
   raise exception using errcode = 'PQ404', message = format('there is no queue “%s”', left(name, 240)),
-    hint = 'list them with: select queue from pushq.my_queues, or as an operator: pushq-admin queue list';
+    hint = format(
+      'list those of login “%s” with: select queue from pushq.my_queues, or all as an operator: pushq-admin queue list',
+      who);
 end $$;
 
 -- The queue of this name, or the error.

@@ -50,6 +50,20 @@ begin
   end if;
 end $$;
 
+-- The quiet hours that a campaign would have which says these of its `own`, and the zone of devices without one; nulls
+-- for none. They are for alerts, and for urgent ones if the queue says so.
+create or replace function pushq.quiet_hours_for(
+  q int, own text, push_type text, urgent boolean, out hours text, out time_zone text
+)
+language plpgsql stable as $$
+begin
+  select nullif(coalesce(own, h.hours), 'none'), h.time_zone
+  into hours, time_zone
+  from (select 1) one
+  left join pushq.quiet_hours h on h.queue_id = q
+  where push_type = 'alert' and (urgent is not true or h.includes_urgent);
+end $$;
+
 -- Quiet hours as an operator reads them.
 create or replace function pushq.quiet_hours_in_words(h pushq.quiet_hours) returns text
 language sql stable as $$
@@ -145,21 +159,23 @@ begin
     where p.time_zone is not null),
   zoned as materialized (
     select h.queue_id, h.job_id, h.root_id, h.hours, h.release, h.send_within, d.id as device_id,
-           coalesce(k.time_zone, h.time_zone) as time_zone
+           coalesce(k.time_zone, h.time_zone) as time_zone, coalesce(h.time_zone, '') as default_zone
     from held h
     cross join lateral unnest(h.ids) d(id)
     left join known k on k.job_id = h.job_id and k.device_id = d.id),
   -- A zone is looked at once, and not for each device.
   zone as materialized (
-    select z.hours, z.time_zone, pushq.held_until(now(), z.hours, z.time_zone) as until
-    from (select distinct z.hours, z.time_zone from zoned z where z.time_zone is not null) z),
+    select z.hours, z.time_zone, z.default_zone, pushq.held_until(now(), z.hours, k.time_zone) as until
+    from (select distinct z.hours, z.time_zone, z.default_zone from zoned z where z.time_zone is not null) z
+    cross join lateral pushq.known_zone(z.time_zone, nullif(z.default_zone, '')) k(time_zone)
+    where k.time_zone is not null),
   quiet as materialized (
     select z.queue_id, z.job_id, z.root_id, z.device_id, x.until,
            -- What would be too late soon after has half of its time. Negative: too late.
            least(z.release, (z.send_within - (x.until - now())) / 2) as spread,
            (hashint8extended(z.device_id, z.root_id) & 16777215) / 16777216::float8 as place
     from zoned z
-    join zone x on x.hours = z.hours and x.time_zone = z.time_zone
+    join zone x on x.hours = z.hours and x.time_zone = z.time_zone and x.default_zone = z.default_zone
     where x.until is not null),
   parted as materialized (
     select q.*, floor(q.place * least(60, greatest(1, count(*) over part / 25)))::int as part
@@ -194,8 +210,9 @@ begin
     from (
       select coalesce((select c.quiet_hours from pushq.campaign c where c.queue_id = q and c.id = campaign), h.hours)
                as hours,
-             coalesce((select p.time_zone from pushq.profile p where p.queue_id = q and p.device_id = device),
-                      h.time_zone) as time_zone
+             pushq.known_zone(
+               (select p.time_zone from pushq.profile p where p.queue_id = q and p.device_id = device),
+               h.time_zone) as time_zone
       from (select 1) one
       left join pushq.quiet_hours h on h.queue_id = q) x
     where x.hours <> 'none' and x.time_zone is not null), '');
@@ -217,32 +234,33 @@ declare
   q     int   := (pushq.enter(queue, sends => false)).q;
   own   text  := pushq.read_quiet_hours(preview_quiet_hours.quiet_hours);
   clock jsonb := pushq.read_clock(local_time, if_passed, catch_up, default_zone);
-  h     pushq.quiet_hours;
+  h     record := pushq.quiet_hours_for(q, own, push_type, preview_quiet_hours.urgent);
 begin
   perform pushq.warn_of_quiet_hours(q, own, push_type, preview_quiet_hours.urgent);
-  select x.* into h from pushq.quiet_hours x where x.queue_id = q;
-  own := coalesce(own, h.hours);
-  if push_type <> 'alert' or coalesce(own, 'none') = 'none'
-    or preview_quiet_hours.urgent and not coalesce(h.includes_urgent, false) then
+  if h.hours is null then
     return;
   end if;
   if clock is not null then
     clock := clock || jsonb_build_object('start', pushq.clock_start(clock, start_at));
   end if;
   return query
-  select w.until, sum(z.recipients)::bigint,
-         array_agg(coalesce(z.time_zone, h.time_zone) order by z.recipients desc, z.time_zone), w.is_late
-  from pushq.count_zones(q, 'alert', pushq.with_audiences(pushq.parse_filter(filter), q), tokens) z
-  cross join lateral (
-    select case when clock is null then greatest(coalesce(start_at, now()), now())
-                else pushq.wave_of(clock, coalesce(z.time_zone, clock ->> 'zone')) end as due) d
-  cross join lateral (
-    select case when coalesce(z.time_zone, h.time_zone) is null then null else pushq.held_until(
-             d.due, own, coalesce(z.time_zone, h.time_zone)) end as until) u
-  cross join lateral (
-    -- Without `send_by`, it is a day after the start or the wave.
-    select u.until, u.until >= pushq.given_end(coalesce(send_by, d.due + interval '24 hours'), expiration) as is_late) w
-  where w.until is not null
+  select w.until, sum(w.recipients)::bigint, array_agg(w.zone order by w.recipients desc, w.zone), w.is_late
+  from (
+    -- Those of whom nobody has said a known zone are in the queue's, as others may be.
+    select u.until, l.is_late, k.time_zone as zone, sum(z.recipients) as recipients
+    from pushq.count_zones(
+      q, 'alert', pushq.with_audiences(pushq.parse_filter(filter), q), pushq.active_tokens(q, tokens)) z
+    cross join lateral pushq.known_zone(z.time_zone, h.time_zone) k(time_zone)
+    cross join lateral (
+      select case when clock is null then greatest(coalesce(start_at, now()), now())
+                  else pushq.wave_of(clock, z.time_zone) end as due) d
+    cross join lateral (
+      select case when k.time_zone is not null then pushq.held_until(d.due, h.hours, k.time_zone) end as until) u
+    cross join lateral (
+      -- Without `send_by`, it is a day after the start or the wave.
+      select u.until >= pushq.given_end(coalesce(send_by, d.due + interval '24 hours'), expiration) as is_late) l
+    where u.until is not null
+    group by 1, 2, 3) w
   group by w.until, w.is_late
   order by w.until, w.is_late;
 end $$;

@@ -1,4 +1,26 @@
 -- How a worker finds out what there is to do.
+--
+-- Lanes 0, 1 and 2 are those that all campaigns and sends of a queue share. Each higher one is a campaign's own.
+
+-- Whose own a lane is, and its rate; no row for a lane that is shared. The planner puts it into the query that calls
+-- it.
+create or replace function pushq.own_lane(of_queue int, of_lane int)
+returns table (campaign_id bigint, rate float8)
+language sql stable as $$
+  select f.campaign_id, r.rate
+  from pushq.fan_out f
+  join pushq.queue q on q.id = f.queue_id
+  left join pushq.rate_limit r
+    on r.tenant_id = q.tenant_id and r.queue_id = f.queue_id and r.campaign_id = f.campaign_id
+  where of_lane > 2 and f.queue_id = of_queue and f.lane = of_lane and f.lane > 2
+  limit 1
+$$;
+
+-- In how long it is; null for never. It is put into the query, too.
+create or replace function pushq.microseconds_until(moment timestamptz) returns bigint
+language sql stable as $$
+  select case when moment <> 'infinity' then (extract(epoch from moment - now()) * 1000000)::bigint end
+$$;
 
 -- Which (queue, lane) pairs have jobs, and which campaigns have jobs to be made. Of a lane that is one campaign's own,
 -- also which one's, and its rate.
@@ -51,17 +73,10 @@ begin
           order by j.queue_id, j.lane, j.run_at, j.id
           limit 1) n)
       select d.queue_id, d.lane, null::bigint, 0,
-             case when d.run_at <> 'infinity' then (extract(epoch from d.run_at - now()) * 1000000)::bigint end,
+             pushq.microseconds_until(d.run_at),
              d.run_at, d.id, own.campaign_id, own.rate
       from due d
-      left join lateral (
-        select f.campaign_id, r.rate
-        from pushq.fan_out f
-        join pushq.queue q on q.id = f.queue_id
-        left join pushq.rate_limit r
-          on r.tenant_id = q.tenant_id and r.queue_id = f.queue_id and r.campaign_id = f.campaign_id
-        where d.lane > 2 and f.queue_id = d.queue_id and f.lane = d.lane and f.lane > 2
-        limit 1) own on true
+      left join lateral pushq.own_lane(d.queue_id, d.lane) own on true
       limit pairs;
     get diagnostics seen = row_count;
     pairs := pairs - seen;
@@ -106,17 +121,10 @@ begin
                 from pushq.job j
                 where j.queue_id = o.queue_id and j.lane = o.lane and j.run_at <= now()
                 limit count_to) r),
-             (extract(epoch from o.start_at - now()) * 1000000)::bigint, null::timestamptz, null::bigint,
+             pushq.microseconds_until(o.start_at), null::timestamptz, null::bigint,
              own.campaign_id, own.rate
       from open o
-      left join lateral (
-        select f.campaign_id, r.rate
-        from pushq.fan_out f
-        join pushq.queue q on q.id = f.queue_id
-        left join pushq.rate_limit r
-          on r.tenant_id = q.tenant_id and r.queue_id = f.queue_id and r.campaign_id = f.campaign_id
-        where o.lane > 2 and f.queue_id = o.queue_id and f.lane = o.lane and f.lane > 2
-        limit 1) own on true
+      left join lateral pushq.own_lane(o.queue_id, o.lane) own on true
       limit campaigns;
     get diagnostics seen = row_count;
     campaigns := campaigns - seen;
@@ -146,7 +154,7 @@ begin
   if cardinality(own_queue) > 0 then
     return query
       select w.queue_id, w.lane, j.run_at, j.id,
-             case when j.run_at <> 'infinity' then (extract(epoch from j.run_at - now()) * 1000000)::bigint end,
+             pushq.microseconds_until(j.run_at),
              own.campaign_id, own.rate
       from unnest(own_queue, own_lane) as w(queue_id, lane)
       cross join lateral (
@@ -155,14 +163,7 @@ begin
         where j.queue_id = w.queue_id and j.lane = w.lane
         order by j.run_at, j.id
         limit 1) j
-      cross join lateral (
-        select f.campaign_id, r.rate
-        from pushq.fan_out f
-        join pushq.queue q on q.id = f.queue_id
-        left join pushq.rate_limit r
-          on r.tenant_id = q.tenant_id and r.queue_id = f.queue_id and r.campaign_id = f.campaign_id
-        where f.queue_id = w.queue_id and f.lane = w.lane and f.lane > 2
-        limit 1) own;
+      cross join lateral pushq.own_lane(w.queue_id, w.lane) own;
   end if;
   for i in 1 .. cardinality(after_queue) loop
     return query
@@ -184,7 +185,7 @@ begin
           order by j.queue_id, j.lane, j.run_at, j.id
           limit 1) n)
       select d.queue_id, d.lane, d.run_at, d.id,
-             case when d.run_at <> 'infinity' then (extract(epoch from d.run_at - now()) * 1000000)::bigint end,
+             pushq.microseconds_until(d.run_at),
              null::bigint, null::float8
       from due d
       where d.lane <= 2
@@ -245,17 +246,10 @@ begin
                  from pushq.job j
                  where j.queue_id = d.queue_id and j.lane = d.lane and j.run_at <= now()
                  limit count_to) r) else 0 end,
-             case when d.run_at <> 'infinity' then (extract(epoch from d.run_at - now()) * 1000000)::bigint end,
+             pushq.microseconds_until(d.run_at),
              own.campaign_id, own.rate
       from due d
-      left join lateral (
-        select f.campaign_id, r.rate
-        from pushq.fan_out f
-        join pushq.queue q on q.id = f.queue_id
-        left join pushq.rate_limit r
-          on r.tenant_id = q.tenant_id and r.queue_id = f.queue_id and r.campaign_id = f.campaign_id
-        where d.lane > 2 and f.queue_id = d.queue_id and f.lane = d.lane and f.lane > 2
-        limit 1) own on true;
+      left join lateral pushq.own_lane(d.queue_id, d.lane) own on true;
     exit when i > cardinality(floor_queue);
     -- The lanes of this queue before the one with the floor, and that one.
     return query
@@ -268,7 +262,7 @@ begin
                  where j.queue_id = to_queue and j.lane = l.lane and j.run_at <= now()
                    and (j.run_at, j.id) >= (h.run_at, h.id)
                  limit count_to) r) else 0 end,
-             case when h.run_at <> 'infinity' then (extract(epoch from h.run_at - now()) * 1000000)::bigint end,
+             pushq.microseconds_until(h.run_at),
              null::bigint, null::float8
       from (
         select n as lane, case when n = to_lane then floor_run_at[i] else '-infinity' end as run_at,

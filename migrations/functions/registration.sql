@@ -1,9 +1,22 @@
 -- What an app reports about its tokens.
 
+-- Since when a token is known to be good: when its app registered it, or somebody reactivated it. A time that lies
+-- ahead is from before the database's clock was corrected, and nobody knows when that was: it counts for nothing. Up to
+-- a minute ahead it counts, because an app may have registered the token since the transaction began.
+create or replace function pushq.known_since(registered_at timestamptz, reactivated_at timestamptz default null)
+returns timestamptz
+language sql stable as $$
+  select coalesce(
+    greatest(
+      case when $1 <= now() + interval '1 minute' then $1 end,
+      case when $2 <= now() + interval '1 minute' then $2 end),
+    '-infinity')
+$$;
+
 -- Registers a token that the app reports: creates the device, or reactivates it. Its user does not change. Returns
 -- its id.
 create or replace function pushq.register_device(queue text, token text) returns bigint
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
 begin
   return pushq.register(queue, token, null, null, null, true);
 end $$;
@@ -30,7 +43,8 @@ create or replace function pushq.register_device(
   activity      text    default null,
   keep_user     boolean default false
 ) returns bigint
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off
+set enable_bitmapscan = off as $$
 declare
   who       text := pushq.caller();
   device    bigint;
@@ -46,7 +60,9 @@ begin
                          when register_device.token !~ '[^0-9A-Fa-f]' and length(register_device.token) % 2 = 0
                          then decode(register_device.token, 'hex') end
     join pushq.profile p on p.queue_id = d.queue_id and p.device_id = d.id
-    where d.active and d.registered_at > clock_timestamp() - interval '6 hours'
+    where d.active
+      -- Not a time that lies ahead, from before the clock was corrected: it is written anew.
+      and d.registered_at between clock_timestamp() - interval '6 hours' and clock_timestamp()
       and current_setting('transaction_isolation') like 'read %'
       and (keep_user or d.user_key is not distinct from register_device.user_key)
       and coalesce(register_device.kind = d.kind, register_device.kind is null)
@@ -95,6 +111,7 @@ declare
   device  bigint;
   is_new  boolean;
   goes_on boolean;                                        -- what waits for the older token goes on by this one
+  earlier bigint[];                                       -- the devices for which it waits
 begin
   if problem is not null then
     raise exception using errcode = 'PQ400', message = problem;
@@ -108,7 +125,9 @@ begin
     and (kind is null or was.kind is not distinct from kind)
     and (said is null or pushq.merge_profiles(had, said, false) is not distinct from had)
   then
-    if was.active and said.installation <> '' and was.registered_at > clock_timestamp() - interval '6 hours' then
+    if was.active and said.installation <> ''
+      and was.registered_at between clock_timestamp() - interval '6 hours' and clock_timestamp()
+    then
       return was.id;
     end if;
     -- Nothing but the time, if it is still so. Another token may have taken the place of this one while the update
@@ -130,6 +149,8 @@ begin
   if said.installation <> '' then
     perform pushq.take_lock(concat_ws(' ', 'installation', door.q, said.installation));
   end if;
+  perform pushq.lock_tokens(
+    door.q, bytes, case when said.installation <> '' then pushq.merge_profiles(had, said, false) end);
   select * into was from pushq.device d where d.queue_id = door.q and d.token = bytes for no key update;
   select * into had from pushq.profile p where p.queue_id = door.q and p.device_id = was.id;
   if was.registered_at is not null then
@@ -141,8 +162,9 @@ begin
     if had.device_id is null and older.id is not null then
       select * into had from pushq.profile p where p.queue_id = door.q and p.device_id = older.id;
       has := pushq.merge_profiles(had, said, false);
-      delete from pushq.profile p where p.queue_id = door.q and p.device_id = older.id;
     end if;
+    -- Whatever is asked about the older one is asked about this one (`pushq.successors`).
+    delete from pushq.profile p where p.queue_id = door.q and p.device_id = older.id;
   end if;
   owner := coalesce(was.user_key, older.user_key);
   if keep_user then
@@ -169,8 +191,9 @@ begin
   -- A row that was there has been locked for the update.
   returning id, xmax = 0 into device, is_new;
 
-  -- What waited for the token before is for whom it belonged to then.
-  if was.user_key is not null and was.user_key is distinct from register.user_key then
+  -- What waited for the token before is for whom it belonged to then. Who has made it inactive, and not APNs, has meant
+  -- that to stop, too.
+  if was.user_key is distinct from register.user_key or not was.active and was.inactive_reason is null then
     update pushq.device d set replaced_by = null where d.queue_id = door.q and d.replaced_by = was.id;
   end if;
   if older.id is not null then
@@ -178,16 +201,26 @@ begin
     goes_on := older.user_key is not distinct from register.user_key
       and (older.active or older.inactive_reason is not null);
     -- The app's icon is the same as before; and a message that goes on keeps its number.
-    update pushq.badge b
-    set device_id = device,
-        root_ids = case when goes_on then b.root_ids else '{}' end,
-        figures = case when goes_on then b.figures else '{}' end,
-        kept_until = case when goes_on then b.kept_until else '{}' end
-    where b.queue_id = door.q and b.device_id = older.id
-      and not exists (select from pushq.badge n where n.queue_id = door.q and n.device_id = device);
+    with old as (
+      delete from pushq.badge b
+      where b.queue_id = door.q and b.device_id = older.id
+      returning b.count, b.root_ids, b.figures, b.kept_until)
+    insert into pushq.badge (queue_id, device_id, count, root_ids, figures, kept_until)
+    select door.q, device, o.count, case when goes_on then o.root_ids else '{}' end,
+           case when goes_on then o.figures else '{}' end, case when goes_on then o.kept_until else '{}' end
+    from old o
+    -- The app may have set that of the newer token already.
+    on conflict do nothing;
     perform pushq.move_recent_pushes(door.q, older.id, device);
-    -- See `pushq.successors`.
-    update pushq.device d set replaced_by = device where d.queue_id = door.q and d.id = older.id and goes_on;
+    -- See `pushq.successors`. Of those that led to the older one, the latest: an installation may have had many tokens.
+    earlier := older.id || array(
+      select d.id
+      from pushq.device d
+      where d.queue_id = door.q and d.replaced_by = older.id
+      order by d.id desc);
+    update pushq.device d
+    set replaced_by = case when goes_on and d.id = any (earlier[:20]) then device end
+    where d.queue_id = door.q and d.id = any (earlier);
   end if;
 
   has.queue_id := door.q;
@@ -208,8 +241,30 @@ begin
   return device;
 end $$;
 
--- Deactivates the tokens whose place a token takes: those of the same installation and kind, and of the same Live
--- Activity. They are nobody's from now on. Returns the latest of them as it was, but active if any of them was.
+-- Locks what a registration or a logout may change beside the token itself: the others of its installation, those of
+-- `its` Live Activity, and those that went on by one of them. What is decided about them is read afterwards, since
+-- whoever had locked them may have given them to another installation. In the order of devices, so that no two calls
+-- wait for each other.
+create or replace function pushq.lock_tokens(q int, token bytea, its pushq.profile) returns void
+language plpgsql as $$
+declare
+  ids bigint[] := array(
+    select d.id
+    from pushq.device d
+    where d.queue_id = q and d.token = lock_tokens.token
+    union all
+    select p.device_id
+    from pushq.profile p
+    where p.queue_id = q and p.installation = (its).installation
+      and p.activity_type is not distinct from (its).activity_type and p.activity is not distinct from (its).activity);
+begin
+  ids := ids || array(select d.id from pushq.device d where d.queue_id = q and d.replaced_by = any (ids));
+  perform from pushq.device d where d.queue_id = q and d.id = any (ids) order by d.id for no key update;
+end $$;
+
+-- Deactivates the tokens whose place a token takes, which are locked: those of the same installation and kind, and of
+-- the same Live Activity. They are nobody's from now on. Returns the latest of them as it was, but active if any of
+-- them was.
 create or replace function pushq.replace_tokens(q int, device bigint, kind text, its pushq.profile) returns pushq.device
 language plpgsql as $$
 declare
@@ -229,7 +284,7 @@ begin
   select * into latest
   from pushq.device d
   where d.queue_id = q and d.id = any (ids)
-  order by d.registered_at desc nulls last, d.id desc
+  order by pushq.known_since(d.registered_at) desc, d.id desc
   limit 1;
   latest.active := exists (select from pushq.device d where d.queue_id = q and d.id = any (ids) and d.active);
   update pushq.device d
@@ -238,6 +293,50 @@ begin
   where d.queue_id = q and d.id = any (ids);
   update pushq.profile p set installation = null where p.queue_id = q and p.device_id = any (ids);
   return latest;
+end $$;
+
+-- Keeps one active token of each of these installations, as a registration does: the one that its app registered last,
+-- else the one that was seen last. Returns how many it has deactivated. An import asks for this once it has committed:
+-- a registration that was under way has not seen the token of the file, nor the file that of the registration. With
+-- the lock of the installation it is known what has become of it.
+create or replace function pushq.keep_one_token(q int, installations text[]) returns bigint
+language plpgsql as $$
+declare
+  names    text[] := array(select concat_ws(' ', 'installation', q, i) as name from unnest(installations) i order by 1);
+  ids      bigint[];
+  replaced bigint[];
+begin
+  -- As `pushq.take_lock` does, all in one order.
+  insert into pushq.named_lock (name) select n from unnest(names) with ordinality u(n, place) order by place;
+  delete from pushq.named_lock l where l.name = any (names);
+  ids := array(
+    select t.id
+    from (
+      select d.id, count(*) over (
+               partition by p.installation, coalesce(d.kind, 'alert'), p.activity_type, p.activity) as tokens
+      from pushq.profile p
+      join pushq.device d on d.queue_id = p.queue_id and d.id = p.device_id
+      where p.queue_id = q and p.installation = any (installations) and d.active) t
+    where t.tokens > 1);
+  if ids = '{}' then
+    return 0;
+  end if;
+  perform from pushq.device d where d.queue_id = q and d.id = any (ids) order by d.id for no key update;
+  replaced := array(
+    select t.id
+    from (
+      select d.id, row_number() over (
+               partition by p.installation, coalesce(d.kind, 'alert'), p.activity_type, p.activity
+               order by pushq.known_since(d.registered_at) desc, p.seen_at desc nulls last, d.id desc) as place
+      from pushq.device d
+      join pushq.profile p on p.queue_id = d.queue_id and p.device_id = d.id
+      where d.queue_id = q and d.id = any (ids) and d.active and p.installation = any (installations)) t
+    where t.place > 1);
+  update pushq.profile p set installation = null where p.queue_id = q and p.device_id = any (replaced);
+  update pushq.device d
+  set active = false, user_key = null, inactive_since = clock_timestamp(), inactive_reason = null
+  where d.queue_id = q and d.id = any (replaced);
+  return cardinality(replaced);
 end $$;
 
 -- Has a token count under a frequency cap what was sent to the one whose place it takes: the person is the same. A push
@@ -267,17 +366,22 @@ end $$;
 -- Removes a registration when a user logs out: the device has no user, no tags, no attributes and no count for its
 -- badge, and receives nothing until it is registered again. Returns whether it was active; false for an unknown token.
 create or replace function pushq.unregister_device(queue text, token text) returns boolean
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
 declare
   q          int   := (pushq.enter(queue, sends => false)).q;
   bytes      bytea := pushq.token(token);
   device     bigint;
   was_active boolean;
 begin
+  perform pushq.lock_tokens(q, bytes, null);
   select d.id, d.active into device, was_active
   from pushq.device d
   where d.queue_id = q and d.token = bytes
   for no key update;
+  if device is null then
+    -- The app may have registered it since the transaction began.
+    perform pushq.check_isolation('a token that is not known cannot be unregistered');
+  end if;
   update pushq.device d
   -- Without a reason: it stays inactive if an answer of APNs that has deactivated it is undone.
   set active = false, user_key = null, inactive_since = coalesce(d.inactive_since, clock_timestamp()),
@@ -299,7 +403,7 @@ end $$;
 create or replace function pushq.set_device(
   queue text, token text, active boolean, out is_known boolean, out has_changed boolean
 )
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
 declare
   door  record := pushq.enter(queue, sends => false);
   q     int    := door.q;
@@ -311,12 +415,16 @@ begin
   has_changed := is_known and known.active <> set_device.active;
   if set_device.active and is_known then
     update pushq.device d
-    set active = true, inactive_since = null, inactive_reason = null, reactivated_at = clock_timestamp()
+    set active = true, inactive_since = null, inactive_reason = null, reactivated_at = clock_timestamp(),
+        replaced_by = null
     where d.queue_id = q and d.id = known.id;
   elsif has_changed then
     update pushq.device d
     set active = false, inactive_since = clock_timestamp(), inactive_reason = null
     where d.queue_id = q and d.id = known.id;
+  elsif known.replaced_by is not null then
+    -- What waits for it does not go on by its newer token either.
+    update pushq.device d set replaced_by = null where d.queue_id = q and d.id = known.id;
   end if;
   if has_changed and set_device.active and door.has_quota then
     perform pushq.check_quota(q, devices => 1);

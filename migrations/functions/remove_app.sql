@@ -1,4 +1,25 @@
 -- Removing an app or a tenant. Their queues are gone at once; what these held is deleted in steps afterwards.
+--
+-- Both lock the tenant first, then apps, and then read the queues: so of two at the same time one waits and finds what
+-- the other one has left, and a queue that is being added is waited for.
+
+-- Deletes the settings of queues and the little that is noted of each. Returns how many rows these were.
+create or replace function pushq.delete_settings(queues int[]) returns bigint
+language plpgsql as $$
+declare
+  from_table text;
+  step       bigint;
+  gone       bigint := 0;
+begin
+  foreach from_table in array array[
+    'rate_limit', 'frequency_cap', 'quiet_hours', 'audience', 'schedule', 'feedback_poll', 'judgement', 'fan_out_turn',
+    'throughput', 'restored_queue'] loop
+    execute format('delete from pushq.%I where queue_id = any ($1)', from_table) using queues;
+    get diagnostics step = row_count;
+    gone := gone + step;
+  end loop;
+  return gone;
+end $$;
 
 -- Takes queues out of use. Their contents are still there.
 create or replace function pushq.remove_queues(queues int[]) returns void
@@ -6,18 +27,7 @@ language plpgsql as $$
 begin
   insert into pushq.removed_queue (queue_id, tenant)
   select n.queue_id, n.tenant from pushq.queue_name n where n.queue_id = any (queues);
-  delete from pushq.rate_limit r
-  using pushq.queue q
-  where q.id = any (queues) and r.tenant_id = q.tenant_id and r.queue_id = q.id;
-  delete from pushq.frequency_cap c where c.queue_id = any (queues);
-  delete from pushq.quiet_hours h where h.queue_id = any (queues);
-  delete from pushq.audience a where a.queue_id = any (queues);
-  delete from pushq.schedule s where s.queue_id = any (queues);
-  delete from pushq.feedback_poll p where p.queue_id = any (queues);
-  delete from pushq.judgement j where j.queue_id = any (queues);
-  delete from pushq.fan_out_turn t where t.queue_id = any (queues);
-  delete from pushq.throughput t where t.queue_id = any (queues);
-  delete from pushq.restored_queue r where r.queue_id = any (queues);
+  perform pushq.delete_settings(queues);
   delete from pushq.queue q where q.id = any (queues);
 end $$;
 
@@ -26,14 +36,12 @@ end $$;
 create or replace function pushq.remove_app(tenant text, bundle_id text) returns int[]
 language plpgsql as $$
 declare
+  owner  int;
   app    pushq.app;
   queues int[];
 begin
-  select a.* into app
-  from pushq.app a
-  join pushq.tenant t on t.id = a.tenant_id
-  where t.name = tenant and a.bundle_id = remove_app.bundle_id
-  for update of a;
+  select t.id into owner from pushq.tenant t where t.name = tenant for no key update;
+  select a.* into app from pushq.app a where a.tenant_id = owner and a.bundle_id = remove_app.bundle_id for update;
   if not found then
     return null;
   end if;
@@ -51,7 +59,7 @@ language plpgsql as $$
 declare
   owner int;
 begin
-  -- Nobody adds an app or a credential meanwhile.
+  -- Nobody adds an app, a credential or a login meanwhile.
   select t.id into owner from pushq.tenant t where t.name = remove_tenant.tenant for update;
   if not found then
     return;
@@ -62,6 +70,8 @@ begin
     raise exception using errcode = 'PQ409', message = format('%s is being moved to another database', tenant),
       hint = 'finish the move, or undo it with: pushq-admin tenant move --abandon';
   end if;
+  -- Nor a queue.
+  perform from pushq.app a where a.tenant_id = owner order by a.id for update;
   return query
     select (select count(*) from pushq.app a where a.tenant_id = owner),
            (select count(*) from pushq.queue q where q.tenant_id = owner),
@@ -123,6 +133,16 @@ begin
   where k.ctid = any (array(select o.ctid from pushq.send_key o where o.queue_id = q limit step));
   get diagnostics gone = row_count;
   return gone;
+end $$;
+
+-- Deletes what a transaction has set of a queue and committed after the queue was removed. Returns how many rows.
+create or replace function pushq.clear_settings(q int) returns bigint
+language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '2s' as $$
+begin
+  if exists (select from pushq.queue k where k.id = q) then
+    raise exception using errcode = 'PQ400', message = format('queue %s is not removed', q);
+  end if;
+  return pushq.delete_settings(array[q]);
 end $$;
 
 -- The days of history that there are, in an order in which `pushq.clear_day` leaves nothing: recipients come before

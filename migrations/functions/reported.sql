@@ -18,12 +18,15 @@ end $$;
 -- A time zone by its one name, so that all devices of a place have the same: Apple's older systems say Asia/Calcutta
 -- for Asia/Kolkata. PostgreSQL may not even know the other name: Debian 13, for one, has those in a package of their
 -- own. What has no other name, or one that PostgreSQL does not know, stays as it is.
+--
+-- The list is read when the expression is planned, and not with each call.
 create or replace function pushq.plain_zone(time_zone text) returns text
-language plpgsql stable as $$
+language plpgsql stable strict as $$
 declare
+  hours int;
   -- The links of tzdata 2025b whose names are not those of a country's places (zone.tab), but for abbreviations. Where
   -- tzdata leads to another country with the same clocks, to the name of the place.
-  links constant jsonb := '{
+  plain text := '{
     "Africa/Asmera": "Africa/Asmara", "Africa/Timbuktu": "Africa/Bamako",
     "America/Argentina/ComodRivadavia": "America/Argentina/Catamarca", "America/Atka": "America/Adak",
     "America/Buenos_Aires": "America/Argentina/Buenos_Aires", "America/Catamarca": "America/Argentina/Catamarca",
@@ -73,9 +76,7 @@ declare
     "US/East-Indiana": "America/Indiana/Indianapolis", "US/Eastern": "America/New_York",
     "US/Hawaii": "Pacific/Honolulu", "US/Indiana-Starke": "America/Indiana/Knox", "US/Michigan": "America/Detroit",
     "US/Mountain": "America/Denver", "US/Pacific": "America/Los_Angeles", "US/Samoa": "Pacific/Pago_Pago",
-    "Universal": "UTC", "W-SU": "Europe/Moscow", "Zulu": "UTC"}';
-  hours int;
-  plain text := links ->> time_zone;
+    "Universal": "UTC", "W-SU": "Europe/Moscow", "Zulu": "UTC"}'::jsonb ->> time_zone;
 begin
   if plain is null and time_zone ~ '^(Etc/)?GMT([+-]?0+)?$' then
     plain := 'GMT';
@@ -95,7 +96,7 @@ end $$;
 -- A time zone as a phone reports it. Empty, for none, if it has the form of a name but is not known: a phone may have
 -- learned of a new zone before the server.
 create or replace function pushq.reported_zone(time_zone text) returns text
-language plpgsql stable as $$
+language plpgsql stable strict as $$
 declare
   plain text := pushq.plain_zone(time_zone);
 begin

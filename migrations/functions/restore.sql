@@ -2,11 +2,6 @@
 -- be sent again. So the queues concerned are paused until an operator has decided. docs/restore.md explains it to
 -- operators.
 
--- Whether an identifier was drawn before a restore: `old_id` is the highest one that was. Those of a tenant that was
--- moved here are another database's, and may be older: as far as anybody knows here, they are.
-create or replace function pushq.is_older(id bigint, old_id bigint) returns boolean
-language sql stable as $$ select id <= old_id or id >> 50 <> pushq.database_number() $$;
-
 -- Notices that the database was restored, and pauses queues then. Called for each session of a worker and with each of
 -- its polls, so before anything is claimed.
 create or replace function pushq.follow_lineage() returns void
@@ -51,6 +46,7 @@ begin
   end if;
   if declared then
     perform pushq.skip_ids();
+    perform pushq.skip_setting_ids();
   end if;
   insert into pushq.lineage (name, is_restore, back_to, old_id)
   select here, r.is_restore,
@@ -114,12 +110,14 @@ begin
 end $$;
 
 -- Pauses the queues in which something waits that may have been sent. How they were paused before, they will be again.
--- A credential that is replaced resumes none of them. `queues`: those that are looked at; null: all.
+-- A credential that is replaced resumes none of them, and ends a pause before that was because of the one before.
+-- `queues`: those that are looked at; null: all.
 create or replace function pushq.pause_restored(l pushq.lineage, queues int[] default null) returns void
 language plpgsql as $$
 begin
-  insert into pushq.restored_queue (queue_id, lineage_id, paused_at, paused_reason, paused_credential_version)
-  select q.id, l.id, q.paused_at, q.paused_reason, q.paused_credential_version
+  insert into pushq.restored_queue (queue_id, lineage_id, paused_at, paused_reason, paused_credential_version,
+                                    credential_id)
+  select q.id, l.id, q.paused_at, q.paused_reason, q.paused_credential_version, q.credential_id
   from pushq.queue q
   where (queues is null or q.id = any (queues)) and (
     exists (select from pushq.job j where j.queue_id = q.id and (j.run_at <= l.found_at or j.run_at = 'infinity'))
@@ -160,6 +158,16 @@ begin
   return true;
 end $$;
 
+-- The time by which what waits in a queue may have been sent already, while nobody has decided about it; null for other
+-- queues. What was due by then may not become due later, or it would be taken for something that was not due.
+create or replace function pushq.undecided_since(q int) returns timestamptz
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
+  select l.found_at
+  from pushq.restored_queue r
+  join pushq.lineage l on l.id = r.lineage_id
+  where r.queue_id = q
+$$;
+
 -- What a campaign has in no job yet, of those that were due when the restore was found. Without the holdout, which gets
 -- nothing (functions/shares.sql).
 create or replace function pushq.fan_out_left(f pushq.fan_out, found_at timestamptz) returns bigint
@@ -189,23 +197,9 @@ begin
     if tree is not null then
       select d.ids, d.upto into ids, upto
       from pushq.filtered_devices(f.queue_id, aim, tree, f.start_at, after, last, 50000, 50000) d;
-    elsif f.list_id is not null then
-      select coalesce(array_agg(m.device_id), '{}'), max(m.device_id) into ids, upto
-      from (
-        select device_id
-        from pushq.list_member
-        where queue_id = f.queue_id and list_id = f.list_id and device_id > after
-        order by device_id
-        limit 50000) m;
     else
-      select coalesce(array_agg(d.id) filter (where d.active and coalesce(d.kind, 'alert') = aim), '{}'), max(d.id)
-      into ids, upto
-      from (
-        select id, active, kind
-        from pushq.device
-        where queue_id = f.queue_id and id > after and id <= last
-        order by id
-        limit 50000) d;
+      select d.ids, d.upto into ids, upto
+      from pushq.unfiltered_devices(f.queue_id, f.list_id, aim, after, last, 50000) d;
     end if;
     exit when upto is null;
     total := total + case when f.shares is null then cardinality(ids)
@@ -228,12 +222,12 @@ begin
   with waiting as materialized (
     select j.body_day, j.id, j.message_id, j.campaign_id, j.recipient_count, j.outcomes, j.at_most_once
     from pushq.job j
-    where j.queue_id = q and pushq.is_older(j.root_id, l.old_id)
+    where j.queue_id = q and j.root_id <= l.old_id
       and (j.run_at <= l.found_at or j.run_at = 'infinity')
     union all
     select x.body_day, x.job_id, x.message_id, x.campaign_id, x.recipient_count, x.outcomes, x.at_most_once
     from pushq.lease x
-    where x.queue_id = q and pushq.is_older(x.root_id, l.old_id)),
+    where x.queue_id = q and x.root_id <= l.old_id),
   counted as (
     select w.at_most_once,
            case when u.user_key is not null then cardinality(pushq.devices_of_user(q, u.user_key, u.kind, u.started))
@@ -260,7 +254,7 @@ begin
   from (
     select f.at_most_once, pushq.fan_out_left(f, l.found_at) as recipients
     from pushq.fan_out f
-    where f.queue_id = q and pushq.is_older(f.campaign_id, l.old_id) and not f.done and f.start_at <= l.found_at) x;
+    where f.queue_id = q and f.campaign_id <= l.old_id and not f.done and f.start_at <= l.found_at) x;
   recipients := recipients + fanned.recipients;
   at_most_once := at_most_once + fanned.at_most_once;
   campaigns := fanned.campaigns;
@@ -321,14 +315,18 @@ begin
   perform pushq.find_restored(q, l);
   update pushq.job j
   set at_most_once = true, watermark = j.recipient_count
-  where j.queue_id = q and pushq.is_older(j.root_id, l.old_id)
+  where j.queue_id = q and j.root_id <= l.old_id
     and (j.run_at <= l.found_at or j.run_at = 'infinity')
     and (not sends or j.at_most_once);
   update pushq.fan_out f
   set uncertain_to = l.found_at
-  where f.queue_id = q and pushq.is_older(f.campaign_id, l.old_id) and not f.done and f.start_at <= l.found_at
+  where f.queue_id = q and f.campaign_id <= l.old_id and not f.done and f.start_at <= l.found_at
     and (not sends or f.at_most_once);
   if not sends then
+    -- Of a schedule whose time zone this server does not know, nobody can tell which runs these are.
+    update pushq.schedule s
+    set paused_at = now()
+    where s.queue_id = q and s.paused_at is null and s.next_at <= l.found_at and pushq.known_zone(s.time_zone) is null;
     update pushq.schedule s
     set missed_at = pushq.cron_run(s.cron, s.time_zone, l.found_at, backwards => true),
         next_at = pushq.cron_run(s.cron, s.time_zone, l.found_at), problem = null, failures = 0,
@@ -341,6 +339,16 @@ begin
     split_part(queue, '/', 1), 'queue', queue, 'resumed after a restore',
     jsonb_build_object(
       'recipients', jsonb_build_object('to', recipients), 'unknown', jsonb_build_object('to', unknown)));
+  -- Its credential was replaced meanwhile, or it has got another one.
+  if r.paused_credential_version is not null and not exists (
+    select
+    from pushq.queue k
+    join pushq.credential own on own.tenant_id = k.tenant_id and own.id = k.credential_id
+    where k.id = q and own.id = r.credential_id and own.version = r.paused_credential_version) then
+    r.paused_at := null;
+    r.paused_reason := null;
+    r.paused_credential_version := null;
+  end if;
   -- Somebody may have paused it for another reason meanwhile: then it stays so.
   update pushq.queue k
   set paused_at = r.paused_at, paused_reason = r.paused_reason,
@@ -363,7 +371,7 @@ begin
     select j.id
     from pushq.job j
     join pushq.body b on b.day = j.body_day and b.queue_id = j.queue_id and b.job_id = j.id
-    where j.queue_id = q and pushq.is_older(j.root_id, l.old_id) and j.run_at <= l.found_at and j.campaign_id is null
+    where j.queue_id = q and j.root_id <= l.old_id and j.run_at <= l.found_at and j.campaign_id is null
       and j.recipient_count = 1 and b.device_ids = '{}'),
   taken as (
     delete from pushq.job j using due d where j.queue_id = q and j.id = d.id returning j.*),

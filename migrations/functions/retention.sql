@@ -301,7 +301,7 @@ begin
         union
         select l.body_day, l.message_id from pushq.lease l where l.queue_id = q.id) w
       join pushq.message m on m.day = w.body_day and m.queue_id = q.id and m.id = w.message_id
-      where m.replaces) oldest
+      where m.due_at is not null) oldest
     cross join lateral (
       select r.ctid
       from pushq.newest_update r

@@ -17,9 +17,7 @@ declare
   again    bigint := 0;
   pardoned bigint := 0;                                   -- those of them that failed before the campaign was resumed
 begin
-  if until <= now() or not isfinite(until) then
-    raise exception using errcode = 'PQ400', message = format('send_by %s has passed or is infinite', send_by);
-  end if;
+  perform pushq.check_times(now(), 'now', until);
   -- Two callers wait for each other. And nobody can resume the campaign meanwhile, since that would miss the jobs
   -- that are set aside here. Workers never wait for this row.
   select c.* into campaign
@@ -35,23 +33,6 @@ begin
       hint = 'send the message again with a new call';
   end if;
   perform pushq.refuse_past_expiration(q, root);
-  -- Where its tenant has come from a database with a higher number, all ids that are given here are below that of the
-  -- campaign. So its jobs get the end themselves.
-  if exists (
-    select
-    from pushq.fan_out f
-    where f.queue_id = q and f.campaign_id = campaign.id
-      and f.new_end_before > nextval('pushq.id') and f.new_end_before < 9223372036854775807) then
-    update pushq.job j
-    set send_by = f.send_by
-    from pushq.fan_out f
-    where f.queue_id = q and f.campaign_id = campaign.id
-      and j.queue_id = q and j.lane in (f.lane, f.lane % 3) and j.campaign_id = f.campaign_id
-      and j.id < f.new_end_before;
-    update pushq.fan_out f
-    set new_end_before = 0
-    where f.queue_id = q and f.campaign_id = campaign.id;
-  end if;
   -- The new jobs end at `until`, also if the campaign was resumed with another end for those that there were.
   update pushq.fan_out f
   set new_end_before = nextval('pushq.id')
@@ -134,6 +115,10 @@ declare
   root  bigint;
   again bigint;
 begin
+  if job is null then
+    raise exception using errcode = 'PQ400', message = 'the job is null',
+      hint = 'list jobs with failed recipients with: pushq-admin job list --failed';
+  end if;
   select r.root_id into root from pushq.result r where r.queue_id = q and r.job_id = job;
   if root is null then
     raise exception using errcode = 'PQ404', message = format('job %s has not ended, or its day was deleted', job),

@@ -63,6 +63,17 @@ begin
     and not f.clock ? 'day' and run > now() - interval '24 hours';
 end $$;
 
+-- What is wrong with the time zone of a schedule that is stored: this server may not know it (`pushq.known_zone`). Null
+-- if nothing is.
+create or replace function pushq.stored_zone_problem(time_zone text) returns text
+language plpgsql stable as $$
+begin
+  if pushq.known_zone(time_zone) is null then
+    return format('the time zone “%s” is unknown to this database server', time_zone);
+  end if;
+  return null;
+end $$;
+
 -- The key of the campaign that a schedule starts for a run: the same however often the run is tried; null for null.
 create or replace function pushq.run_key(schedule text, run timestamptz) returns text
 language plpgsql stable as $$
@@ -129,8 +140,9 @@ begin
 end $$;
 
 -- Refuses a schedule at a local time whose next run would end before that time has come for all of its audience, as the
--- start of a campaign does. A run itself is not refused for that: nobody else would get it either.
-create or replace function pushq.check_scheduled_waves(
+-- start of a campaign does. A run itself is not refused for that: nobody else would get it either. Warns of one whose
+-- rate is too low for its time (`pushq.warn_of_pace`).
+create or replace function pushq.check_next_run(
   q int, cron text, time_zone text, run timestamptz, payload json, options jsonb
 ) returns void
 language plpgsql as $$
@@ -138,20 +150,27 @@ declare
   clock     jsonb := pushq.read_clock(
     options ->> 'local_time', options ->> 'if_passed', (options ->> 'catch_up')::interval, options ->> 'default_zone');
   push_type text  := coalesce(options ->> 'push_type', 'alert');
+  aim       text  := pushq.message_kind(push_type, (pushq.read_message(payload)).plain[1]::json);
+  tree      jsonb := pushq.with_audiences(
+    pushq.tree_of_starts(options ->> 'filter', pushq.started_type(push_type, payload)), q);
 begin
-  if clock is null or run is null then
+  if run is null then
     return;
+  elsif clock is not null then
+    clock := clock || jsonb_build_object('start', run);
+    if clock ->> 'if_passed' = 'next-day' then
+      clock := clock || jsonb_build_object('run', pushq.run_local(cron, time_zone, run), 'run_zone', time_zone);
+    end if;
+    perform pushq.check_waves(
+      q, clock, run + least((options ->> 'send_by')::interval, nullif(options ->> 'expiration', '0')::interval),
+      aim, tree);
   end if;
-  clock := clock || jsonb_build_object('start', run);
-  if clock ->> 'if_passed' = 'next-day' then
-    clock := clock || jsonb_build_object('run', pushq.run_local(cron, time_zone, run), 'run_zone', time_zone);
-  end if;
-  perform pushq.check_waves(
-    q, clock,
-    run + least((options ->> 'send_by')::interval, nullif(options ->> 'expiration', '0')::interval),
-    pushq.message_kind(push_type, (pushq.read_message(payload)).plain[1]::json),
-    pushq.with_audiences(
-      pushq.tree_of_starts(options ->> 'filter', pushq.started_type(push_type, payload)), q));
+  perform pushq.warn_of_pace(
+    q, (options ->> 'max_rate')::float8, run, run + (options ->> 'send_by')::interval,
+    extract(epoch from run + nullif(options ->> 'expiration', '0')::interval)::bigint, aim,
+    pushq.quiet_hours_for(
+      q, pushq.read_quiet_hours(options ->> 'quiet_hours'), push_type, (options ->> 'urgent')::boolean),
+    tree, clock => clock, holdout => coalesce((options ->> 'holdout')::float8, 0));
 end $$;
 
 -- Whether two cron expressions are the same times, however they are written.
@@ -202,6 +221,7 @@ declare
 begin
   after_outage := coalesce(after_outage, 'skip');
   perform pushq.parse_cron(cron);
+  perform pushq.keep_audiences(q, given ->> 'filter');
   perform pushq.check_schedule(q, name, coalesce(time_zone, 'UTC'), after_outage, body, given);
   following := pushq.cron_run(cron, coalesce(time_zone, 'UTC'), now());
   insert into pushq.schedule (queue_id, name, cron, time_zone, after_outage, payload, options, next_at)
@@ -209,7 +229,7 @@ begin
           body, given, following)
   on conflict on constraint schedule_pkey do nothing;
   if found then
-    perform pushq.check_scheduled_waves(q, cron, coalesce(time_zone, 'UTC'), following, body, given);
+    perform pushq.check_next_run(q, cron, coalesce(time_zone, 'UTC'), following, body, given);
     if door.has_quota then
       perform pushq.check_quota(q, schedules => 1);
     end if;
@@ -235,12 +255,14 @@ begin
   end if;
   -- Not if only something else has changed: since it was checked, a phone may have travelled.
   if not keeps_times or pushq.meant_options(known.options) <> pushq.meant_options(given) then
-    perform pushq.check_scheduled_waves(q, cron, coalesce(time_zone, 'UTC'), following, body, given);
+    perform pushq.check_next_run(q, cron, coalesce(time_zone, 'UTC'), following, body, given);
   end if;
   if known.paused_at is not null then
     null;                                                 -- nothing is due of it
   elsif keeps_times then
     following := known.next_at;
+  elsif known.next_at <= now() and pushq.known_zone(known.time_zone) is null then
+    missed := known.next_at;
   elsif known.next_at <= now() then
     missed := greatest(known.next_at, pushq.cron_run(known.cron, known.time_zone, now(), backwards => true));
   end if;
@@ -291,8 +313,16 @@ end $$;
 create or replace function pushq.resume_schedule(queue text, name text) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  q int := (pushq.enter(queue, sends => true)).q;
+  q       int := (pushq.enter(queue, sends => true)).q;
+  problem text;
 begin
+  select pushq.stored_zone_problem(s.time_zone) into problem
+  from pushq.schedule s
+  where s.queue_id = q and s.name = resume_schedule.name and s.paused_at is not null;
+  if problem is not null then
+    raise exception using errcode = 'PQ400', message = problem,
+      hint = 'update the server''s time zone data, or replace the schedule (replaces => true, --replace)';
+  end if;
   update pushq.schedule s
   set paused_at = null, next_at = pushq.cron_run(s.cron, s.time_zone, now()), problem = null, failures = 0,
       retry_at = null
@@ -399,29 +429,33 @@ begin
   select x.* into n from pushq.queue_name x where x.queue_id = s.queue_id;
   queue := n.name;
   schedule := s.name;
-  run_at := case when s.after_outage = 'all' then s.next_at
-                 else greatest(s.next_at, pushq.cron_run(s.cron, s.time_zone, now(), backwards => true)) end;
+  run_at := s.next_at;
   shown_at := pushq.shown_time(run_at);
-  following := pushq.cron_run(s.cron, s.time_zone, case when s.after_outage = 'all' then s.next_at else now() end);
-  if s.after_outage = 'skip' and run_at < now() - interval '1 hour' then
-    event := 'missed';
-    problem := s.problem;
-    skipped := run_at;
-  elsif run_at > s.next_at then
-    skipped := pushq.cron_run(s.cron, s.time_zone, run_at - interval '1 microsecond', backwards => true);
-  end if;
-  if event = 'missed' then
-    update pushq.schedule x
-    set next_at = following, missed_at = skipped, tried_at = clock_timestamp(), problem = null, failures = 0,
-        retry_at = null
-    where x.queue_id = s.queue_id and x.name = s.name;
-    select * into left_out, first_left, last_left from pushq.runs_left_out(s, skipped);
-    return next;
-    return;
-  end if;
-
-  campaign := pushq.run_key(s.name, run_at);
   begin
+    -- Whatever fails from here on is a problem of this schedule alone.
+    problem := pushq.stored_zone_problem(s.time_zone);
+    if problem is not null then
+      raise exception using errcode = 'PQ400', message = problem;
+    end if;
+    if s.after_outage <> 'all' then
+      run_at := greatest(s.next_at, pushq.cron_run(s.cron, s.time_zone, now(), backwards => true));
+      shown_at := pushq.shown_time(run_at);
+    end if;
+    following := pushq.cron_run(s.cron, s.time_zone, case when s.after_outage = 'all' then s.next_at else now() end);
+    if s.after_outage = 'skip' and run_at < now() - interval '1 hour' then
+      update pushq.schedule x
+      set next_at = following, missed_at = run_due_schedule.run_at, tried_at = clock_timestamp(), problem = null,
+          failures = 0, retry_at = null
+      where x.queue_id = s.queue_id and x.name = s.name;
+      select * into left_out, first_left, last_left from pushq.runs_left_out(s, run_at);
+      event := 'missed';
+      problem := s.problem;
+      return next;
+      return;
+    elsif run_at > s.next_at then
+      skipped := pushq.cron_run(s.cron, s.time_zone, run_at - interval '1 microsecond', backwards => true);
+    end if;
+    campaign := pushq.run_key(s.name, run_at);
     if n.suspended_at is not null then
       raise exception using errcode = 'PQ403', message = format('tenant “%s” is suspended', n.tenant);
     end if;
@@ -477,6 +511,7 @@ begin
   from pushq.schedule s
   join pushq.queue_name n on n.queue_id = s.queue_id
   join pushq.queue q on q.id = s.queue_id
+  cross join lateral pushq.stored_zone_problem(s.time_zone) z(problem)
   cross join lateral (
     select array_remove(array[
       case when s.paused_at is not null
@@ -489,10 +524,12 @@ begin
       case when s.problem is not null and s.paused_at is null and n.suspended_at is null
            then format('its run of %s could not be started, and is tried again at %s: %s',
                        pushq.shown_time(s.next_at), pushq.shown_time(s.retry_at), s.problem) end,
-      case when s.problem is null and s.paused_at is null and n.suspended_at is null
+      case when s.problem is null then z.problem end,
+      case when s.problem is null and z.problem is null and s.paused_at is null and n.suspended_at is null
                 and s.next_at < now() - interval '1 minute'
            then format('its run of %s is late: no worker starts it; see: pushq-admin worker list',
-                       pushq.shown_time(s.next_at)) end], null) as problems) p
+                       pushq.shown_time(s.next_at)) end], null)
+      || pushq.credential_problems(q) as problems) p
   cross join lateral (
     select case when s.paused_at is not null then 'paused' when p.problems <> '{}' then 'held up'
                 else 'active' end as state) c

@@ -26,7 +26,8 @@ create or replace function pushq.send(
   traceparent  text        default null,
   user_keys    text[]      default null
 ) returns bigint
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
 declare
   door    record := pushq.enter(queue, sends => true);
   body    json   := pushq.payload_json(payload);

@@ -1,14 +1,15 @@
 -- Idempotency keys of sends, and what they stand for.
 
--- Refuses a key that cannot be stored.
-create or replace function pushq.check_key(key text) returns void
+-- Refuses a key that cannot be stored; of many sends, with the number of the message that it is for.
+create or replace function pushq.check_key(key text, place bigint default null) returns void
 language plpgsql immutable as $$
 begin
   if key = '' then
-    raise exception using errcode = 'PQ400', message = 'the key is empty',
+    raise exception using errcode = 'PQ400', message = coalesce('message ' || place || ': ', '') || 'the key is empty',
       hint = 'give it 1 to 200 bytes, or leave it out';
   elsif octet_length(key) > 200 then
-    raise exception using errcode = 'PQ400', message = format('the key has %s bytes', octet_length(key)),
+    raise exception using errcode = 'PQ400',
+      message = coalesce('message ' || place || ': ', '') || format('the key has %s bytes', octet_length(key)),
       hint = 'use at most 200 bytes';
   end if;
 end $$;
@@ -81,7 +82,7 @@ declare
   roots bigint[] := proposed;
   known record;
 begin
-  perform pushq.check_key(k) from unnest(keys) k where k is not null;
+  perform pushq.check_key(u.key, u.n) from unnest(keys) with ordinality u(key, n) where u.key is not null;
   insert into pushq.send_key (queue_id, key, root_id, digest, due_at)
   select distinct on (u.key) $1, u.key, u.root, u.digest, $4
   from unnest(keys, proposed, digests) with ordinality u(key, root, digest, n)

@@ -23,7 +23,8 @@ create or replace function pushq.send_many(
   keys         text[]      default null,
   traceparent  text        default null
 ) returns bigint[]
-language plpgsql security definer set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off
+set plan_cache_mode = force_generic_plan as $$
 declare
   door     record := pushq.enter(queue, sends => true);
   q        int    := door.q;
@@ -32,6 +33,7 @@ declare
   roots    bigint[];  -- of every message; what is below is of those that repeat no earlier send
   due_at   timestamptz;
   fresh    bigint[];
+  places   int[];                                         -- where they are among all; null: they are all
   messages bigint[];
   aims     text[];
   types    text[];                                        -- of Live Activities that are started
@@ -50,7 +52,6 @@ begin
   due_at := greatest(run_at, clock_timestamp());
   bodies := pushq.payloads_json(payloads);
   bytes := pushq.tokens(tokens);
-  perform pushq.check_messages(q, bodies, push_type, priority, expiration, collapse_ids, replace_waiting);
 
   roots := array(select nextval('pushq.id') from generate_series(1, cardinality(bodies)));
   fresh := roots;
@@ -66,8 +67,8 @@ begin
           as u(key, body, bytes, user_key, collapse_id, n)
         order by u.n));
     select array_agg(u.root order by u.n), array_agg(u.body order by u.n), array_agg(u.bytes order by u.n),
-           array_agg(u.user_key order by u.n), array_agg(u.collapse_id order by u.n)
-    into fresh, bodies, bytes, user_keys, collapse_ids
+           array_agg(u.user_key order by u.n), array_agg(u.collapse_id order by u.n), array_agg(u.n order by u.n)
+    into fresh, bodies, bytes, user_keys, collapse_ids, places
     from unnest(fresh, roots, bodies, bytes, user_keys, collapse_ids) with ordinality
       as u(proposed, root, body, bytes, user_key, collapse_id, n)
     where u.root = u.proposed;
@@ -75,6 +76,8 @@ begin
   if coalesce(cardinality(fresh), 0) = 0 then
     return roots;
   end if;
+  -- What repeats an earlier send is not looked at again: its expiration may have passed.
+  perform pushq.check_messages(q, bodies, push_type, priority, expiration, collapse_ids, replace_waiting, places);
   if at_most_once then
     perform pushq.warn_of_repetition();
   end if;
@@ -179,6 +182,7 @@ create or replace function pushq.payloads_json(payloads anycompatiblearray) retu
 language plpgsql immutable parallel safe as $$
 declare
   texts  text[];
+  bodies json[];
   reason text;
   lack   text;
 begin
@@ -197,7 +201,18 @@ begin
       raise exception using errcode = 'PQ400', message = reason;
     end if;
   end if;
-  return texts::json[];
+  bodies := texts::json[];
+  -- As `pushq.check_escapes` refuses one.
+  select format(E'message %s: the payload has a \\u escape that is not a character: write the character itself', u.n)
+  into reason
+  from unnest(texts) with ordinality u(t, n)
+  where strpos(u.t, E'\\u') > 0 and not pushq.has_readable_escapes(u.t)
+  order by u.n
+  limit 1;
+  if found then
+    raise exception using errcode = 'PQ400', message = reason;
+  end if;
+  return bodies;
 exception when invalid_text_representation or statement_too_complex then
   -- Which it was, whatever the array's subscripts.
   texts := array(select t from unnest(texts) t);
@@ -240,9 +255,10 @@ exception when sqlstate 'PQ400' then
 end $$;
 
 -- Refuses the first message with a problem, as `pushq.new_message` refuses one. Messages that are the same are looked
--- at once, and the usual ones only for whether they are.
+-- at once, and the usual ones only for whether they are. `places` are their numbers; null: from 1 on.
 create or replace function pushq.check_messages(
-  q int, bodies json[], push_type text, priority int, expiration bigint, collapse_ids text[], replaces boolean
+  q int, bodies json[], push_type text, priority int, expiration bigint, collapse_ids text[], replaces boolean,
+  places int[]
 ) returns void
 language plpgsql stable as $$
 declare
@@ -269,7 +285,8 @@ begin
   order by g.n
   limit 1;
   if found then
-    raise exception using errcode = 'PQ400', message = format('message %s: %s', wrong.n, wrong.problem);
+    raise exception using errcode = 'PQ400',
+      message = format('message %s: %s', coalesce(places[wrong.n], wrong.n), wrong.problem);
   end if;
 end $$;
 
@@ -306,23 +323,36 @@ create or replace function pushq.devices_of_tokens(
   q int, tokens bytea[], aims text[], out ids bigint[], out unknown bigint
 )
 language plpgsql set plan_cache_mode = force_generic_plan as $$
+declare
+  added bigint;
 begin
-  insert into pushq.device (queue_id, token, kind)
-  select q, s.token, s.kind
-  from (
-    select distinct on (u.token) u.token, nullif(u.aim, 'alert') as kind
-    from unnest(tokens, aims) with ordinality u(token, aim, n)
-    order by u.token, u.n) s
-  where not exists (select from pushq.device d where d.queue_id = q and d.token = s.token)
-  on conflict do nothing;
-  get diagnostics unknown = row_count;
+  unknown := 0;
+  -- Once more if a device is forgotten between the statements, as while another transaction adds one of the others.
+  for attempt in 1..10 loop
+    insert into pushq.device (queue_id, token, kind)
+    select q, s.token, s.kind
+    from (
+      select distinct on (u.token) u.token, nullif(u.aim, 'alert') as kind
+      from unnest(tokens, aims) with ordinality u(token, aim, n)
+      order by u.token, u.n) s
+    where not exists (select from pushq.device d where d.queue_id = q and d.token = s.token)
+    on conflict do nothing;
+    get diagnostics added = row_count;
+    unknown := unknown + added;
+    -- A device for each place: a message must never move to the device of the next one.
+    select array_agg(d.id order by u.n) into ids
+    from unnest(tokens) with ordinality u(token, n)
+    left join lateral (select d.id from pushq.device d where d.queue_id = q and d.token = u.token limit 1) d on true;
+    exit when array_position(ids, null) is null;
+  end loop;
+  if array_position(ids, null) is not null then
+    raise exception using errcode = 'serialization_failure',
+      message = 'devices of this call are forgotten at the same time', hint = 'repeat the transaction';
+  end if;
   -- The app's own tokens after all, unless the app has said otherwise.
   update pushq.device d
   set kind = null
   from (
     select distinct u.token from unnest(tokens, aims) u(token, aim) where u.aim = 'alert' order by u.token) s
   where d.queue_id = q and d.token = s.token and d.kind is not null and d.registered_at is null;
-  select array_agg(d.id order by u.n) into ids
-  from unnest(tokens) with ordinality u(token, n)
-  cross join lateral (select d.id from pushq.device d where d.queue_id = q and d.token = u.token limit 1) d;
 end $$;

@@ -27,6 +27,9 @@ begin
   elsif variants is not null and json_typeof(variants) <> 'array' then
     raise exception using errcode = 'PQ400', message = 'the variants are not a JSON array',
       hint = 'write [{"name": "b", "share": 0.5, "payload": {"aps": …}}]';
+  elsif strpos(variants::text, E'\\u') > 0 and not pushq.has_readable_escapes(variants::text) then
+    raise exception using errcode = 'PQ400',
+      message = E'the variants have a \\u escape that is not a character: write the character itself';
   elsif json_array_length(coalesce(variants, '[]')) > 9 then
     raise exception using errcode = 'PQ400',
       message = format('the campaign has %s variants: use at most 9', json_array_length(variants));
@@ -100,6 +103,13 @@ begin
            (get_byte(h, 0)::bigint << 24) | (get_byte(h, 1) << 16) | (get_byte(h, 2) << 8) | get_byte(h, 3), bounds)
   -- The hash is computed once, and not for each of its bytes.
   from (select i, sha256(prefix || int8send(i)) as h from unnest(ids) i offset 0) hashed;
+end $$;
+
+-- Which fraction of the devices gets nothing, by what `pushq.read_shares` has read.
+create or replace function pushq.held_out(shares record) returns float8
+language plpgsql immutable as $$
+begin
+  return coalesce(shares.bounds[1], 0) / 4294967296::float8;
 end $$;
 
 -- The share that a preview gives to a token that is no device yet, the `n`th of `total`: which one it will be in nobody

@@ -1,5 +1,25 @@
 -- What there is to see of devices, for those who may act for the tenant: readers see counts, and no tokens.
 
+-- What is shown of the devices of a queue. In SQL, so that it becomes part of the query that says which of them.
+--
+-- The profile of each device is a query of its own (`offset 0`), which finds it by its key. As a plain join of a queue
+-- that has just been imported, about which there are no statistics yet, it was a loop over all profiles for each
+-- device.
+create or replace function pushq.shown_devices(q int)
+returns table (id bigint, token bytea, device_user text, kind text, active boolean, registered_at timestamptz,
+               inactive_since timestamptz, inactive_reason smallint, reactivated_at timestamptz, installation text,
+               activity_type text, activity text, locale text, time_zone text, app_version text, tags text[],
+               attributes jsonb, first_seen_at timestamptz, seen_at timestamptz)
+language sql stable as $$
+  select d.id, d.token, d.user_key, d.kind, d.active, d.registered_at, d.inactive_since, d.inactive_reason,
+         d.reactivated_at, p.installation, p.activity_type, p.activity, p.locale, p.time_zone, p.app_version,
+         coalesce(p.tags, '{}'), nullif(p.attributes, '{}'), p.first_seen_at, greatest(d.registered_at, p.seen_at)
+  from pushq.device d
+  left join lateral (
+    select * from pushq.profile p where p.queue_id = d.queue_id and p.device_id = d.id offset 0) p on true
+  where d.queue_id = q
+$$;
+
 -- Devices in the order of their ids, a page at a time: those behind `last`, the last id of the page before. With
 -- `of_kind`, those whose token is of that kind; with `filter`, the active ones for which it holds, of kind alert unless
 -- another one is asked for. These are looked for among the first million behind `last`.
@@ -35,25 +55,15 @@ begin
       limit most);
   end if;
   if found is not null then
-    return query
-    select d.id, d.token, d.user_key, d.kind, d.active, d.registered_at, d.inactive_since, d.inactive_reason,
-           d.reactivated_at, p.installation, p.activity_type, p.activity, p.locale, p.time_zone, p.app_version,
-           coalesce(p.tags, '{}'), nullif(p.attributes, '{}'), p.first_seen_at, greatest(d.registered_at, p.seen_at)
-    from pushq.device d
-    left join pushq.profile p on p.queue_id = d.queue_id and p.device_id = d.id
-    where d.queue_id = q and d.id = any (found)
-    order by d.id;
+    return query select s.* from pushq.shown_devices(q) s where s.id = any (found) order by s.id;
     return;
   end if;
   return query
-  select d.id, d.token, d.user_key, d.kind, d.active, d.registered_at, d.inactive_since, d.inactive_reason,
-         d.reactivated_at, p.installation, p.activity_type, p.activity, p.locale, p.time_zone, p.app_version,
-         coalesce(p.tags, '{}'), nullif(p.attributes, '{}'), p.first_seen_at, greatest(d.registered_at, p.seen_at)
-  from pushq.device d
-  left join pushq.profile p on p.queue_id = d.queue_id and p.device_id = d.id
-  where d.queue_id = q and d.id > last and (show_devices.user_key is null or d.user_key = show_devices.user_key)
-    and (d.active or with_inactive)
-  order by d.id
+  select s.*
+  from pushq.shown_devices(q) s
+  where s.id > last and (s.active or with_inactive)
+    and (show_devices.user_key is null or s.device_user = show_devices.user_key)
+  order by s.id
   limit most;
 end $$;
 
@@ -68,13 +78,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   q int := (pushq.enter(queue, sends => false)).q;
 begin
-  return query
-  select d.id, d.token, d.user_key, d.kind, d.active, d.registered_at, d.inactive_since, d.inactive_reason,
-         d.reactivated_at, p.installation, p.activity_type, p.activity, p.locale, p.time_zone, p.app_version,
-         coalesce(p.tags, '{}'), nullif(p.attributes, '{}'), p.first_seen_at, greatest(d.registered_at, p.seen_at)
-  from pushq.device d
-  left join pushq.profile p on p.queue_id = d.queue_id and p.device_id = d.id
-  where d.queue_id = q and d.token = show_device.token;
+  return query select s.* from pushq.shown_devices(q) s where s.token = show_device.token;
 end $$;
 
 -- The latest reports about devices first. Of each day no more than `most` are read, by key, however many it has; if

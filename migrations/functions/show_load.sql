@@ -76,7 +76,7 @@ begin
   unbegun as materialized (
     select f.queue_id, min(f.start_at) as since, count(*) as campaigns
     from (
-      select f.queue_id, f.start_at, f.cursor_device_id = 0 and f.made = 0 and not f.sorted as is_unbegun
+      select f.queue_id, f.start_at, pushq.is_unbegun(f) as is_unbegun
       from pushq.fan_out f
       where not f.done and not f.paused and f.start_at <= now() and (ids is null or f.queue_id = any (ids))
       limit 10000) f

@@ -98,6 +98,14 @@ begin
       pushq.message_kind(push_type, (pushq.read_message(payload)).plain[1]::json),
       pushq.with_audiences(filter_tree, q), list => list_id);
   end if;
+  -- That a run of a schedule is too slow, its addition has said, and nobody reads a warning here.
+  if not is_run then
+    perform pushq.warn_of_pace(
+      q, max_rate, start_at, send_by, expiration,
+      pushq.message_kind(push_type, (pushq.read_message(payload)).plain[1]::json),
+      pushq.quiet_hours_for(q, quiet_hours, push_type, urgent), pushq.with_audiences(filter_tree, q), list_id, clock,
+      pushq.held_out(shares));
+  end if;
   message := pushq.new_campaign_message(q, root, payload, push_type, priority, expiration, collapse_id, at_most_once);
   insert into pushq.campaign (queue_id, id, key, digest, message_id, stop_at_errors, filter, filter_tree, quiet_hours)
   values (q, root, new_campaign.key, new_campaign.digest, message, new_campaign.stop_at_errors, new_campaign.filter,
@@ -217,7 +225,8 @@ create or replace function pushq.start_campaign(
   holdout      float8      default null,
   quiet_hours  text        default null
 ) returns bigint
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
 declare
   q    int  := (pushq.enter(queue, sends => true)).q;
   body json := pushq.payload_json(payload);
@@ -302,7 +311,8 @@ create or replace function pushq.start_campaign(
   holdout      float8      default null,
   quiet_hours  text        default null
 ) returns bigint
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
 declare
   q     int   := (pushq.enter(queue, sends => true)).q;
   body  json  := pushq.payload_json(payload);
@@ -371,7 +381,8 @@ create or replace function pushq.start_campaign(
   holdout      float8      default null,
   quiet_hours  text        default null
 ) returns bigint
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
 declare
   q     int := (pushq.enter(queue, sends => true)).q;
   body  json := pushq.payload_json(payload);

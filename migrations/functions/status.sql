@@ -8,7 +8,8 @@ create or replace function pushq.status(queue text, id bigint)
 returns table (kind text, state text, total bigint, waiting bigint, delivered bigint, rejected bigint, failed bigint,
                suppressed bigint, expired bigint, cancelled bigint, unknown bigint, retried bigint, why_nobody text,
                in_quiet_hours bigint)
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
 #variable_conflict use_column
 declare
   q int := (pushq.enter(queue, sends => false)).q;

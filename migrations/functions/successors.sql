@@ -1,13 +1,36 @@
 -- Where pushes go on for which a token waited that a newer one of the same installation has taken the place of.
+--
+-- `device.replaced_by` leads to that newer token at once, however many there were between the two: a registration has
+-- those that led to the token before lead to the new one (`pushq.register`). It leads nowhere once the newer token is
+-- another user's, or its user has logged out. So there is one rule for whatever is asked about a replaced device, such
+-- as whether a filter holds for it or what time it is there: it is asked about its newer token.
+
+-- The device by which `older` goes on, if `newer` has taken its place, which is its `replaced_by`, by a token that was
+-- not known yet when an audience was fixed with the devices up to `last`; none otherwise. Of several devices in that
+-- audience whose place one token has taken, the latest goes on by it.
+create or replace function pushq.newer_token(q int, older bigint, newer bigint, last bigint) returns setof pushq.device
+language plpgsql stable rows 1
+set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
+begin
+  if newer > last and not exists (
+    select
+    from pushq.device s
+    where s.queue_id = q and s.replaced_by = newer and s.id > older and s.id <= last) then
+    return query select n.* from pushq.device n where n.queue_id = q and n.id = newer and n.active;
+  end if;
+end $$;
 
 -- Of these recipients of jobs that `worker` holds those who go on, each with the device by whose token. The recipients
 -- of a job are those of `device_ids` from its `firsts` to its `lasts`; nothing may be sent to their own tokens.
 --
--- They were active when their message was made. The newer token, and each one between them, is no recipient of the
--- same root and cannot become one, since it was made after the audience was chosen: so nobody gets a push twice.
--- `pushq.id` numbers devices and roots, so the larger number is the later one. In a database to which a tenant has
--- moved from one with higher numbers, what came with it goes on by no newer token. Neither do Live Activities, for
--- which a later update may have been sent.
+-- The newer token was made after the audience was chosen, and so cannot become a recipient of its own: nobody gets a
+-- push twice. `pushq.id` numbers devices and roots, so the larger number is the later one. Of several recipients whose
+-- place it has taken, the latest goes on by it. The devices of a user are found as they are at that moment, so a send
+-- to a user goes on by any newer token; one may have been registered by a transaction that was open when the send was
+-- submitted. Those of a list of users are found while it is loaded. So for these it is also asked whether the newer
+-- token is a recipient itself.
+--
+-- Live Activities do not go on, because a later update may have been sent.
 create or replace function pushq.successors(
   worker bigint, queue_ids int[], job_ids bigint[], epochs int[], firsts int[], lasts int[], device_ids bigint[]
 ) returns table (queue_id int, job_id bigint, device_id bigint, successor bigint)
@@ -16,9 +39,11 @@ set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_mergej
 #variable_conflict use_column
 begin
   return query
-  with recursive asked as materialized (
-    select l.queue_id, l.job_id, l.root_id, l.campaign_id, d.id as device_id, m.created_at,
-           case when f.campaign_id is null or f.list_id is not null then l.root_id
+  with asked as materialized (
+    select l.queue_id, l.job_id, l.root_id, d.id as device_id, f.list_id,
+           case when f.campaign_id is null and m.user_key is not null then 0
+                when f.is_for_users then f.list_id
+                when f.campaign_id is null or f.list_id is not null then l.root_id
                 else coalesce(f.last_device_id, 9223372036854775807) end as chosen_to
     from unnest(queue_ids, job_ids, epochs, firsts, lasts) as g(queue_id, job_id, epoch, first, last)
     join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch
@@ -27,26 +52,28 @@ begin
       and m.push_type <> 'liveactivity'
     left join pushq.fan_out f on f.queue_id = l.queue_id and f.campaign_id = l.campaign_id
     cross join lateral unnest(device_ids[g.first : g.last]) d(id)),
-  walk as (
-    select a.queue_id, a.job_id, a.root_id, a.campaign_id, a.device_id, a.chosen_to, d.replaced_by as next, 1 as steps
+  newer as materialized (
+    select a.*, n.id as next
     from asked a
-    join pushq.device d on d.queue_id = a.queue_id and d.id = a.device_id
-    where not d.active and d.inactive_since >= a.created_at and d.replaced_by > a.chosen_to
-    union all
-    select w.queue_id, w.job_id, w.root_id, w.campaign_id, w.device_id, w.chosen_to, d.replaced_by, w.steps + 1
-    from walk w
-    join pushq.device d on d.queue_id = w.queue_id and d.id = w.next
-    where not d.active and d.replaced_by > w.chosen_to and w.steps < 20)
+    join pushq.device d on d.queue_id = a.queue_id and d.id = a.device_id and not d.active
+    join pushq.device n on n.queue_id = d.queue_id and n.id = d.replaced_by and n.active
+    where d.replaced_by > a.chosen_to)
   select distinct on (w.queue_id, w.root_id, w.next) w.queue_id, w.job_id, w.device_id, w.next
-  from walk w
-  join pushq.device d on d.queue_id = w.queue_id and d.id = w.next and d.active
-  -- A send may have found its recipients at the moment when one of them was registered, or found those of a user later.
-  where w.campaign_id is not null
-    or not exists (
+  from newer w
+  where not exists (
       select
-      from walk v
-      join pushq.body b on b.queue_id = v.queue_id and b.root_id = v.root_id
-      where v.queue_id = w.queue_id and v.job_id = w.job_id and v.device_id = w.device_id and v.steps <= w.steps
-        and b.first_device_id <= v.next and b.last_device_id >= v.next and v.next = any (b.device_ids))
-  order by w.queue_id, w.root_id, w.next, w.device_id;
+      from (
+        select w.next
+        union all
+        select s.id
+        from pushq.device s
+        where s.queue_id = w.queue_id and s.replaced_by = w.next and s.id > w.device_id) r(id)
+      join pushq.body b on b.queue_id = w.queue_id and b.root_id = w.root_id and b.first_device_id <= r.id
+        and b.last_device_id >= r.id and r.id = any (b.device_ids))
+    -- A list is kept until all of its devices are in jobs.
+    and not exists (
+      select
+      from pushq.list_member m
+      where m.queue_id = w.queue_id and m.list_id = w.list_id and m.device_id = w.next)
+  order by w.queue_id, w.root_id, w.next, w.device_id desc;
 end $$;

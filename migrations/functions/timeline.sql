@@ -62,6 +62,7 @@ begin
       if exists (select from pushq.queue) then
         perform pushq.skip_ids();
       end if;
+      perform pushq.skip_setting_ids();
       perform setval('pushq.known_lineage', lineage);
     end if;
     perform setval('pushq.known_start', start);
@@ -75,12 +76,31 @@ end $$;
 create or replace function pushq.skip_ids() returns void
 language plpgsql as $$
 declare
-  next bigint := (select last_value from pushq.id) + (1::bigint << 40);
+  next bigint;
 begin
-  if next >> 50 <> pushq.database_number() then
+  perform pushq.take_lock('identifiers');
+  -- In steps of 1,024.
+  next := (select s.last_value from pushq.id s) + (1::bigint << 50);
+  if next >> 60 > 0 then
     raise exception 'no identifiers are left in this database, which was restored or failed over 1,023 times'
-      using errcode = 'PQ409', hint = 'move its tenants to a database with another number';
+      using errcode = 'PQ409', hint = 'export the devices of its tenants, and import them in a new installation';
   end if;
   perform setval('pushq.id', next);
   perform setval('pushq.old_id', next);
+end $$;
+
+-- The same for what is identified by an `int`. Workers know queues and credentials by these numbers, and those that run
+-- on while a database is restored have known some that are lost. There is room for 21,000 copies.
+create or replace function pushq.skip_setting_ids() returns void
+language plpgsql as $$
+declare
+  sequence regclass;
+begin
+  perform pushq.take_lock('identifiers');
+  for sequence in
+    select pg_get_serial_sequence('pushq.' || t, 'id')
+    from unnest('{tenant, app, credential, queue}'::text[]) t
+  loop
+    perform setval(sequence, nextval(sequence) + 100000);
+  end loop;
 end $$;

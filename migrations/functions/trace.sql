@@ -7,14 +7,15 @@
 -- Traces what is for the device of `token`, for the devices of the user `user_key`, or for `device`, the number of one
 -- (as in an apns-id). With `send`, the number that `pushq.send` gave or a campaign's, or `campaign`, the key of one:
 -- only what is of that. `send` or `campaign` alone: its first devices. Otherwise the latest `most` campaigns, and the
--- latest `most` campaigns and sends that the devices were in.
+-- latest `most` campaigns and sends that the devices were in. `is_found` is false where there is no such device, user
+-- or send.
 create or replace function pushq.trace(
   queue text, token text default null, user_key text default null, send bigint default null,
   campaign text default null, device bigint default null, most int default 10
 )
 returns table (device_id bigint, token_start text, root_id bigint, campaign_key text, apns_id uuid, at timestamptz,
                what text, job_id bigint, attempt smallint, worker text, status int, reason text,
-               traceparent text)
+               traceparent text, is_found boolean)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
@@ -68,8 +69,8 @@ begin
   if ids = '{}' then
     return query
     select null::bigint, null, root, trace.campaign, null::uuid, null::timestamptz,
-           pushq.trace_nobody(q, root, bytes, trace.user_key), null::bigint, null::smallint, null, null::int, null,
-           null;
+           n.what, null::bigint, null::smallint, null, null::int, null, null, n.is_found
+    from pushq.trace_nobody(q, root, bytes, trace.user_key) n;
     return;
   end if;
 
@@ -95,6 +96,7 @@ begin
     token_start := left(encode(d.token, 'hex'), 8) || '…';
     root_id := null; campaign_key := null; apns_id := null; job_id := null; attempt := null; worker := null;
     status := null; reason := null; traceparent := null;
+    is_found := d.is_known or d.channel is not null;
     at := coalesce(d.inactive_since, d.registered_at, d.retired_at, d.created_at);
     what := case
       when d.channel is not null then
@@ -116,6 +118,7 @@ begin
       was_in := false;
       for r in select * from pushq.trace_notification(q, root, d.id) loop
         was_in := true;
+        is_found := true;
         -- A campaign's message is as old as the campaign.
         continue when r.job_id is null and campaign_key is not null;
         at := r.at; what := r.what; job_id := r.job_id; attempt := r.attempt; worker := r.worker; status := r.status;
@@ -126,11 +129,14 @@ begin
       if not was_in then
         at := null;
         what := pushq.trace_absence(q, root, d.id);
+        is_found := (d.is_known or d.channel is not null)
+          and (campaign_key is not null or (pushq.trace_nobody(q, root, d.token, null)).is_found);
         return next;
       end if;
     end loop;
   end loop;
   device_id := null; token_start := null; root_id := null; campaign_key := null; apns_id := null; at := null;
+  is_found := true;
   if was_cut then
     what := 'earlier campaigns and sends were left out: raise the limit, or give the number of a send';
     return next;
@@ -151,8 +157,6 @@ return (lpad(to_hex(root >> 12), 12, '0') || '8' || lpad(to_hex(root & 4095), 3,
 -- The latest `most` campaigns of a queue, whomever they are for, and the latest `most` campaigns and sends among its
 -- newest `budget` jobs that are for one of these devices, so that those of others do not hide them; the oldest first.
 -- `was_cut`: there are more of either. `oldest`: if there are more jobs, all sends after this time were looked at.
---
--- What was made in this database is newer than what came with the tenant from another one, whatever the numbers are.
 create or replace function pushq.trace_latest(
   q int, ids bigint[], most int, budget int, out roots bigint[], out was_cut boolean, out oldest timestamptz
 )
@@ -160,15 +164,9 @@ language plpgsql stable as $$
 declare
   lowest      bigint := (select min(i) from unnest(ids) i);
   highest     bigint := (select max(i) from unnest(ids) i);
-  -- The numbers that this database gives.
-  first       bigint := pushq.database_number()::bigint << 50;
-  next        bigint := first + (1::bigint << 50);
   campaigns   bigint[];
   found_roots bigint[] := '{}';
-  -- A day's jobs from one number up to another.
   d           date;
-  low         bigint;
-  high        bigint;
   seen        int;
   last        bigint;
   some_roots  bigint[];
@@ -176,23 +174,16 @@ begin
   campaigns := array(
     select c.id
     from pushq.campaign c
-    where c.queue_id between q and q and c.id >= first and c.id < next
+    where c.queue_id between q and q
     order by c.queue_id desc, c.id desc
-    limit most + 1)
-  || array(
-    select c.id
-    from pushq.campaign c
-    where c.queue_id between q and q and (c.id < first or c.id >= next)
-    order by c.queue_id desc, c.id desc
-    limit most + 1);
+    limit most::bigint + 1);
   was_cut := cardinality(campaigns) > most;
-  for d, low, high in
-    select to_date(substring(c.relname from '_([0-9]{8})$'), 'YYYYMMDD') as day, p.low, p.high
+  for d in
+    select to_date(substring(c.relname from '_([0-9]{8})$'), 'YYYYMMDD') as day
     from pg_inherits i
     join pg_class c on c.oid = i.inhrelid
-    cross join (values (1, first, next), (2, next, 9223372036854775807), (3, 0, first)) p(place, low, high)
     where i.inhparent = 'pushq.body'::regclass
-    order by day desc, p.place
+    order by day desc
   loop
     select count(*), min(b.job_id),
            coalesce(array_agg(distinct b.root_id) filter (
@@ -201,7 +192,7 @@ begin
     from (
       select *
       from pushq.body b
-      where b.day = d and b.queue_id = q and b.job_id >= low and b.job_id < high
+      where b.day = d and b.queue_id = q
       order by b.job_id desc
       limit budget) b;
     found_roots := found_roots || some_roots;
@@ -217,13 +208,12 @@ begin
       exit;
     end if;
   end loop;
-  found_roots := array(
-    select r from (select distinct r from unnest(found_roots) r) l order by r >= first and r < next desc, r desc);
+  found_roots := array(select distinct r from unnest(found_roots) r order by r desc);
   was_cut := was_cut or cardinality(found_roots) > most;
   roots := array(
     select r
     from (select unnest(campaigns[:most]) union select unnest(found_roots[:most])) l(r)
-    order by r >= first and r < next, r);
+    order by r);
 end $$;
 
 -- The jobs that a device of a root has been in, one after the other, as they ended or as they stand.
@@ -241,9 +231,6 @@ declare
   place   int;
   outcome int;
   slices  smallint[] := '{0}';
-  -- The jobs that it has been in so far: numbers alone do not tell, since a database that a tenant has moved to may
-  -- give lower ones than the database before.
-  visited bigint[]   := '{}';
 begin
   -- The ranges of the first jobs are disjoint, so that the first one is it; those of a campaign with shares or at a
   -- local time overlap. A recipient has no more jobs than attempts and retries by hand.
@@ -317,7 +304,6 @@ begin
       what := what || coalesce('; it still lacks: ' || pushq.trace_lacks(m, device), '; it has them by now');
     end if;
     return next;
-    visited := visited || e.job_id;
     -- Where it goes on: in a job of this or the next attempt, or, by hand, in one that begins anew.
     if outcome between 192 and 255 then
       slices := array[-e.attempt, -e.attempt - 1];
@@ -329,11 +315,10 @@ begin
     select * into b
     from pushq.body c
     where c.queue_id = q and c.root_id = root and c.slice = any (slices) and c.first_device_id <= device
-      and c.last_device_id >= device and c.job_id <> all (visited) and device = any (c.device_ids)
-    order by c.job_id >> 50 = e.job_id >> 50 and c.job_id > e.job_id desc, c.day, c.job_id
+      and c.last_device_id >= device and c.job_id > e.job_id and device = any (c.device_ids)
+    order by c.day, c.job_id
     limit 1;
-    if not found and exists (
-      select from pushq.device d where d.queue_id = q and d.id = device and d.replaced_by is not null) then
+    if not found and reason = 'GivenBack' then
       what := 'it goes on by a newer token of the same installation';
       worker := null; status := null; reason := null;
       return next;
@@ -342,20 +327,23 @@ begin
 end $$;
 
 -- The share of a campaign that a device gets, as the end of a sentence; nothing without shares, and for a device that
--- is in none of its jobs.
+-- is in none of its jobs. A newer token gets that of the device whose push goes on by it.
 create or replace function pushq.trace_share(q int, root bigint, device bigint) returns text
 language plpgsql stable as $$
 begin
   return coalesce((
     select format('; this device gets the share “%s”', c.name)
-    from pushq.fan_out f
-    cross join lateral pushq.shares_of(f.shares, array[device]) s
-    join pushq.campaign_share c on c.queue_id = q and c.campaign_id = root and c.place = s.share
-    where f.queue_id = q and f.campaign_id = root and f.shares is not null
-      and exists (
-        select from pushq.body b
-        where b.queue_id = q and b.root_id = root and b.first_device_id <= device
-          and b.last_device_id >= device and device = any (b.device_ids))), '');
+    from (
+      select b.job_id
+      from pushq.body b
+      where b.queue_id = q and b.root_id = root and b.first_device_id <= device
+        and b.last_device_id >= device and device = any (b.device_ids)
+      limit 1) b
+    join pushq.campaign_share c on c.queue_id = q and c.campaign_id = root
+      and c.message_id = coalesce(
+        (select r.message_id from pushq.result r where r.queue_id = q and r.root_id = root and r.job_id = b.job_id),
+        (select l.message_id from pushq.lease l where l.queue_id = q and l.job_id = b.job_id),
+        (select j.message_id from pushq.job j where j.queue_id = q and j.id = b.job_id))), '');
 end $$;
 
 -- Why a device is inactive: what APNs said of it, or who did it. Where that is not recorded, it was one of several.
@@ -421,7 +409,13 @@ begin
     when exists (
       select from pushq.device d where d.queue_id = q and d.id = device and d.inactive_since <= ended_at)
       then 'not sent: the device was inactive'
-    when m.replaces then 'not sent: a newer update had taken its place'
+    -- An update yields to one that replaces what waits, whether it would replace others itself or not.
+    when m.replaces
+      or exists (
+        select from pushq.newest_update n
+        where n.queue_id = q and n.recipient_id = device and n.due_at <= ended_at
+          and (n.due_at, n.message_id) > (m.due_at, m.id))
+      then 'not sent: a newer update had taken its place'
     when m.is_broadcast then 'not sent: the channel was retired'
     when m.user_key is not null
       or exists (

@@ -17,7 +17,7 @@ begin
   select * into d from pushq.device v where v.queue_id = q and v.id = device;
   select * into f from pushq.fan_out o where o.queue_id = q and o.campaign_id = root;
   if f.campaign_id is null then
-    return coalesce(pushq.trace_unsuitable(q, root, d), pushq.trace_nobody(q, root, d.token, null));
+    return coalesce(pushq.trace_unsuitable(q, root, d), (pushq.trace_nobody(q, root, d.token, null)).what);
   end if;
   if f.made > 0 and not exists (select from pushq.body b where b.queue_id = q and b.root_id = root) then
     return 'the recipients of the campaign are no longer kept';
@@ -52,8 +52,11 @@ begin
   select pushq.message_kind(m.push_type, m.payload) into aim
   from pushq.message m
   where m.day = f.message_day and m.queue_id = q and m.id = f.message_id;
-  zone := coalesce(
-    (select p.time_zone from pushq.profile p where p.queue_id = q and p.device_id = device), f.clock ->> 'zone');
+  zone := pushq.known_zone(
+    coalesce(
+      (select p.time_zone from pushq.profile p where p.queue_id = q and p.device_id = device),
+      (select p.time_zone from pushq.profile p where p.queue_id = q and p.device_id = d.replaced_by)),
+    f.clock ->> 'zone');
   -- Whom the clock leaves out, the holdout does not keep anything from.
   held := held and (f.clock is null or coalesce(pushq.wave_of(f.clock, zone) is not null, false));
   if c.filter is not null and d.id is not null and aim is not null then
@@ -118,29 +121,36 @@ begin
              pushq.shown_time(d.inactive_since), pushq.why_inactive(d)) end;
 end $$;
 
--- Why there is no device to trace, or none of these among the recipients of a send.
-create or replace function pushq.trace_nobody(q int, root bigint, bytes bytea, user_key text) returns text
+-- Why there is no device to trace, or none of these among the recipients of a send. `is_found` is false if there is no
+-- such token, user or send.
+create or replace function pushq.trace_nobody(
+  q int, root bigint, bytes bytea, user_key text, out what text, out is_found boolean
+)
 language plpgsql stable as $$
 declare
   why   text := (select e.why from pushq.empty_send e where e.queue_id = q and e.root_id = root);
   other text;
   f     pushq.fan_out;
 begin
+  is_found := true;
   -- Of several users, others may have been reached.
   if why is not null and not exists (
     select from pushq.body b where b.queue_id = q and b.root_id = root and b.device_ids <> '{}') then
-    return format('the send reached nobody: %s', why);
+    what := format('the send reached nobody: %s', why);
+    return;
   elsif root is not null and exists (
     select from pushq.body b where b.queue_id = q and b.root_id = root and b.device_ids = '{}') then
-    return 'not yet: the devices of its user are looked up when it is due';
+    what := 'not yet: the devices of its user are looked up when it is due';
+    return;
   end if;
   select * into f from pushq.fan_out o where o.queue_id = q and o.campaign_id = root;
   if f.campaign_id is not null and bytes is null and user_key is null then
-    return case when f.made > 0 then 'the recipients of the campaign are no longer kept'
-                when f.done then 'the campaign reached nobody'
-                when f.paused then 'not yet: the campaign is paused'
-                when f.start_at > now() then 'not yet: the campaign begins at ' || pushq.shown_time(f.start_at)
-                else 'not yet: fan-out has put nobody into a job so far' end;
+    what := case when f.made > 0 then 'the recipients of the campaign are no longer kept'
+                 when f.done then 'the campaign reached nobody'
+                 when f.paused then 'not yet: the campaign is paused'
+                 when f.start_at > now() then 'not yet: the campaign begins at ' || pushq.shown_time(f.start_at)
+                 else 'not yet: fan-out has put nobody into a job so far' end;
+    return;
   end if;
   if root is null or bytes is null then
     -- Of the same tenant: the neighbours are none of the caller's.
@@ -151,15 +161,17 @@ begin
     where own.id = q
       and (exists (select from pushq.device v where v.queue_id = k.id and v.token = bytes)
            or exists (select from pushq.device v where v.queue_id = k.id and v.user_key = trace_nobody.user_key));
-    return case when bytes is not null then 'there is no such token in this queue'
-                when user_key is not null then 'the user has no device in this queue'
-                else 'there is no such send in this queue, or it is no longer kept' end
+    is_found := false;
+    what := case when bytes is not null then 'there is no such token in this queue'
+                 when user_key is not null then 'the user has no device in this queue'
+                 else 'there is no such send in this queue, or it is no longer kept' end
       || coalesce('; found in ' || other, '');
+    return;
   end if;
-  return case
+  is_found := exists (select from pushq.body b where b.queue_id = q and b.root_id = root);
+  what := case
     when exists (select from pushq.body b where b.queue_id = q and b.root_id = root and b.slice = 0)
       then 'the device is not among the recipients of this send'
-    when exists (select from pushq.body b where b.queue_id = q and b.root_id = root)
-      then 'the device is not among the recipients of this send that are still kept'
+    when is_found then 'the device is not among the recipients of this send that are still kept'
     else 'there is no such send in this queue, or it is no longer kept' end;
 end $$;

@@ -3,13 +3,18 @@
 -- A try is a turn: it is taken for some time, and only who has the last turn may say how it went. So of two workers
 -- that both believe to be at it, the earlier one changes nothing any more.
 
+-- By which a sealed text names the master key that opens it.
+create or replace function pushq.key_name(sealed bytea) returns bytea
+language sql immutable as $$ select substring(sealed from 1 for 8) $$;
+
 -- Takes the webhook that is due and has waited the longest, for the time `lease`, with up to `most` reports for it as
--- the message to send. No row if none is due.
+-- the message to send. No row if none is due. `keys` names the master keys that the caller has: one whose secret it
+-- cannot open is left to others.
 --
 -- A message that was sent once goes up to the same report when it is sent again, and so has the same id: it has to be
 -- known by that if the answer to it was lost.
 create or replace function pushq.take_webhook(
-  lease interval, most int,
+  lease interval, most int, keys bytea[],
   out tenant_id int, out tenant text, out turn bigint, out url text, out sealed bytea, out former_sealed bytea,
   out first bigint, out last bigint, out message text, out failures int, out sent_at bigint)
 returns setof record
@@ -27,6 +32,10 @@ begin
       and not exists (
         select from pushq.tenant_move m
         where m.owner = p.tenant_id and (m.stage = 'stopping' or m.reports_held_until > clock_timestamp()))
+      and exists (
+        select from pushq.webhook w
+        where w.tenant_id = p.tenant_id and pushq.key_name(w.sealed) = any (keys)
+          and (w.former_until is null or w.former_until <= now() or pushq.key_name(w.former_sealed) = any (keys)))
     order by p.not_before
     limit 1
     for update skip locked;
@@ -58,7 +67,8 @@ begin
     -- The message keeps its id, also if its last report is gone by now.
     last := coalesce(due.batch_to, last);
     update pushq.webhook_progress p
-    set turn = p.turn + 1, not_before = clock_timestamp() + lease, taken_until = clock_timestamp() + lease,
+    -- No number that a webhook had which was removed and set again meanwhile.
+    set turn = nextval('pushq.id'), not_before = clock_timestamp() + lease, taken_until = clock_timestamp() + lease,
         batch_to = last
     where p.tenant_id = due.tenant_id
     returning p.tenant_id, p.turn into tenant_id, turn;
@@ -132,16 +142,24 @@ language sql security definer set search_path = pg_catalog, pg_temp as $$
 $$;
 
 -- Has a tenant's reports sent to a URL from now on. What was listed before is not sent; if it has a webhook already,
--- the new one goes on where that one is.
+-- the new one goes on where that one is. A message that is on its way to the same URL is not sent a second time.
 --
 -- What is null stays as it is. If the secret is a new one, messages are signed with the former one, too, for the time
 -- `former_for`. If there is a former one already whose time has not ended, that one stays, and for at least its time:
 -- whoever changes the secret twice in a row has most probably not given the first one to the receiver yet.
 create or replace function pushq.set_webhook(tenant int, url text, sealed bytea, former_for interval) returns void
 language plpgsql as $$
+declare
+  former text;
 begin
+  perform from pushq.tenant t where t.id = tenant for key share;
+  if not found then
+    raise exception using errcode = 'PQ404', message = 'the tenant was removed meanwhile',
+      hint = 'list tenants with: pushq-admin tenant list';
+  end if;
   -- A step of listing that has begun would not see the new row, and is waited for.
   perform from pushq.duty d where d.name = 'listing' for update;
+  select w.url into former from pushq.webhook w where w.tenant_id = tenant for update;
   update pushq.webhook w
   set url = coalesce(set_webhook.url, w.url),
       former_sealed = case when set_webhook.sealed is null then w.former_sealed
@@ -168,8 +186,9 @@ begin
       order by f.cursor desc
       limit 1) l
     where q.tenant_id = tenant) c
-  -- It is tried at once, and a try that is under way counts no more.
+  -- It is tried at once, and a try at another URL that is under way counts no more.
   on conflict on constraint webhook_progress_pkey do update
-    set turn = webhook_progress.turn + 1, not_before = clock_timestamp(), failures = 0, failing_since = null,
-        problem = null;
+    set turn = nextval('pushq.id'), not_before = clock_timestamp(), failures = 0, failing_since = null, problem = null
+    where not coalesce(former = coalesce(set_webhook.url, former)
+                       and webhook_progress.taken_until > clock_timestamp(), false);
 end $$;

@@ -87,7 +87,8 @@ final class ConnectionPool<Connection: PooledConnection> {
         _ connection: Connection, isShortLived: Bool, answers: Int, _ settings: GatewaySettings,
         now: ContinuousClock.Instant
     ) {
-        reachability.proved()
+        // Whether it answers what it has taken shows at its end.
+        if connection.hasAnswered { reachability.proved() }
         let isOfUse = !isShortLived || answers >= settings.answersOfUsefulConnection
         // Those that were there beside the last one say nothing new.
         let isNext = lastRetirement.map { connection.openedAt > $0 } ?? true

@@ -212,7 +212,12 @@ extension PoolingGateway {
         openIfNeeded()
     }
 
-    func closed(_ connection: Connection) { pool.noteClosed(connection) }
+    func closed(_ connection: Connection) {
+        pool.noteClosed(connection)
+        guard !pool.isClosed, connection.hasTakenRequests, !connection.hasAnswered else { return }
+        doubtAddress(of: connection)
+        failed("\(endpoint) ended a connection in order, and answered none of its requests")
+    }
 
     func deliver(_ answers: [Answer]) {
         pool.isShort = false

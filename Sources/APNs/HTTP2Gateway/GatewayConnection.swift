@@ -203,7 +203,9 @@ final class GatewayConnection: PooledConnection {
     func drain(_ ending: ConnectionEnding) {
         guard phase == .open || phase == .awaitingSettings else { return }
         phase = .draining
-        drainTimer = loop.schedule(after: settings.drainTime) { [self] in close() }
+        drainTimer = loop.schedule(after: settings.drainTime) { [self] in
+            close(because: "\(stream.peer) did not answer within \(settings.drainTime) on a connection that ends")
+        }
         gateway.startedDraining(self, ending)
     }
 
@@ -212,12 +214,15 @@ final class GatewayConnection: PooledConnection {
     }
 
     /// Ends the connection in order: GOAWAY and close_notify. Requests without an answer are given up.
-    func close() {
+    func close() { close(because: nil) }
+
+    /// - Parameter loss: why requests are given up that the server should have answered; nil if it is not to blame.
+    private func close(because loss: String?) {
         guard phase != .closed else { return }
         if http.failure == nil { http.goAway() }
         flush()
         stream.close()
-        finish(because: nil)
+        finish(because: loss)
     }
 
     /// Ends a connection that broke.

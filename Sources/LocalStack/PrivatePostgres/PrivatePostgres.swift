@@ -84,9 +84,11 @@ package final class PrivatePostgres: Sendable {
         return postgres
     }
 
-    /// Makes a standby the primary, and returns when it takes writes.
+    /// Makes a standby the primary, and returns when it takes writes. Not by SQL: recovery may cancel a query that
+    /// waits for its end.
     package func promote() async throws(LocalStackError) {
-        try await client("psql", ["-qd", "postgres", "-c", "select pg_promote(true, 60)"]).run()
+        try await command(binaries.path(of: "pg_ctl"), ["promote", "-D", folder.data, "-t", "60"])
+            .run(mindedBy: minder)
     }
 
     /// For `--database-url` and libpq, in its key=value form.

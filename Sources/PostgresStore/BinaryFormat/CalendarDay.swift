@@ -13,8 +13,13 @@ extension CalendarDay: LosslessStringConvertible {
             let year = Int32(parts[0]), let month = Int32(parts[1]), let day = Int32(parts[2])
         else { return nil }
         self.init(year: year, month: month, day: day)
+    }
+
+    /// Nil if there is no such day.
+    init?(year: Int32, month: Int32, day: Int32) {
+        self.init(counting: year, month, day)
         // The thirtieth of February comes back as another day.
-        guard description == text else { return nil }
+        guard parts == (year, month, day) else { return nil }
     }
 
     package var description: String {
@@ -33,7 +38,7 @@ extension CalendarDay: LosslessStringConvertible {
     /// From the first of March of year 0 to the first of January 2000.
     private static let epoch: Int32 = 730_425
 
-    private init(year: Int32, month: Int32, day: Int32) {
+    private init(counting year: Int32, _ month: Int32, _ day: Int32) {
         let marchYear = month > 2 ? year : year - 1
         let (era, yearOfEra) = (marchYear / 400, marchYear % 400)
         let dayOfYear = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1

@@ -9,8 +9,8 @@ final class Call {
     private let continuation: CheckedContinuation<Result<Rows, PostgresError>, Never>
     var timer: Timer?
 
-    /// The next result answers the ``StatementTerms``.
-    var awaitsTerms = false
+    /// How many of the next results answer the ``StatementTerms``.
+    var awaitedTerms = 0
     /// The next result answers the preparation and not yet the statement.
     var awaitsPreparation = false
     /// It was sent by name and the server did not know the name: it goes as text.

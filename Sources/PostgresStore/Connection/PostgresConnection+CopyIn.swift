@@ -27,12 +27,12 @@ package struct CopyWriter {
 extension PostgresConnection {
     /// Runs `COPY … FROM STDIN`; `body` writes the rows. All of it is one statement: if `body` throws, nothing was
     /// copied.
-    /// - Parameter limit: for the whole of it, reading the source included.
+    /// - Parameter limit: for the whole of it, reading the source included; nil: as long as any statement here.
     /// - Returns: how many rows the server took.
     package func copyIn(
-        _ statement: Statement, within limit: Duration, _ body: (CopyWriter) async throws -> Void
+        _ statement: Statement, within limit: Duration? = nil, _ body: (CopyWriter) async throws -> Void
     ) async throws -> Int {
-        let solo = try await takeAlone(statement.name, within: limit)
+        let solo = try await takeAlone(statement.name, within: limit ?? statementLimit)
         defer { giveBack() }
         try await beginCopy(statement.sql, solo)
         do {

@@ -4,16 +4,17 @@ import Transport
 extension PostgresConnection {
     /// Runs a statement and returns its rows. Does not wait for earlier ones; answers come in the order of the calls.
     ///
-    /// A statement is a transaction of its own, unless it is run inside ``transaction(_:)``.
-    /// - Parameter limit: how long it may take, waiting included. Past it the connection is lost.
+    /// A statement is a transaction of its own, unless it is run inside ``transaction(within:_:)``.
+    /// - Parameter limit: how long it may take, waiting included; nil: as the transaction says, else ``usualLimit``.
+    ///   Past it the connection is lost.
     /// - Throws: what the server said, or that the connection is lost and whether the statement may have been carried
     ///   out.
     package func execute(
-        _ statement: Statement, _ parameters: Parameters = [:], within limit: Duration = usualLimit
+        _ statement: Statement, _ parameters: Parameters = [:], within limit: Duration? = nil
     ) async throws(PostgresError) -> Rows {
         let values = statement.values(of: parameters)
         let answer = await withCheckedContinuation { continuation in
-            submit(Call(statement, values, limit: limit, continuation))
+            submit(Call(statement, values, limit: limit ?? statementLimit, continuation))
         }
         return try answer.get()
     }
@@ -81,7 +82,12 @@ extension PostgresConnection {
     }
 
     private func sendTerms(_ terms: StatementTerms, of call: Call, _ session: OpaquePointer) -> Bool {
-        call.awaitsTerms = true
+        if !isInTransaction {
+            call.awaitedTerms += 1
+            encoder.encode([])
+            guard unsafe sendText(StatementTerms.isolation, session) else { return false }
+        }
+        call.awaitedTerms += 1
         let statement = StatementTerms.statement
         encoder.encode(statement.values(of: terms.parameters(within: call.limit, inTransaction: isInTransaction)))
         return unsafe sendText(statement, session)
@@ -143,9 +149,9 @@ extension PostgresConnection {
             unsafe PQclear(result)
             complete(call)
         case PGRES_COMMAND_OK, PGRES_TUPLES_OK, PGRES_EMPTY_QUERY:
-            guard !call.awaitsTerms else {
+            guard call.awaitedTerms == 0 else {
                 unsafe PQclear(result)
-                call.awaitsTerms = false
+                call.awaitedTerms -= 1
                 return
             }
             guard call.awaitsPreparation else {
@@ -173,7 +179,7 @@ extension PostgresConnection {
     private func fail(_ call: Call, _ error: ServerError) {
         if error.endsSession { return lose(error.message) }
         if let session = unsafe session, unsafe PQstatus(session) == CONNECTION_BAD { return lose(lastFailure) }
-        call.awaitsTerms = false
+        call.awaitedTerms = 0
         if call.awaitsPreparation {
             call.awaitsPreparation = false
             preparations[call.statement.preparedName] = nil

@@ -18,7 +18,8 @@ package import Transport
 ///
 /// A connection that is lost stays lost; ``StoreConnection`` opens a new one.
 @safe package final class PostgresConnection {
-    /// Within this time the statements of the store are answered, unless something is wrong.
+    /// Within this time the statements of the store are answered, unless something is wrong. A caller of slower ones
+    /// names another limit, with each or with the transaction that they are in.
     package static let usualLimit = Duration.seconds(10)
     /// Statements sent and not answered. Further ones wait here, where it is known that they were not carried out.
     static let mostInFlight = 64
@@ -51,7 +52,9 @@ package import Transport
     var preparesStatements = true
     /// Inside ``transaction(within:_:)`` nothing is sent by name: behind a pooler the name may be unknown, and that
     /// would abort the transaction before the statement could go as text.
-    var isInTransaction = false
+    var isInTransaction: Bool { transactionLimit != nil }
+    /// Inside ``transaction(within:_:)``: how long each of its statements may take unless it says otherwise.
+    var transactionLimit: Duration?
     var isPumpPlanned = false
     /// What the server has to keep to in each statement; nil: what the session has.
     package var terms: StatementTerms?

@@ -32,6 +32,15 @@ package struct Row {
     /// Text of any kind: also `json`, `jsonb`, names and enumerations.
     package func text(_ name: StaticString) -> String { text(rows.column(name)) }
 
+    /// One of the values of a type that is stored as text or as a number. A value that only a newer version knows is
+    /// such a mistake, too: where an older worker has to go on beside a newer schema, its reader leaves the row out.
+    package func value<Value: RawRepresentable<String>>(_ name: StaticString, as type: Value.Type) -> Value {
+        known(name, text(name), as: type)
+    }
+    package func value<Value: RawRepresentable<Int16>>(_ name: StaticString, as type: Value.Type) -> Value {
+        known(name, int2(name), as: type)
+    }
+
     /// A copy of a `bytea`.
     package func bytes(_ name: StaticString) -> [UInt8] { bytes(rows.column(name)) }
 
@@ -48,6 +57,15 @@ package struct Row {
     func optional<Value>(_ name: StaticString, _ read: (Int) -> Value) -> Value? {
         let column = rows.column(name)
         return rows.isNull(index, column) ? nil : read(column)
+    }
+
+    private func known<Value: RawRepresentable>(
+        _ name: StaticString, _ stored: Value.RawValue, as type: Value.Type
+    ) -> Value {
+        guard let value = Value(rawValue: stored) else {
+            preconditionFailure("column \(name) of \(rows.task) is \(stored), which is no \(type) of this version")
+        }
+        return value
     }
 
     private func float8(_ column: Int) -> Double { Double(bitPattern: integer(column, TypeID.float8)) }

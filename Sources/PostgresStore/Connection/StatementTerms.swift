@@ -10,8 +10,16 @@ package struct StatementTerms: Sendable {
     /// How the audit is to call the program, in any script; nil: as the session is called, which may only have ASCII
     /// characters.
     package var program: String?
+    /// How long a statement may wait for one lock, if that is shorter than what follows from its own limit.
+    var lockLimit: Duration?
 
     package init(program: String? = nil) { self.program = program }
+
+    /// Ahead of the terms, where the statement is a transaction of its own: it has to see what others have committed,
+    /// whatever a DBA has set `default_transaction_isolation` to. Nothing but PostgreSQL's own command may say that,
+    /// and only before the first query. It is over with the transaction, although it looks like a setting of the
+    /// session.
+    static let isolation = Statement("isolation", "set transaction_isolation = 'read committed'")
 
     /// The server gives up a statement before its caller does, so that the caller gets an answer: it was not carried
     /// out. Otherwise a statement that waited for a lock would be carried out behind the back of somebody who was told
@@ -21,7 +29,7 @@ package struct StatementTerms: Sendable {
         "terms",
         #"""
         select set_config(t.name, least(nullif(s.reset_val::int8, 0), t.milliseconds)::text, true) as setting
-        from (values ('lock_timeout', $limit::int8 * 8 / 10), ('statement_timeout', $longest::int8),
+        from (values ('lock_timeout', $lock::int8), ('statement_timeout', $longest::int8),
                      -- The caller was interrupted: what it has asked for is not carried out minutes later.
                      ('client_connection_check_interval', 2000)) t(name, milliseconds)
         join pg_catalog.pg_settings s on s.name = t.name and t.milliseconds is not null
@@ -34,8 +42,10 @@ package struct StatementTerms: Sendable {
 
     func parameters(within limit: Duration, inTransaction isInTransaction: Bool) -> Parameters {
         let limit = max(Int64(limit / .milliseconds(1)), 10)
+        let lock = lockLimit.map { Int64($0 / .milliseconds(1)) } ?? .max
         return [
-            "limit": .int8(limit), "longest": .int8(isInTransaction ? nil : limit * 9 / 10), "program": .text(program),
+            "lock": .int8(min(limit * 8 / 10, lock)), "longest": .int8(isInTransaction ? nil : limit * 9 / 10),
+            "program": .text(program),
         ]
     }
 }

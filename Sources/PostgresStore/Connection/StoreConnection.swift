@@ -58,6 +58,9 @@ package final class StoreConnection {
         nextAttempt = .now
     }
 
+    /// Whether the last attempt to connect has failed.
+    package var isFailing: Bool { failures > 0 }
+
     /// Whether there is an open connection at this moment.
     package var isOpen: Bool { connection?.isOpen ?? false }
 

@@ -1,12 +1,18 @@
 extension HealthCheck {
-    static let webhooks = HealthCheck("webhooks", "webhooks that do not accept reports about devices") { connection in
+    static let webhooks = HealthCheck(
+        "webhooks", "webhooks that do not accept reports about devices, or that no worker sends them to"
+    ) { connection in
         try await connection.execute(.failingWebhooks).map { row in
             let (tenant, failures) = (row.text("tenant"), row.int4("failures"))
-            return HealthFinding(
-                .warning, "webhook of \(tenant)",
-                "has accepted nothing for \(Words.time(seconds: row.float8("seconds"))), after \(failures) tries: "
-                    + row.text("problem"),
-                .command("pushq-admin webhook test \(tenant)"))
+            let time = Words.time(seconds: row.float8("seconds"))
+            return failures > 0
+                ? HealthFinding(
+                    .warning, "webhook of \(tenant)",
+                    "has accepted nothing for \(time), after \(failures) tries: \(row.text("problem"))",
+                    .command("pushq-admin webhook test \(tenant)"))
+                : HealthFinding(
+                    .warning, "webhook of \(tenant)", "has reports waiting, and no worker has sent them for \(time)",
+                    .advice("run a worker that has the master key of its secret: docs/security.md, Another master key"))
         }
     }
 }
@@ -17,11 +23,14 @@ extension Statement {
         "failing_webhooks",
         #"""
         select t.name as tenant, p.failures, coalesce(p.problem, '') as problem,
-               extract(epoch from now() - p.failing_since)::float8 as seconds
+               extract(epoch from now() - s.since)::float8 as seconds
         from pushq.webhook_progress p
         join pushq.tenant t on t.id = p.tenant_id
-        where p.failing_since < now() - interval '5 minutes'
-        order by p.failing_since
+        cross join lateral (
+          select case when p.failures > 0 then p.failing_since when p.newest > p.cursor then p.not_before end as since
+          ) s
+        where s.since < now() - interval '5 minutes'
+        order by s.since
         limit 20
         """#)
 }

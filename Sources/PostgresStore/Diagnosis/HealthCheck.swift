@@ -41,13 +41,13 @@ package struct HealthCheck: Sendable {
         [
             readOnly, encoding, settings, statistics, clock(), connections, transactions(), disk(), walKept, archiving,
             standby,
-            schema, roles, workerLogins, partitions, oldPartitions, deadRows, duties(),
+            schema, roles, workerLogins, tenantLogins, partitions, oldPartitions, deadRows, duties(),
             workers, silentWorkers, versions(of: version), leases(), apns,
             credentials, credentialScopes, secrets(keys), unusableCredentials, queuesWithoutCredential, restoredQueues,
             pausedQueues,
             suspendedTenants,
             interruptedMoves,
-            pausedCampaigns, schedules, webhooks, jobsSetAside,
+            pausedCampaigns, schedules, timeZones, webhooks, jobsSetAside,
         ]
     }
 }

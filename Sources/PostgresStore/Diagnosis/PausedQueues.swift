@@ -1,7 +1,8 @@
 extension HealthCheck {
     static let pausedQueues = HealthCheck("paused_queues", "queues that are paused, and why") { connection in
         try await connection.execute(.pausedByReason).map { row in
-            let (count, byWorker) = (row.count("queues"), row.bool("by_worker"))
+            let count = row.count("queues")
+            let (isForCredential, isForTokens) = (row.bool("is_for_credential"), row.bool("is_for_tokens"))
             let names = row.textArray("examples")
             let queue = names.first ?? "QUEUE"
             let remedy: HealthFinding.Remedy =
@@ -9,13 +10,17 @@ extension HealthCheck {
                     .advice(
                         "what waits in it may have been sent already: cancel what must not be sent twice "
                             + "(pushq-admin campaign list, pushq-admin job list) before pushq-admin queue resume")
-                } else if byWorker {
+                } else if isForCredential {
                     .command("pushq-admin credential replace \(row.text("credential")) \(row.text("files"))")
+                } else if isForTokens {
+                    .advice(
+                        "cancel what was for these tokens (pushq-admin campaign list, pushq-admin job list), move the "
+                            + "devices to the right queue, and then: pushq-admin queue resume \(queue)")
                 } else {
                     .command("pushq-admin queue resume \(queue)")
                 }
             return HealthFinding(
-                byWorker ? .error : .note, count == 1 ? "queue \(queue)" : "queues",
+                isForCredential || isForTokens ? .error : .note, count == 1 ? "queue \(queue)" : "queues",
                 "\(count == 1 ? "has" : "\(Words.names(names, of: count)) have") been paused for "
                     + "\(Words.time(seconds: row.float8("seconds"))): \(row.text("reason"))", remedy)
         }
@@ -23,11 +28,13 @@ extension HealthCheck {
 }
 
 extension Statement {
-    /// Those with the same reason together. What a worker has paused ends with another credential.
+    /// Those with the same reason together; what a worker has paused for its credential, which ends with another one,
+    /// for each credential.
     fileprivate static let pausedByReason = Statement(
         "paused_by_reason",
         #"""
-        select q.paused_reason as reason, q.paused_credential_version is not null as by_worker,
+        select q.paused_reason as reason, q.paused_credential_version is not null as is_for_credential,
+               coalesce(pushq.is_bad_tokens_problem(q.paused_reason), false) as is_for_tokens,
                coalesce(q.paused_reason = pushq.restored_reason(), false) as is_restored, count(*) as queues,
                (array_agg(n.name order by n.name))[1:3] as examples,
                coalesce(min(n.tenant || ' ' || c.name), 'TENANT NAME') as credential,
@@ -36,12 +43,13 @@ extension Statement {
                extract(epoch from now() - min(q.paused_at))::float8 as seconds
         from pushq.queue q
         join pushq.queue_name n on n.queue_id = q.id
-        left join pushq.credential c on c.tenant_id = q.tenant_id and c.id = q.credential_id
+        left join pushq.credential c
+          on q.paused_credential_version is not null and c.tenant_id = q.tenant_id and c.id = q.credential_id
         where q.paused_at is not null
           -- These wait for a decision, and have a check of their own.
           and not exists (select from pushq.restored_queue r where r.queue_id = q.id)
-        group by 1, 2, 3
-        order by by_worker desc, queues desc, reason
+        group by 1, 2, 3, 4, c.id
+        order by is_for_credential desc, is_for_tokens desc, queues desc, reason
         limit 20
         """#)
 }

@@ -8,6 +8,8 @@ extension HealthCheck {
         } catch MigrationError.wrongEncoding {
             // `encoding` says so.
             return []
+        } catch MigrationError.foreignSchema(let sentence) {
+            return [HealthFinding(.error, "schema", sentence, .advice("give the address of pushq's database"))]
         } catch let error as MigrationError {
             return [HealthFinding(.error, "schema", "\(error)", .advice("use pushq-admin of the schema's version"))]
         }

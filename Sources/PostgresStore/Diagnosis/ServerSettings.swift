@@ -36,7 +36,8 @@ private struct SettingRule {
             "a crash loses the last commits, so that pushes are sent again, even those that may be sent at most once",
             "on"),
         "default_transaction_isolation": SettingRule(
-            .warning, "producers and workers fail on conflicts instead of waiting", "'read committed'"),
+            .warning, "producers fail on conflicts instead of waiting, and some of their calls are refused",
+            "'read committed'"),
         "log_statement": SettingRule(
             .warning, "the server's log holds device tokens and payloads", "none"),
         "log_min_duration_statement": SettingRule(

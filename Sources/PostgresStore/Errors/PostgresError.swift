@@ -48,6 +48,12 @@ package enum PostgresError: Error, Equatable {
         }
     }
 
+    /// Whether a value was not allowed by the constraint of this name. Of a foreign key: what the row refers to was
+    /// removed by another transaction at the same time, or what is to be removed is referred to.
+    func violates(_ name: String) -> Bool {
+        if case .violated(name, _) = self { true } else { false }
+    }
+
     /// Whether the server does not let this program in.
     package var isLockedOut: Bool {
         if case .refused = self { true } else { false }

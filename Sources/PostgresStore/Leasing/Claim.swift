@@ -284,12 +284,14 @@ extension PostgresConnection {
 extension ClaimedJob {
     fileprivate init?(_ row: Row) {
         let missing: Missing? = row.isNull("message_id") ? .message : row.isNull("device_ids") ? .body : nil
-        // One of a push type that only a newer version knows is left to a worker of that.
-        guard let message = missing == .message ? .missing : StoredMessage(row) else { return nil }
+        // One of a push type, or a lane, that only a newer version knows is left to a worker of that.
+        guard let message = missing == .message ? .missing : StoredMessage(row),
+            let lane = Lane(rawValue: row.int4("lane"))
+        else { return nil }
         let deviceIDs = row.optionalInt8Array("device_ids") ?? []
         let statedCount = Int(row.int2("recipient_count"))
         self.init(
-            key: LeaseKey(row), lane: Lane(rawValue: row.int4("lane")) ?? .bulk, message: message,
+            key: LeaseKey(row), lane: lane, message: message,
             rootID: row.int8("root_id"), attempt: Int(row.int2("attempt")), rescues: Int(row.int2("rescues")),
             isAtMostOnce: row.bool("at_most_once"), previousWatermark: Int(row.int2("previous_watermark")),
             outcomes: row.optionalBytes("outcomes") ?? [], sendWithin: .microseconds(row.int8("send_within")),

@@ -61,21 +61,9 @@ struct AskedJobs {
         self.devices = asked.map(\.devices)
     }
 
-    /// The keys of the jobs, and which part of all `$device_ids` is a job's: from `$firsts` to `$lasts`.
+    /// The keys of the jobs, and whom they are asked about.
     func parameters(of workerID: Int64) -> Parameters {
-        var firsts: [Int32] = []
-        var lasts: [Int32] = []
-        var count: Int32 = 0
-        for devices in devices {
-            firsts.append(count + 1)
-            count += Int32(devices.count)
-            lasts.append(count)
-        }
-        let parameters: Parameters = [
-            "worker_id": .int8(workerID), "firsts": .int4Array(firsts), "lasts": .int4Array(lasts),
-            "device_ids": .int8Array(devices.flatMap { $0 }),
-        ]
-        return parameters + jobs.map(\.key).parameters
+        ["worker_id": .int8(workerID)] + jobs.map(\.key).parameters(devices: devices)
     }
 }
 

@@ -36,4 +36,20 @@ extension [LeaseKey] {
             "epochs": .int4Array(map(\.epoch)),
         ]
     }
+
+    /// The same, with the devices that a statement is told of for each lease: `$device_ids` are those of all, of which
+    /// a lease has those from its `$firsts` to its `$lasts`, counted from 1.
+    func parameters(devices: [[Int64]]) -> Parameters {
+        var firsts: [Int32] = []
+        var lasts: [Int32] = []
+        var count: Int32 = 0
+        for devices in devices {
+            firsts.append(count + 1)
+            count += Int32(devices.count)
+            lasts.append(count)
+        }
+        return parameters + [
+            "firsts": .int4Array(firsts), "lasts": .int4Array(lasts), "device_ids": .int8Array(devices.flatMap { $0 }),
+        ]
+    }
 }

@@ -49,6 +49,8 @@ struct DefinitionPlan {
 package enum MigrationError: Error, Equatable, CustomStringConvertible {
     /// The database is not one that pushq can be in.
     case wrongEncoding(String)
+    /// Its schema `pushq` is somebody else's.
+    case foreignSchema(String)
     /// The login may not begin. What an administrator of the server has to run.
     case notAllowed(String)
     /// It has a migration that this program does not know.
@@ -77,8 +79,8 @@ package enum MigrationError: Error, Equatable, CustomStringConvertible {
 
     package var description: String {
         switch self {
-        case .wrongEncoding(let sentence): sentence
-        case .notAllowed(let advice): "\(advice); then migrate again"
+        case .wrongEncoding(let sentence), .foreignSchema(let sentence): sentence
+        case .notAllowed(let advice): advice
         case .newerSchema(let name):
             "the schema is newer than this program (it has migration \(name)); use the program that made it, or a later one"
         case .changed(let applied, let here):

@@ -79,13 +79,26 @@ extension Statement {
           from roles
           where name <> 'pushq_owner' and (is_missing or not pg_has_role(role, 'member with admin option'))
             and \#(grantsNeedAdminOption)
-          having count(*) > 0)
-        select format('%I may not %s. Let an administrator of the server run: %s', current_user,
+          having count(*) > 0),
+        -- What a worker or a producer logs in as is not meant to own the schema.
+        narrower as (
+          select string_agg(name, ' and ' order by name) as names
+          from roles
+          where name <> 'pushq_owner' and pg_has_role(role, 'usage')
+            and not exists (select from roles o where o.name = 'pushq_owner' and pg_has_role(o.role, 'usage'))
+          having count(*) between 1 and 2)
+        select format('%I has the rights of %s only. Run migrate as a login with those of pushq_owner',
+                      current_user, n.names) as advice, false as is_urgent
+        from narrower n
+        union all
+        select format('%I may not %s. Let an administrator of the server run: %s; then migrate again',
+                      current_user,
                       case when min(step) = 0 then 'make the schema in this database'
                            else 'create all roles of pushq, or not grant them to others' end,
                       string_agg(statement, '; ' order by step, statement)) as advice,
                min(step) = 0 as is_urgent
         from steps
+        where not exists (select from narrower)
         having count(*) > 0
         """#)
 }

@@ -48,7 +48,7 @@ package struct Migrator {
     package func run(within limit: Duration = .seconds(300)) async throws -> Report {
         let deadline = connection.loop.now + limit
         var report = Report()
-        if let wrong = try await connection.wrongEncoding() { throw MigrationError.wrongEncoding(wrong.sentence) }
+        try await checkDatabase()
         report.advice = try await step(until: deadline, prepareRoles)
         while let name = try await step(until: deadline, applyNext) { report.applied.append(name) }
         do {
@@ -77,15 +77,27 @@ package struct Migrator {
 
     /// Looks what is missing and changes nothing.
     package func dryRun() async throws -> Report {
+        try await connection.transaction {
+            try await connection.runScript(Self.plainNames)
+            try await checkDatabase()
+            let plan = try MigrationPlan(migrations, applied: try await appliedMigrations())
+            let definitions = DefinitionPlan(definitions, present: try await definedObjects())
+            return Report(
+                applied: plan.pending.map(\.name), definitions: definitions.changed.map(\.name),
+                dropped: definitions.orphans.map(\.description))
+        }
+    }
+
+    /// Looks whether the database is one that pushq can be in.
+    private func checkDatabase() async throws {
         if let wrong = try await connection.wrongEncoding() { throw MigrationError.wrongEncoding(wrong.sentence) }
-        let plan = try MigrationPlan(migrations, applied: try await appliedMigrations())
-        let definitions = DefinitionPlan(definitions, present: try await definedObjects())
-        return Report(
-            applied: plan.pending.map(\.name), definitions: definitions.changed.map(\.name),
-            dropped: definitions.orphans.map(\.description))
+        if let sentence = try await connection.foreignSchema() { throw MigrationError.foreignSchema(sentence) }
     }
 
     // MARK: One transaction
+
+    /// Objects are told by their names as PostgreSQL writes them.
+    private static let plainNames = "set local quote_all_identifiers = off"
 
     /// Runs one step in a transaction of its own, when no other migrator is at work. Tries again if others hold a lock
     /// that it needs.
@@ -128,9 +140,8 @@ package struct Migrator {
     /// only a lock that everybody may take, so the error says who has it. Who has waited for that one may find the
     /// table.
     private func takeLock(within limit: Duration) async throws {
-        // Objects are told by their names as PostgreSQL writes them.
         try await connection.runScript(
-            "set local statement_timeout = 0; set local lock_timeout = 0; set local quote_all_identifiers = off")
+            "set local statement_timeout = 0; set local lock_timeout = 0; \(Self.plainNames)")
         if try await !connection.mayLockMigrations() {
             if let holder = try await connection.execute(.tryFirstLock).one().optionalText("holder") {
                 do throws(PostgresError) {

@@ -46,22 +46,23 @@ extension Statement {
     fileprivate static let auditPage = Statement(
         "audit_page",
         #"""
-        select count(*) as count, max(p.id) as last
-        from (
-          select a.id
-          from pushq.audit a
-          where a.tenant = $tenant and a.id > $after and (extract(epoch from a.changed_at) * 1000000)::bigint > $since
-          order by a.id
-          limit $step) p
+        select a.id, pushq.digest_of_entry(a) as digest, (extract(epoch from a.changed_at) * 1000000)::bigint as time
+        from pushq.audit a
+        where a.tenant = $tenant and a.id > $after
+        order by a.id
+        limit $step
         """#)
 
-    /// Entries from before it went away the last time are here already.
-    fileprivate static let auditSince = Statement(
-        "audit_since",
+    /// The times are those of the entries themselves, which are the same in each database.
+    fileprivate static let missingEntries = Statement(
+        "missing_entries",
         #"""
-        select coalesce((extract(epoch from max(a.changed_at)) * 1000000)::bigint, 0) as since
+        select d as digest
+        from unnest($digests::text[]) d
+        except
+        select pushq.digest_of_entry(a)
         from pushq.audit a
-        where a.tenant = $tenant and a.object = 'tenant' and a.action = 'moved'
+        where a.tenant = $tenant and (extract(epoch from a.changed_at) * 1000000)::bigint between $first and $last
         """#)
 }
 
@@ -250,31 +251,36 @@ struct ContentCopy {
 
     // MARK: The audit
 
-    /// Copies what the audit says of a tenant. In the transaction in which the tenant arrives: nobody may delete an
-    /// entry, so it cannot be undone otherwise.
+    /// Copies what the audit says of a tenant and the target does not know: a tenant that comes back finds entries from
+    /// before it went away. Neither numbers nor times tell which these are, since each database has its own clock.
+    ///
+    /// In the transaction in which the tenant arrives: nobody may delete an entry, so it cannot be undone otherwise.
     static func copyAudit(
         of tenant: String, from source: PostgresConnection, to target: PostgresConnection
     ) async throws {
-        let since = try await target.execute(.auditSince, ["tenant": .text(tenant)]).one().int8("since")
         let columns = "changed_at, login, acting_as, application, address, tenant, object, name, action, changes"
-        let name = tenant.replacing("'", with: "''")
-        let newer = "(extract(epoch from changed_at) * 1000000)::bigint > \(since)"
         var after: Int64 = 0
         while true {
             let page = try await source.execute(
-                .auditPage,
-                [
-                    "tenant": .text(tenant), "after": .int8(after), "since": .int8(since),
-                    "step": .int8(5000),
-                ]
-            ).one()
-            guard let last = page.optionalInt8("last") else { return }
+                .auditPage, ["tenant": .text(tenant), "after": .int8(after), "step": .int8(5000)], within: limit
+            ).map { (id: $0.int8("id"), digest: $0.text("digest"), time: $0.int8("time")) }
+            guard let last = page.last else { return }
+            after = last.id
+            let missing = Set(
+                try await target.execute(
+                    .missingEntries,
+                    [
+                        "tenant": .text(tenant), "digests": .textArray(page.map(\.digest)),
+                        "first": .int8(page.map(\.time).min()), "last": .int8(page.map(\.time).max()),
+                    ], within: limit
+                ).map { $0.text("digest") })
+            let ids = page.filter { missing.contains($0.digest) }.map { "\($0.id)" }
+            guard !ids.isEmpty else { continue }
             let rows = try await source.copyOut(
                 Statement(
                     "copy_audit_out",
                     """
-                    copy (select \(columns) from pushq.audit
-                          where tenant = '\(name)' and id > \(after) and id <= \(last) and \(newer) order by id)
+                    copy (select \(columns) from pushq.audit where id = any ('{\(ids.joined(separator: ","))}') order by id)
                     to stdout (format binary)
                     """), within: limit)
             _ = try await target.copyIn(
@@ -284,7 +290,6 @@ struct ContentCopy {
                     try await writer.write(Array(rows[start..<min(start + 65536, rows.count)]))
                 }
             }
-            after = last
         }
     }
 }

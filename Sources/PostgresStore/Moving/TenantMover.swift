@@ -61,7 +61,7 @@ package struct TenantMover {
     ///   - patience: how long to wait for transactions of others; and, at another time, how long the tenant may be
     ///     stopped until what is under way has ended. After that it goes on at its old place.
     ///   - whenArrived: is called when the tenant is at the new place, before what is left at the old one is deleted;
-    ///     again by each call that goes on after that. What fails in it keeps the move from nothing.
+    ///     again by each call that goes on after that. Its failures do not stop the move.
     package init(
         _ tenant: String, from source: Place, to target: Place, patience: Duration = .seconds(60),
         progress: @escaping (Step) -> Void = { _ in }, whenArrived: @escaping () async -> Void = {}
@@ -108,7 +108,7 @@ package struct TenantMover {
         try await waitForOthers()
         try await source.store.takeLateSettings(of: tenant)
         let before = report.copied
-        try await map(state())
+        try await map(unfinishedState())
         // A queue that was made at the last moment.
         let queues = try await changes.queuesToNote()
         if !queues.isEmpty { try await copy(queues: queues, &report) }
@@ -120,7 +120,7 @@ package struct TenantMover {
     /// The tenant goes on where it was. What was copied is there for the next call, which compares it: so nothing need
     /// be noted until then.
     private func goOnHere() async {
-        guard let stage = try? await state().stage, stage != .stopping else { return }
+        guard let stage = try? await unfinishedState().stage, stage != .stopping else { return }
         if stage == .detached { try? await source.store.reattachTenant(tenant) }
         try? await changes.stop(patience: .seconds(5))
     }
@@ -160,7 +160,7 @@ package struct TenantMover {
     private func goBack(_ move: TenantMoveState) async throws {
         // It is sent for again at once. From now on, another call that goes on has to copy first.
         if move.stage == .detached { try await source.store.reattachTenant(tenant) }
-        if move.stage == .stopping { _ = try await source.store.stopLeaving(tenant, false) }
+        if move.stage == .stopping { try await source.store.continueLeaving(tenant) }
         try await changes.stop(patience: patience)
         try await source.store.abandonLeaving(tenant)
     }
@@ -263,10 +263,18 @@ package struct TenantMover {
         return (here, arriving)
     }
 
-    private func state() async throws -> TenantMoveState {
-        guard let state = try await source.store.tenantMove(of: tenant), state.leaves, state.stage != .moved else {
+    /// The move as the old place knows it, also one that has come to its end.
+    private func leavingState() async throws -> TenantMoveState {
+        guard let state = try await source.store.tenantMove(of: tenant), state.leaves else {
             throw TenantMoveError.notUnderWay(tenant)
         }
+        return state
+    }
+
+    /// The same of a move that has not come to its end.
+    private func unfinishedState() async throws -> TenantMoveState {
+        let state = try await leavingState()
+        guard state.stage != .moved else { throw TenantMoveError.notUnderWay(tenant) }
         return state
     }
 
@@ -284,7 +292,7 @@ package struct TenantMover {
         guard there == nil else { throw TenantMoveError.leftOver(tenant) }
         guard try await !isAtTarget() else { throw TenantMoveError.isInBoth(tenant, source.name, target.name) }
         try await source.store.beginLeaving(tenant, id: UUID().uuidString, peer: target.name)
-        let move = try await state()
+        let move = try await unfinishedState()
         do {
             try await map(move)
         } catch {
@@ -318,7 +326,7 @@ package struct TenantMover {
                 let notes = try await carry(&report) { .copying(rows: $0.rows ?? 0, copied: $0.copied) }
                 guard notes > Self.fewNotes else { break }
             } else {
-                try await map(state())
+                try await map(unfinishedState())
                 try await changes.note(queues, patience: patience)
                 try await copy(queues: queues, &report)
             }
@@ -366,7 +374,7 @@ package struct TenantMover {
         let deadline = start + patience
         do {
             while true {
-                let held = try await source.store.stopLeaving(tenant, true)
+                let held = try await source.store.stopLeaving(tenant)
                 if held == 0 {
                     do {
                         try await source.store.detachTenant(tenant)
@@ -382,7 +390,7 @@ package struct TenantMover {
                 try await Task.sleep(for: .milliseconds(50))
             }
         } catch {
-            _ = try? await source.store.stopLeaving(tenant, false)
+            try? await source.store.continueLeaving(tenant)
             throw error
         }
     }
@@ -442,7 +450,7 @@ package struct TenantMover {
     }
 
     private func finish(_ report: inout Report) async throws -> Report {
-        if try await state(orMoved: true).stage != .moved { try await source.store.finishLeaving(tenant) }
+        if try await leavingState().stage != .moved { try await source.store.finishLeaving(tenant) }
         await whenArrived()
         try await target.store.finishArriving(tenant)
         // What is deleted now need not be noted; if it is not to be had, that takes longer.
@@ -465,12 +473,5 @@ package struct TenantMover {
         // A tenant that comes back has left triggers where it was, if they could not be removed in time.
         try? await NotedChanges(tenant: tenant, source: target.store, target: source.store).stop(patience: .seconds(5))
         return report
-    }
-
-    private func state(orMoved: Bool) async throws -> TenantMoveState {
-        guard let state = try await source.store.tenantMove(of: tenant), state.leaves else {
-            throw TenantMoveError.notUnderWay(tenant)
-        }
-        return state
     }
 }

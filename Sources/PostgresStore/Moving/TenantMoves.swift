@@ -37,7 +37,7 @@ extension Statement {
     fileprivate static let credentialsOfMove = Statement(
         "credentials_of_move",
         #"""
-        select k.value::int as id, k.key::int as old_id, c.tenant_id, t.key::int as old_tenant_id, c.sealed
+        select k.value::int as id, k.key::int as old_id, c.tenant_id, t.key::int as old_tenant_id, c.name, c.sealed
         from pushq.tenant_move m
         cross join jsonb_each_text(m.ids -> 'tenant') t
         cross join jsonb_each_text(m.ids -> 'credential') k
@@ -80,7 +80,9 @@ extension Statement {
     fileprivate static let beginLeaving = Statement(
         "begin_leaving", "select pushq.begin_leaving($tenant, $id::text::uuid, $peer)::text")
     fileprivate static let stopLeaving = Statement(
-        "stop_leaving", "select pushq.stop_leaving($tenant, $stops) as held")
+        "stop_leaving", "select pushq.stop_leaving($tenant) as held")
+    fileprivate static let continueLeaving = Statement(
+        "continue_leaving", "select pushq.continue_leaving($tenant)::text")
     fileprivate static let holdReports = Statement("hold_reports", "select pushq.hold_reports($tenant) as held")
     fileprivate static let takeLateSettings = Statement(
         "take_late_settings", "select pushq.take_late_settings($tenant)::text")
@@ -109,9 +111,7 @@ extension Statement {
         "settings_of_move",
         #"""
         select m.settings::text as settings, (select l.last_value::bigint from pushq.lane l) as last_lane,
-               -- No report of it was listed under a higher number.
-               (select s.last_value from pushq.id s)
-                 + (m.settings -> 'tenant' -> 0 ->> 'cursor_offset')::bigint as last_cursor
+               (select s.last_value from pushq.id s) as last_id
         from pushq.tenant_move m
         where m.tenant = $tenant and m.leaves and m.stage = 'detached'
         """#)
@@ -123,7 +123,7 @@ extension Statement {
                                     nullif($history_days, 0), nullif($feedback_days, 0))::text
         """#)
     fileprivate static let arrive = Statement(
-        "arrive", "select pushq.arrive($tenant, $settings::text::json, $last_lane::bigint::int, $last_cursor)::text")
+        "arrive", "select pushq.arrive($tenant, $settings::text::json, $last_lane::bigint::int, $last_id)::text")
     fileprivate static let abandonArriving = Statement(
         "abandon_arriving", "select pushq.abandon_arriving($tenant)::text")
     fileprivate static let finishArriving = Statement(
@@ -209,6 +209,16 @@ package struct TenantMoveState: Equatable, Sendable {
         case moved
         /// At the new place: it is there, and the old one does not know yet.
         case arrived
+
+        /// A stage as it is stored. One that this program does not know is that of a newer one: to go on as if it were
+        /// another would do harm.
+        fileprivate init(stored text: String) {
+            guard let stage = Self(rawValue: text) else {
+                preconditionFailure(
+                    "a move of a tenant is at the stage \(text), which this version of the program does not know")
+            }
+            self = stage
+        }
     }
 
     let id: String
@@ -227,8 +237,8 @@ struct MovedSettings {
     let json: String
     /// No campaign of it has a higher lane, …
     let lastLane: Int64
-    /// … and no report a higher cursor.
-    let lastCursor: Int64
+    /// … and nothing of it a higher identifier.
+    let lastID: Int64
 }
 
 /// What a database knows of where a tenant is.
@@ -258,7 +268,7 @@ extension PostgresConnection {
         try await execute(.tenantMove, ["tenant": .text(tenant)]).first.map { row in
             TenantMoveState(
                 id: row.text("id"), leaves: row.bool("leaves"),
-                stage: TenantMoveState.Stage(rawValue: row.text("stage")) ?? .copying, peer: row.text("peer"),
+                stage: .init(stored: row.text("stage")), peer: row.text("peer"),
                 historyDays: row.int4("history_days"), feedbackDays: row.int4("feedback_days"))
         }
     }
@@ -274,8 +284,8 @@ extension PostgresConnection {
             TenantPlace(
                 tenant: row.text("tenant"), isHere: row.bool("is_here"), queueCount: row.count("queues"),
                 number: Int(row.int4("number")),
-                move: row.optionalText("stage").flatMap(TenantMoveState.Stage.init).map {
-                    ($0, row.bool("leaves"), row.text("peer"))
+                move: row.optionalText("stage").map {
+                    (.init(stored: $0), row.bool("leaves"), row.text("peer"))
                 })
         }
     }
@@ -308,9 +318,14 @@ extension PostgresConnection {
         _ = try await execute(.beginLeaving, ["tenant": .text(tenant), "id": .text(id), "peer": .text(peer)])
     }
 
-    /// Stops it, or lets it go on. Returns how many jobs of it workers hold.
-    func stopLeaving(_ tenant: String, _ stops: Bool) async throws(PostgresError) -> Int {
-        try await execute(.stopLeaving, ["tenant": .text(tenant), "stops": .bool(stops)]).one().count("held")
+    /// Stops it. Returns how many jobs of it workers hold.
+    func stopLeaving(_ tenant: String) async throws(PostgresError) -> Int {
+        try await execute(.stopLeaving, ["tenant": .text(tenant)]).one().count("held")
+    }
+
+    /// Lets one that was stopped go on as it was.
+    func continueLeaving(_ tenant: String) async throws(PostgresError) {
+        _ = try await execute(.continueLeaving, ["tenant": .text(tenant)])
     }
 
     func detachTenant(_ tenant: String) async throws(PostgresError) {
@@ -344,7 +359,7 @@ extension PostgresConnection {
     func settings(ofMove tenant: String) async throws(PostgresError) -> MovedSettings {
         let row = try await execute(.settingsOfMove, ["tenant": .text(tenant)]).one()
         return MovedSettings(
-            json: row.text("settings"), lastLane: row.int8("last_lane"), lastCursor: row.int8("last_cursor"))
+            json: row.text("settings"), lastLane: row.int8("last_lane"), lastID: row.int8("last_id"))
     }
 
     /// Adds what transactions have set that had found a queue of it. To be called when they are over.
@@ -406,21 +421,29 @@ extension PostgresConnection {
             .arrive,
             [
                 "tenant": .text(tenant), "settings": .text(settings.json), "last_lane": .int8(settings.lastLane),
-                "last_cursor": .int8(settings.lastCursor),
+                "last_id": .int8(settings.lastID),
             ])
     }
 
     /// Seals the secrets that have arrived for the rows that they lie in now.
     func reownSecrets(ofMove tenant: String, under keys: MasterKeys) async throws {
-        func sealAnew(_ sealed: [UInt8], of old: SecretOwner, for new: SecretOwner) throws -> [UInt8] {
-            var opened = try keys.open(sealed, of: old)
+        func sealAnew(
+            _ sealed: [UInt8], _ name: String, of old: SecretOwner, for new: SecretOwner
+        ) throws -> [UInt8] {
+            var opened: [UInt8]
+            do throws(SealError) {
+                opened = try keys.open(sealed, of: old)
+            } catch {
+                throw TenantMoveError.sealed(name, error)
+            }
             defer { SecretBytes.wipe(&opened) }
             return try keys.seal(opened, for: new)
         }
         for row in try await execute(.credentialsOfMove, ["tenant": .text(tenant)]) {
             let old = CredentialID(tenantID: row.int4("old_tenant_id"), id: row.int4("old_id"))
             let new = CredentialID(tenantID: row.int4("tenant_id"), id: row.int4("id"))
-            let sealed = try sealAnew(row.bytes("sealed"), of: old.secretOwner, for: new.secretOwner)
+            let sealed = try sealAnew(
+                row.bytes("sealed"), "credential \(row.text("name"))", of: old.secretOwner, for: new.secretOwner)
             _ = try await execute(
                 .reownCredential,
                 ["sealed": .bytea(sealed), "tenant_id": .int4(new.tenantID), "id": .int4(new.id)])
@@ -430,8 +453,9 @@ extension PostgresConnection {
             let owners: (SecretOwner, SecretOwner) = (
                 .webhook(tenantID: row.int4("old_tenant_id")), .webhook(tenantID: tenantID)
             )
-            let sealed = try sealAnew(row.bytes("sealed"), of: owners.0, for: owners.1)
-            let former = try row.optionalBytes("former_sealed").map { try sealAnew($0, of: owners.0, for: owners.1) }
+            let sealAnew = { try sealAnew($0, "the webhook's secret", of: owners.0, for: owners.1) }
+            let sealed = try sealAnew(row.bytes("sealed"))
+            let former = try row.optionalBytes("former_sealed").map(sealAnew)
             _ = try await execute(
                 .reownWebhook,
                 ["sealed": .bytea(sealed), "former_sealed": .bytea(former), "tenant_id": .int4(tenantID)])

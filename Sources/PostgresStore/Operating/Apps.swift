@@ -72,7 +72,13 @@ package struct AppContents: Sendable {
 extension PostgresConnection {
     /// Makes an app of a tenant.
     package func createApp(_ bundleID: String, of tenant: String) async throws(PostgresError) -> Creation {
-        Creation(try await execute(.createApp, ["tenant": .text(tenant), "bundle_id": .text(bundleID)]).one())
+        do throws(PostgresError) {
+            return Creation(
+                try await execute(.createApp, ["tenant": .text(tenant), "bundle_id": .text(bundleID)]).one())
+        } catch {
+            guard error.violates("app_tenant_exists") else { throw error }
+            return .parentMissing
+        }
     }
 
     /// The apps of one tenant, or of all.

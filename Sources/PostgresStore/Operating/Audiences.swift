@@ -44,6 +44,17 @@ extension PostgresConnection {
         try await execute(.removeAudience, ["queue": .queue(queue), "name": .text(name)]).one().bool("remove_audience")
     }
 
+    /// Throws what the removal of a saved audience would throw, and removes nothing.
+    package func checkRemoval(ofAudience name: String, ofQueue queue: QueueName) async throws {
+        struct Undo: Error {}
+        do {
+            try await transaction {
+                _ = try await removeAudience(name, ofQueue: queue)
+                throw Undo()
+            }
+        } catch is Undo {}
+    }
+
     /// The saved audiences of a queue, by name.
     package func audiences(
         ofQueue queue: QueueName, _ selection: ListSelection = ListSelection()

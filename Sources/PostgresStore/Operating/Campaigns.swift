@@ -141,11 +141,13 @@ extension PostgresConnection {
         }
     }
 
-    /// Sets the rate of a campaign, in pushes per second over all workers; nil lifts it.
+    /// Sets the rate of a campaign, in pushes per second over all workers; nil lifts it. False if it has ended, and
+    /// nothing of it can be sent again.
     package func setRate(
         _ rate: Double?, ofCampaign key: String, ofQueue queue: QueueName
-    ) async throws(PostgresError) {
-        _ = try await execute(.setCampaignRate, ["queue": .queue(queue), "key": .text(key), "rate": .float8(rate)])
+    ) async throws(PostgresError) -> Bool {
+        let parameters: Parameters = ["queue": .queue(queue), "key": .text(key), "rate": .float8(rate)]
+        return try await execute(.setCampaignRate, parameters).one().bool("set_campaign_rate")
     }
 
     /// Why recipients of a campaign or send were refused for good, or could not get a personal message, and how many of

@@ -65,7 +65,7 @@ extension PostgresConnection {
         try await execute(.channels, ["queue": .queue(queue)]).compactMap { row in
             guard let channel = try? ChannelID(row.text("channel")) else { return nil }
             return StoredChannel(
-                channel: channel, policy: ChannelPolicy(rawValue: row.int2("policy")) ?? .none,
+                channel: channel, policy: row.value("policy", as: ChannelPolicy.self),
                 createdAt: row.time("created_at"),
                 throttledUntil: row.optionalTime("throttled_until"), retiredAt: row.optionalTime("retired_at"),
                 retiredReason: row.optionalInt2("retired_reason").map { Reason(code: UInt8(truncatingIfNeeded: $0)) })

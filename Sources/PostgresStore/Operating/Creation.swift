@@ -3,7 +3,7 @@ package enum Creation: Sendable, Equatable {
     case created
     /// There is one of that name, which was left alone.
     case exists
-    /// What it should belong to is not there.
+    /// What it should belong to is not there, or was removed at the same time.
     case parentMissing
 
     /// Reads the columns `has_parent` and `was_made`.

@@ -22,7 +22,9 @@ extension Statement {
         select exists (select from given) as was_given, pushq.wake()::text
         """#)
 
-    /// The queues of a credential's tenant that it is good for and that have none.
+    /// The queues of a credential's tenant that it is good for and that have none. The topic has to be the app's own,
+    /// as in `createQueue`: with a certificate for VoIP alone, a queue's alerts, which wait while it has no credential,
+    /// would be refused. Such a one is used where somebody says so.
     static let useCredentialWhereNone = Statement(
         "use_credential_where_none",
         #"""
@@ -38,15 +40,30 @@ extension Statement {
         returning t.name || '/' || a.bundle_id || '/' || q.environment as queue, pushq.wake()::text
         """#)
 
-    static let queuesOfCredential = Statement(
-        "queues_of_credential",
+    static let queuesOfCredential = queues(
+        "queues_of_credential", where: "q.tenant_id = $tenant_id and q.credential_id = $id")
+    static let pausesOfCredential = Statement(
+        "pauses_of_credential",
         #"""
-        select n.tenant, n.app, n.environment
+        select n.tenant, n.app, n.environment, coalesce(q.paused_reason, '') as reason
         from pushq.queue q
         join pushq.queue_name n on n.queue_id = q.id
-        where q.tenant_id = $tenant_id and q.credential_id = $id
+        where q.tenant_id = $tenant_id and q.credential_id = $id and q.paused_at is not null
         order by n.app, n.environment
         """#)
+    static let queuesWithNone = queues("queues_with_none", where: "n.tenant = $tenant and q.credential_id is null")
+
+    private static func queues(_ name: String, where condition: String) -> Statement {
+        Statement(
+            name,
+            #"""
+            select n.tenant, n.app, n.environment
+            from pushq.queue q
+            join pushq.queue_name n on n.queue_id = q.id
+            where \#(condition)
+            order by n.app, n.environment
+            """#)
+    }
 
     static let timeOfDatabase = Statement("time_of_database", "select now() as now")
 }
@@ -54,7 +71,14 @@ extension Statement {
 extension PostgresConnection {
     /// Sends a queue with a credential of its tenant. False without such a credential; an unknown queue is an error.
     package func useCredential(_ name: String, forQueue queue: QueueName) async throws(PostgresError) -> Bool {
-        try await execute(.useCredential, ["queue": .queue(queue), "name": .text(name)]).one().bool("was_given")
+        do throws(PostgresError) {
+            return try await execute(.useCredential, ["queue": .queue(queue), "name": .text(name)]).one()
+                .bool("was_given")
+        } catch {
+            // It was removed meanwhile.
+            guard error.violates("queue_credential_exists") else { throw error }
+            return false
+        }
     }
 
     /// Sends all queues with a credential that it is good for and that have none. Returns their names.
@@ -65,6 +89,18 @@ extension PostgresConnection {
     /// The queues that are sent with a credential.
     package func queues(sentWith id: CredentialID) async throws(PostgresError) -> [QueueName] {
         try await execute(.queuesOfCredential, id.parameters).compactMap(QueueName.init)
+    }
+
+    /// Why queues that are sent with a credential are paused, in the order of their names.
+    package func pauses(of id: CredentialID) async throws(PostgresError) -> [(queue: QueueName, reason: String)] {
+        try await execute(.pausesOfCredential, id.parameters).compactMap { row in
+            QueueName(row).map { ($0, row.text("reason")) }
+        }
+    }
+
+    /// The queues of a tenant that have no credential.
+    package func queuesWithoutCredential(of tenant: String) async throws(PostgresError) -> [QueueName] {
+        try await execute(.queuesWithNone, ["tenant": .text(tenant)]).compactMap(QueueName.init)
     }
 
     /// The time by which it is decided whether a certificate holds.

@@ -35,14 +35,9 @@ extension Statement {
               environments = $environments::text[], fingerprint = $fingerprint,
               not_after = $not_after, sealed = $sealed, warned_days = null, version = version + 1, replaced_at = now()
           where tenant_id = $tenant_id and id = $id
-          returning tenant_id, id),
-        resumed as (
-          update pushq.queue q
-          set paused_at = null, paused_reason = null, paused_credential_version = null, resumed_at = clock_timestamp()
-          from replaced r
-          where q.tenant_id = r.tenant_id and q.credential_id = r.id and q.paused_credential_version is not null
-          returning q.id)
-        select (select count(*) from resumed) as resumed, pushq.wake()::text from replaced
+          returning tenant_id, id)
+        select pushq.resume_replaced(r.tenant_id, r.id) as resumed, pushq.wake()::text
+        from replaced r
         """#)
 
     /// By name, or those first that end first. Queues are counted for those that are shown.
@@ -182,21 +177,26 @@ extension PostgresConnection {
         }
     }
 
-    /// Adds a credential under an id from ``newCredentialID(_:of:)``. False if its name was taken meanwhile.
+    /// Adds a credential under an id from ``newCredentialID(_:of:)``, unless its name was taken meanwhile or its tenant
+    /// removed. A transaction that this is part of has failed in the latter case.
     package func addCredential(
         _ credential: NewCredential, name: String, as id: CredentialID
-    ) async throws(PostgresError) -> Bool {
+    ) async throws(PostgresError) -> Creation {
         let parameters = id.parameters + ["name": .text(name)] + credential.parameters
-        return try await execute(.addCredential, parameters).count > 0
+        do throws(PostgresError) {
+            return try await execute(.addCredential, parameters).count > 0 ? .created : .exists
+        } catch {
+            guard error.violates("credential_tenant_exists") else { throw error }
+            return .parentMissing
+        }
     }
 
     /// Puts another secret into a credential's row. Returns how many queues go on that a worker had paused because of
-    /// it.
-    package func replaceCredential(_ id: CredentialID, by credential: NewCredential) async throws(PostgresError) -> Int
-    {
-        let rows = try await execute(.replaceCredential, id.parameters + credential.parameters)
-        // Without a row somebody has removed the credential.
-        return rows.first.map { $0.count("resumed") } ?? 0
+    /// it; nil if somebody has removed the credential.
+    package func replaceCredential(
+        _ id: CredentialID, by credential: NewCredential
+    ) async throws(PostgresError) -> Int? {
+        try await execute(.replaceCredential, id.parameters + credential.parameters).first.map { $0.count("resumed") }
     }
 
     /// The credentials of one tenant, or of all, by name.
@@ -217,8 +217,15 @@ extension PostgresConnection {
     /// Removes a credential unless queues are sent with it. Nil without such a one, else how many queues kept it from
     /// being removed.
     package func removeCredential(_ name: String, of tenant: String) async throws(PostgresError) -> Int? {
-        try await execute(.removeCredential, ["tenant": .text(tenant), "name": .text(name)]).first.map {
-            $0.count("queues")
+        while true {
+            do throws(PostgresError) {
+                return try await execute(.removeCredential, ["tenant": .text(tenant), "name": .text(name)]).first.map {
+                    $0.count("queues")
+                }
+            } catch {
+                // A queue was given it meanwhile, and is counted now.
+                guard error.violates("queue_credential_exists") else { throw error }
+            }
         }
     }
 }

@@ -12,7 +12,7 @@ extension Statement {
     fileprivate static let takeover = Statement(
         "takeover",
         #"""
-        select l.back_to, l.old_id - (1::bigint << 40) - 64 as first_id
+        select l.back_to, l.old_id - (1::bigint << 50) - (64 << 10) as first_id
         from pushq.lineage l
         where l.id > (select max(o.id) from pushq.lineage o where o.name = $copy)
         order by l.id

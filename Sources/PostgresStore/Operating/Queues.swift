@@ -177,7 +177,15 @@ extension PostgresConnection {
         let parameters: Parameters = [
             "tenant": .text(name.tenant), "bundle_id": .text(name.app), "environment": .text(name.environment.rawValue),
         ]
-        return Creation(try await execute(.createQueue, parameters).one())
+        while true {
+            do throws(PostgresError) {
+                return Creation(try await execute(.createQueue, parameters).one())
+            } catch {
+                if error.violates("queue_app_exists") { return .parentMissing }
+                // The credential that it was to have was removed meanwhile, and is not found again.
+                guard error.violates("queue_credential_exists") else { throw error }
+            }
+        }
     }
 
     /// The queues of one tenant, or of all.

@@ -30,6 +30,38 @@ extension Statement {
          limit $step)
         """#)
 
+    /// The same of tenants that are in neither database. There are few: not by pages.
+    fileprivate static let foreignDetachedSecrets = Statement(
+        "foreign_detached_secrets",
+        #"""
+        select s.tenant, s.kind, s.tenant_id, coalesce(s.id, 0) as id, concat_ws('/', s.tenant, s.name) as name,
+               ''::bytea as signer, s.sealed
+        from pushq.detached_secrets() s
+        where substring(s.sealed from 1 for 8) <> $name
+        """#)
+
+    /// In the text of the settings, byte for byte: a secret is in it as hexadecimal digits, and nothing else is equal
+    /// to these. `changed_at` stays as it is: it says which restores came after the tenant was detached.
+    fileprivate static let resealDetached = Statement(
+        "reseal_detached",
+        #"""
+        update pushq.tenant_move m
+        set settings = replace(m.settings::text, encode($old::bytea, 'hex'), encode($new::bytea, 'hex'))::json
+        where m.tenant = $tenant and m.stage = 'detached'
+          and position(encode($old::bytea, 'hex') in m.settings::text) > 0
+        returning m.tenant
+        """#)
+
+    /// Moves that somebody carries out at this moment.
+    fileprivate static let arrivingTenants = Statement(
+        "arriving_tenants",
+        #"""
+        select m.tenant
+        from pushq.tenant_move m
+        where not m.leaves and m.stage = 'copying' and pushq.has_mover(m.tenant)
+        order by m.tenant
+        """#)
+
     /// Only if it was not replaced meanwhile. Its version stays: what workers have opened of it is as good as before.
     fileprivate static let resealCredential = Statement(
         "reseal_credential",
@@ -67,7 +99,9 @@ extension Statement {
           union all
           select 'webhook', sealed from pushq.webhook
           union all
-          select 'webhook', former_sealed from pushq.webhook where former_sealed is not null) s
+          select 'webhook', former_sealed from pushq.webhook where former_sealed is not null
+          union all
+          select d.kind, d.sealed from pushq.detached_secrets() d) s
         group by 1
         order by 1
         """#)
@@ -98,7 +132,8 @@ package struct Resealing: Equatable, Sendable {
 }
 
 extension PostgresConnection {
-    /// How many credentials, provider tokens and secrets of webhooks are sealed under which key.
+    /// How many credentials, provider tokens and secrets of webhooks are sealed under which key, those of tenants that
+    /// are on their way among them.
     package func secretsByKey() async throws(PostgresError) -> [SealedCount] {
         try await execute(.secretsByKey).compactMap { row in
             MasterKeyName(stored: row.bytes("name")).map {
@@ -124,7 +159,7 @@ extension PostgresConnection {
                     "after_signer": .bytea(lastSigner), "after_webhook": .int4(lastWebhook), "step": .int8(Int64(step)),
                 ]
             ).map(ForeignSecret.init)
-            guard !page.isEmpty else { return result }
+            guard !page.isEmpty else { break }
             for secret in page {
                 switch secret {
                 case .credential(let id, _, _): lastCredential = id.id
@@ -135,9 +170,25 @@ extension PostgresConnection {
                 progress(result)
             }
         }
+        let detached = try await execute(.foreignDetachedSecrets, ["name": .bytea(keys.first.name.bytes)])
+        for row in detached {
+            try await reseal(ForeignSecret(row), detachedWith: row.text("tenant"), under: keys, noting: &result)
+            progress(result)
+        }
+        return result
     }
 
-    private func reseal(_ secret: ForeignSecret, under keys: MasterKeys, noting result: inout Resealing) async throws {
+    /// Tenants that commands move here at this moment. What these bring, they seal under the first key that they were
+    /// given when they began.
+    package func arrivingTenants() async throws(PostgresError) -> [String] {
+        try await execute(.arrivingTenants).map { $0.text("tenant") }
+    }
+
+    /// - Parameter tenant: the tenant in whose settings it is, if it is in no table.
+    private func reseal(
+        _ secret: ForeignSecret, detachedWith tenant: String? = nil, under keys: MasterKeys,
+        noting result: inout Resealing
+    ) async throws {
         var opened: [UInt8]
         do throws(SealError) {
             opened = try keys.open(secret.sealed, of: secret.owner)
@@ -147,15 +198,18 @@ extension PostgresConnection {
         }
         defer { SecretBytes.wipe(&opened) }
         let (new, old) = (Parameter.bytea(try keys.seal(opened, for: secret.owner)), Parameter.bytea(secret.sealed))
+        let (statement, row): (Statement, Parameters) =
+            switch secret {
+            case _ where tenant != nil: (.resealDetached, ["tenant": .text(tenant)])
+            case .credential(let id, _, _): (.resealCredential, id.parameters)
+            case .token(let signer, _): (.resealToken, ["signer": .bytea(signer)])
+            case .webhook(let tenantID, _, _, _): (.resealWebhook, ["tenant_id": .int4(tenantID)])
+            }
+        let count = try await execute(statement, row + ["new": new, "old": old]).count
         switch secret {
-        case .credential(let id, _, _):
-            result.credentials += try await execute(.resealCredential, id.parameters + ["new": new, "old": old]).count
-        case .token(let signer, _):
-            result.tokens +=
-                try await execute(.resealToken, ["signer": .bytea(signer), "new": new, "old": old]).count
-        case .webhook(let tenantID, _, _, _):
-            result.webhooks +=
-                try await execute(.resealWebhook, ["tenant_id": .int4(tenantID), "new": new, "old": old]).count
+        case .credential: result.credentials += count
+        case .token: result.tokens += count
+        case .webhook: result.webhooks += count
         }
     }
 }

@@ -38,6 +38,12 @@ extension Statement {
                       from pushq.audit a
                       where a.tenant = k.name and a.changed_at >= now() - make_interval(days => k.audit)
                         and a.changed_at < now() - make_interval(days => k.audit_then)
+                        -- Not what is about one of the same name before it.
+                        and not exists (
+                          select
+                          from pushq.former_tenant f
+                          where f.name = k.name and f.removed_at >= a.changed_at
+                            and a.changed_at >= now() - make_interval(days => f.audit_days))
                       limit $most) x) as entries,
                (select count(*)
                 from (select

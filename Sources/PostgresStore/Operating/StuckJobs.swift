@@ -17,7 +17,7 @@ extension Statement {
         #"""
         with due as (
           update pushq.job j
-          set run_at = now()
+          set run_at = least(now(), pushq.undecided_since(j.queue_id))
           from pushq.stuck_job s
           where s.queue_id = pushq.queue_id($queue) and ($job::bigint is null or s.job_id = $job)
             and s.set_aside_at is not null

@@ -22,12 +22,26 @@ extension Statement {
     fileprivate static let tenantLogins = Statement(
         "tenant_logins",
         #"""
-        select t.name as tenant, l.login, l.read_only, l.granted_at,
-               to_regrole(quote_ident(l.login)) is not null as exists
+        select t.name as tenant, l.login, l.read_only, l.granted_at, r.oid is not null as exists,
+               \#(wasGranted) as was_granted
         from pushq.tenant_login l
         join pushq.tenant t on t.id = l.tenant_id
+        left join pg_roles r on r.rolname = l.login
         where $tenant::text is null or t.name = $tenant
         order by t.name, l.login
+        """#)
+    /// Whether a role `r` of `pg_roles` has either of the roles that a grant makes it a member of.
+    private static let wasGranted =
+        "(coalesce(pg_has_role(r.oid, to_regrole('pushq_producer'), 'member'), false) "
+        + "or coalesce(pg_has_role(r.oid, to_regrole('pushq_reader'), 'member'), false))"
+    fileprivate static let otherTenants = Statement(
+        "other_tenants",
+        #"""
+        select t.name
+        from pushq.tenant_login l
+        join pushq.tenant t on t.id = l.tenant_id
+        where l.login = $login and t.name <> $tenant
+        order by t.name
         """#)
     /// The statement that makes a login a producer or reader; no row if there is no such role. Another session may do
     /// the same at this moment, for another tenant.
@@ -38,7 +52,8 @@ extension Statement {
                  'do $do$ begin grant %I to %I; exception when unique_violation then null; end $do$',
                  w.role, r.rolname) as statement,
                w.role, quote_ident(current_user) as me,
-               coalesce(pg_has_role(r.oid, to_regrole(w.role), 'member'), false) as is_member
+               coalesce(pg_has_role(r.oid, to_regrole(w.role), 'member'), false) as is_member,
+               \#(wasGranted) as was_granted
         from pg_roles r
         cross join lateral (
           select case when $read_only::boolean then 'pushq_reader' else 'pushq_producer' end) w(role)
@@ -57,6 +72,8 @@ package struct TenantLogin: Sendable {
     package let grantedAt: Date
     /// Whether the server has a role of this name.
     package let exists: Bool
+    /// Whether that is a producer or reader, as a grant has made it.
+    let hasRole: Bool
 }
 
 /// Why a login was not granted to a tenant.
@@ -69,6 +86,9 @@ package enum TenantGrantError: Error, Equatable {
     case isOwnRole
     /// The role would not have the rights of the roles that it is a member of.
     case doesNotInherit
+    /// A role of this name was granted these tenants, and this one was granted none: it may be somebody else's, made
+    /// after the other one was dropped.
+    case hadNamesake(tenants: [String])
 }
 
 /// A login may not make others members of a role.
@@ -92,11 +112,25 @@ extension PostgresConnection {
         guard !Self.ownRoles.contains(login) else { throw TenantGrantError.isOwnRole }
         try await transaction {
             let readOnly = Parameter.bool(isReadOnly)
+            // Before the role: another session may grant it a tenant at this moment.
+            let others = try await execute(.otherTenants, ["login": .text(login), "tenant": .text(tenant)])
+                .map { $0.text("name") }
             let grants = try await execute(.grantRole, ["login": .text(login), "read_only": readOnly])
             guard let grant = grants.first else { throw TenantGrantError.noRole }
-            let rows = try await execute(
-                .grantTenant, ["login": .text(login), "read_only": readOnly, "tenant": .text(tenant)])
-            guard !rows.isEmpty else {
+            // A role that is dropped loses its memberships, and the tenants know it by its name alone.
+            guard others.isEmpty || grant.bool("was_granted") else {
+                throw TenantGrantError.hadNamesake(tenants: others)
+            }
+            let wasFound: Bool
+            do throws(PostgresError) {
+                wasFound = try await !execute(
+                    .grantTenant, ["login": .text(login), "read_only": readOnly, "tenant": .text(tenant)]
+                ).isEmpty
+            } catch {
+                // It was removed meanwhile.
+                throw error.violates("tenant_login_tenant_exists") ? TenantGrantError.noTenant as any Error : error
+            }
+            guard wasFound else {
                 try await refuseMoved(tenant)
                 throw TenantGrantError.noTenant
             }
@@ -127,7 +161,7 @@ extension PostgresConnection {
         try await execute(.tenantLogins, ["tenant": .text(tenant)]).map { row in
             TenantLogin(
                 tenant: row.text("tenant"), login: row.text("login"), isReadOnly: row.bool("read_only"),
-                grantedAt: row.time("granted_at"), exists: row.bool("exists"))
+                grantedAt: row.time("granted_at"), exists: row.bool("exists"), hasRole: row.bool("was_granted"))
         }
     }
 }

@@ -201,7 +201,7 @@ extension PostgresConnection {
     /// Changes settings of a tenant, all or none. False if there is no such tenant. Nobody else uses this connection
     /// meanwhile. Throws if it is, or goes, to another database.
     package func setTenant(_ name: String, to change: TenantChange) async throws -> Bool {
-        let isChanged = try await transaction(within: Self.fileLimit) { try await apply(change, to: name) }
+        let isChanged = try await transaction { try await apply(change, to: name) }
         if !isChanged { try await refuseMoved(name) }
         return isChanged
     }

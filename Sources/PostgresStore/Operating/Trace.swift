@@ -7,7 +7,7 @@ extension Statement {
         "trace",
         #"""
         select device_id, token_start, root_id, campaign_key, apns_id::text, at, what, job_id, attempt, worker, status,
-               reason, traceparent
+               reason, traceparent, is_found
         from pushq.trace(
           $queue, token => $token, user_key => $user_key, send => $send, campaign => $campaign, device => $device,
           most => $limit)
@@ -60,6 +60,8 @@ package struct TraceStep: Sendable {
     package let reason: String?
     /// What the producer has given with the send; nil for what is about the device itself.
     package let traceparent: String?
+    /// False: there is no such device, user or send.
+    package let isFound: Bool
 }
 
 extension PostgresConnection {
@@ -88,7 +90,8 @@ extension PostgresConnection {
                 apnsID: row.optionalText("apns_id"), at: row.optionalTime("at"), what: row.text("what"),
                 jobID: row.optionalInt8("job_id"), attempt: row.optionalInt2("attempt").map(Int.init),
                 worker: row.optionalText("worker"), status: row.optionalInt4("status").map(Int.init),
-                reason: row.optionalText("reason"), traceparent: row.optionalText("traceparent"))
+                reason: row.optionalText("reason"), traceparent: row.optionalText("traceparent"),
+                isFound: row.bool("is_found"))
         }
     }
 }

@@ -22,7 +22,7 @@ package struct BroadcastDraft: Sendable {
     package var priority = BroadcastRules.defaultPriority
     /// Whether it takes the place of older ones that wait for the channel.
     package var replacesWaiting = true
-    /// Passes everything else that waits.
+    /// Passes everything else of its queue that waits.
     package var isUrgent = false
     /// Not after; nil: in 24 hours.
     package var sendBy: Date?

@@ -12,13 +12,16 @@ extension Statement {
         Statement(
             name,
             #"""
-            select recipients, inactive, unknown, left_out, in_shares, credential, credential_expires_at, rate, speed, problems
+            select recipients, inactive, unknown, left_out, in_shares, credential, credential_expires_at, rate, speed,
+                   problems, would_expire, done_at, cap, capped,
+                   extract(epoch from done_at - greatest($start_at, now()))::float8 as seconds
             from pushq.preview_campaign(
               $queue, $key, \#(audience), push_type => $push_type, payload => $payload::json, priority => $priority,
               expiration => $expiration, collapse_id => $collapse_id, start_at => $start_at, send_by => $send_by,
               max_rate => $max_rate, stop_at_errors => $stop_at_errors, local_time => $local_time,
               if_passed => $if_passed, catch_up => $catch_up, default_zone => $default_zone,
-              variants => $variants::json, holdout => $holdout, quiet_hours => $quiet_hours)
+              variants => $variants::json, holdout => $holdout, quiet_hours => $quiet_hours,
+              urgent => $urgent)
             """#)
     }
 }
@@ -91,6 +94,15 @@ package struct CampaignPreview: Sendable {
     package let rate: Double?
     /// What the queue's last campaign came to; nil: there was none.
     package let speed: Double?
+    /// How many could not be sent to in the campaign's time at its rate, or that of the queue's limits; nil: no rate.
+    package let wouldExpire: Int?
+    /// When all others would have been sent to, at most as fast as `speed`; nil: nobody knows.
+    package let doneAt: Date?
+    /// How long that is from its start, in seconds.
+    package let seconds: Double?
+    /// The queue's frequency cap in words, if it holds for the campaign, and how many it would hold back now.
+    package let cap: String?
+    package let capped: Int?
     /// Why nothing, or not everything, would be sent now, and what the start would refuse.
     package let problems: [String]
     /// Of a campaign with shares, how many of the recipients are in each: the holdout, the payload, the variants.
@@ -127,7 +139,7 @@ extension PostgresConnection {
         let quiet: Parameters = ["quiet_hours": .text(limits.quietHours), "urgent": .bool(message.isUrgent)]
         let campaign: Parameters =
             ["queue": .queue(queue), "key": .text(key)] + message.checkedParameters + clock.parameters
-            + shares.parameters + limits.parameters
+            + shares.parameters + limits.parameters + ["urgent": .bool(message.isUrgent)]
         guard let file else {
             let filter: Parameters = ["filter": .text(filter)]
             let filtered = parameters + payload + filter
@@ -196,7 +208,7 @@ extension PostgresConnection {
     ) async throws(PostgresError) -> Int {
         let parameters: Parameters =
             ["queue": .queue(queue), "key": .text(key), "filter": .text(filter)] + message.checkedParameters
-            + clock.parameters + shares.parameters + limits.parameters
+            + clock.parameters + shares.parameters + limits.parameters + ["urgent": .bool(message.isUrgent)]
         return try await execute(.previewCampaign, parameters, within: Self.fileLimit).one().count("recipients")
     }
 
@@ -210,7 +222,11 @@ extension CampaignPreview {
             recipients: row.count("recipients"), inactive: row.count("inactive"), unknown: row.count("unknown"),
             leftOut: row.count("left_out"), credential: row.optionalText("credential"),
             credentialExpiresAt: row.optionalTime("credential_expires_at"),
-            rate: row.optionalFloat8("rate"), speed: row.optionalFloat8("speed"), problems: row.textArray("problems"),
+            rate: row.optionalFloat8("rate"), speed: row.optionalFloat8("speed"),
+            wouldExpire: row.optionalInt8("would_expire").map(Int.init), doneAt: row.optionalTime("done_at"),
+            seconds: row.optionalFloat8("seconds"),
+            cap: row.optionalText("cap"), capped: row.optionalInt8("capped").map(Int.init),
+            problems: row.textArray("problems"),
             inShares: row.optionalInt8Array("in_shares")?.map(Int.init))
     }
 }

@@ -53,7 +53,7 @@ extension Statement {
     static let countReturning = Statement(
         "count_returning",
         #"""
-        select count(*) filter (where s.active and not d.active and $reactivates) as returning,
+        select count(*) filter (where s.active and not d.active and $reactivates and \#(mayReturn)) as returning,
                count(*) filter (where not s.active and d.id is null) as idle
         from (\#(lastLines)) s
         left join pushq.device d on d.queue_id = $queue_id and d.token = s.token
@@ -70,38 +70,94 @@ extension Statement {
     /// after that.
     private static let staysActive = "(s.active or coalesce(d.registered_at, '-infinity') > s.since)"
 
-    /// Changes devices that are there; those that stay as they are are not written. Whose a device is that its app has
-    /// registered, and that it is in use, the app has said: a file may be older, and a phone change hands.
+    /// Whether an inactive device may come back. Not one that its app has registered and that was deactivated without a
+    /// reason: it has a newer token, its user has logged out, or somebody has deactivated it. A file from before that
+    /// would bring a second token of its installation back.
+    private static let mayReturn = "(d.registered_at is null or d.inactive_reason is not null)"
+
+    /// What lines say of devices beside whose they are.
+    private static func said(in lines: String) -> String {
+        "select l.*, $reactivates and l.active as returns, coalesce(l.seen_at, '-infinity') as since from \(lines) l"
+    }
+
+    /// Whether a line changes a device. Whose one is that its app has registered, and that it is in use, the app has
+    /// said: a file may be older, and a phone change hands.
+    private static let isChanged = """
+        (d.registered_at is null and (s.user_key is not null and s.user_key is distinct from d.user_key
+                                      or s.kind is not null and s.kind is distinct from d.kind)
+         or s.returns and not d.active and \(mayReturn)
+         or d.active and not \(staysActive))
+        """
+
+    /// Locks the devices that the import is going to change, in the order in which registrations lock them, and before
+    /// anything else, as registrations do: so neither waits for the other while that waits for it. Beside those that
+    /// lines are about these are the other tokens of installations, whose places new ones may take. Lines that another
+    /// one overrides lock a few more.
+    static let lockKnownDevices = Statement(
+        "lock_known_devices",
+        #"""
+        with changing as materialized (
+          select d.id
+          from (\#(said(in: "device_stage"))) s
+          join pushq.device d on d.queue_id = $queue_id and d.token = s.token
+          where \#(isChanged) or s.returns
+          union all
+          -- Each found by its key, although there may be no statistics yet.
+          select d.id
+          from device_stage s
+          cross join lateral (
+            select * from pushq.profile p where p.queue_id = $queue_id and p.installation = s.installation offset 0) p
+          cross join lateral (
+            select * from pushq.device d where d.queue_id = $queue_id and d.id = p.device_id and d.active offset 0) d
+          where s.installation <> '' and d.token <> s.token),
+        locked as materialized (
+          select d.id
+          from pushq.device d
+          where d.queue_id = $queue_id and d.id = any (array(select c.id from changing c))
+          order by d.id
+          for no key update)
+        select count(*) from locked
+        """#)
+
+    /// Changes devices that are there; those that stay as they are are not written.
     static let updateStagedDevices = Statement(
         "update_staged_devices",
         #"""
         update pushq.device d
         set user_key = case when d.registered_at is null then coalesce(s.user_key, d.user_key) else d.user_key end,
             kind = case when d.registered_at is null then coalesce(s.kind, d.kind) else d.kind end,
-            active = s.returns or d.active and \#(staysActive),
-            inactive_since = case when s.returns then null
+            active = case when d.active then \#(staysActive) else s.returns and \#(mayReturn) end,
+            inactive_since = case when not d.active and s.returns and \#(mayReturn) then null
                                   when d.active and not \#(staysActive) then clock_timestamp()
                                   else d.inactive_since end,
-            inactive_reason = case when not s.returns then d.inactive_reason end
-        from (
-          select l.*, $reactivates and l.active as returns, coalesce(l.seen_at, '-infinity') as since
-          from (\#(lastLines)) l) s
-        where d.queue_id = $queue_id and d.token = s.token
-          and (d.registered_at is null and (s.user_key is not null and s.user_key is distinct from d.user_key
-                                            or s.kind is not null and s.kind is distinct from d.kind)
-               or s.returns and not d.active
-               or d.active and not \#(staysActive))
+            inactive_reason = case when not (s.returns and \#(mayReturn)) then d.inactive_reason end,
+            replaced_by = case when not (s.returns and \#(mayReturn)) then d.replaced_by end
+        from (\#(said(in: "(\(lastLines))"))) s
+        where d.queue_id = $queue_id and d.token = s.token and \#(isChanged)
         """#)
 
     /// How many devices are active that the file calls inactive, once all others of them have been changed.
-    static let countKeptActive = Statement(
-        "count_kept_active",
-        #"""
-        select count(*)
-        from (\#(lastLines)) s
-        join pushq.device d on d.queue_id = $queue_id and d.token = s.token
-        where not s.active and d.active
-        """#)
+    static let countKeptActive = countLines("count_kept_active", where: "not s.active and d.active")
+
+    /// How many devices are inactive that the file calls active, once those that may return have done so.
+    static let countKeptInactive = countLines("count_kept_inactive", where: "s.active and not d.active")
+
+    /// How many devices the file gives to another user than the one whom their app has registered them for.
+    static let countOthersDevices = countLines(
+        "count_others_devices",
+        where: "s.user_key is distinct from d.user_key and s.user_key is not null and d.registered_at is not null")
+
+    /// Counts the lines `s` of devices `d` that are there for which a condition holds.
+    private static func countLines(_ name: String, where condition: String) -> Statement {
+        Statement(
+            name,
+            #"""
+            select count(*)
+            from (\#(lastLines)) s
+            join pushq.device d on d.queue_id = $queue_id and d.token = s.token
+            where \#(condition)
+            """#)
+    }
 
     /// Forgets what is known of the former users of devices that go to another one, as a registration does: tags,
     /// attributes, and what their badges show. Only where there is something to forget, since it sorts all lines.
@@ -123,16 +179,6 @@ extension Statement {
         select pushq.forget_badges($queue_id, array(select id from passed_on))::text
         """#)
 
-    /// How many devices the file gives to another user than the one whom their app has registered them for.
-    static let countOthersDevices = Statement(
-        "count_others_devices",
-        #"""
-        select count(*)
-        from (\#(lastLines)) s
-        join pushq.device d on d.queue_id = $queue_id and d.token = s.token
-        where s.user_key is distinct from d.user_key and s.user_key is not null and d.registered_at is not null
-        """#)
-
     /// Notes that the devices were imported as active: reports from before do not deactivate them.
     static let reactivateStagedDevices = Statement(
         "reactivate_staged_devices",
@@ -140,14 +186,15 @@ extension Statement {
         update pushq.device d
         set reactivated_at = clock_timestamp()
         from (\#(lastLines)) s
-        where d.queue_id = $queue_id and d.token = s.token and s.active
+        where d.queue_id = $queue_id and d.token = s.token and s.active and (d.active or \#(mayReturn))
         """#)
 
     /// Adds the devices that are not there. Sorted by token, so that neighbours in the index are written together, and
     /// without `on conflict`, which looks everything up twice: a million in 4.4 s instead of 6.8 (and 10 unsorted).
     static let insertStagedDevices = Statement("insert_staged_devices", insertStaged)
 
-    /// The same, for when somebody registers one of them at the same moment: theirs stays.
+    /// The same, for when somebody adds one of them at the same moment: theirs stays, and is changed like those that
+    /// were there.
     static let insertStagedDevicesBesideOthers = Statement(
         "insert_staged_devices_beside_others", insertStaged + "\non conflict on constraint device_token_once do nothing"
     )
@@ -184,6 +231,8 @@ extension Statement {
         where num_nonnulls(s.installation, s.activity_type, s.activity, s.locale, s.time_zone, s.app_version, s.tags,
                            s.attributes, s.first_seen_at, s.seen_at) > 0
         order by d.id
+        -- Not of one that is forgotten while this waits for another.
+        for key share of d
         on conflict on constraint profile_pkey do update
           set installation = coalesce(excluded.installation, p.installation),
               activity_type = coalesce(excluded.activity_type, p.activity_type),
@@ -204,56 +253,6 @@ extension Statement {
             or coalesce(nullif(excluded.attributes, '{}'), p.attributes) <> p.attributes
             or least(excluded.first_seen_at, p.first_seen_at) is distinct from p.first_seen_at
             or greatest(excluded.seen_at, p.seen_at) is distinct from p.seen_at
-        """#)
-}
-
-extension Statement {
-    /// Keeps one active token of each installation that the file names, as a registration does: the one that the app
-    /// has registered, else the one that was seen last. If it is not known of all of them when they were seen, a token
-    /// of this file goes before those of earlier ones, and the last line before others. The others are nobody's.
-    static let replaceImportedTokens = Statement(
-        "replace_imported_tokens",
-        #"""
-        with told as materialized (
-          select p.installation
-          from pushq.profile p
-          where p.queue_id = $queue_id
-            and p.installation in (select s.installation from device_stage s where s.installation <> '')
-          group by p.installation
-          having count(*) > 1),
-        tokens as materialized (
-          select d.id, d.token, d.registered_at, coalesce(d.kind, 'alert') as kind, p.installation, p.activity_type,
-                 p.activity, p.seen_at
-          from told t
-          join pushq.profile p on p.queue_id = $queue_id and p.installation = t.installation
-          join pushq.device d on d.queue_id = $queue_id and d.id = p.device_id and d.active),
-        dated as (
-          select k.*, l.line,
-                 bool_and(k.registered_at is not null
-                          or k.seen_at is not null and (l.line is null or l.seen_at is not null)) over (
-                   partition by k.installation, k.kind, k.activity_type, k.activity) as are_dated
-          from tokens k
-          left join (
-            select s.token, max(s.line) as line, (array_agg(s.seen_at order by s.line desc))[1] as seen_at
-            from device_stage s
-            where s.token in (select token from tokens)
-            group by s.token) l on l.token = k.token),
-        placed as materialized (
-          select k.id,
-                 row_number() over (
-                   partition by k.installation, k.kind, k.activity_type, k.activity
-                   order by k.registered_at desc nulls last, (not k.are_dated and k.line is not null) desc,
-                            k.seen_at desc nulls last, k.line desc nulls last, k.id desc) as place
-          from dated k),
-        forgotten as (
-          update pushq.profile p
-          set installation = null
-          from placed o
-          where p.queue_id = $queue_id and p.device_id = o.id and o.place > 1)
-        update pushq.device d
-        set active = false, user_key = null, inactive_since = clock_timestamp(), inactive_reason = null
-        from placed o
-        where d.queue_id = $queue_id and d.id = o.id and o.place > 1
         """#)
 }
 
@@ -279,6 +278,9 @@ package struct DeviceImportSummary: Sendable, Equatable {
     package let keptByApp: Int
     /// Devices that stayed active because their app has registered them, though the file calls them inactive.
     package var keptActive = 0
+    /// Devices that stayed inactive though all were to come back: they have a newer token, were logged out or were
+    /// deactivated by hand after their app had registered them.
+    package var keptInactive = 0
     /// Devices of which something else was noted, such as their locale or their tags.
     package var profiles = 0
     /// Devices that were deactivated because another token of their installation stays.
@@ -311,18 +313,21 @@ extension PostgresConnection {
     /// Imports the devices of a file, all or none; that registers none of them.
     ///
     /// - Parameters:
-    ///   - reactivates: whether devices that are inactive come back; else they are left alone.
+    ///   - reactivates: whether devices that are inactive come back, but for those that others are in the place of or
+    ///     that were meant to be inactive; else they are left alone.
     ///   - keepsGoing: whether lines that are broken are left out; else nothing is imported.
+    ///   - patience: how long it is tried again if other transactions hold what it needs.
     ///   - progress: is told how many devices have been read.
-    /// - Throws: ``DeviceFileError`` for one broken line, ``RefusedLines`` for several.
+    /// - Throws: ``DeviceFileError`` for one broken line, ``RefusedLines`` for several, ``ImportHeldUp`` if other
+    ///   transactions were in the way all the time.
     package func importDevices(
         from file: DeviceFile, inQueue queue: QueueName, reactivates: Bool, keepsGoing: Bool = false,
-        progress: (Int) -> Void
+        patience: Duration = heldUpLimit, progress: (Int) -> Void
     ) async throws -> DeviceImportSummary {
         // Before the transaction, which a refusal would abort. Lists and previews do not need it: the function that
         // adds tokens to a list does it, and a preview draws no number.
         try await followTimeline()
-        return try await transaction(within: Self.fileLimit) {
+        let (done, installations) = try await transaction(within: Self.fileLimit) {
             // A sort of a million tokens in memory; only for this transaction.
             try await runScript("set local work_mem = '256MB'")
             var reader = DeviceFileReader(file: file.name, for: .importing, goesOn: true)
@@ -332,33 +337,61 @@ extension PostgresConnection {
                 if refused.count == 1 { throw refused.refusals[0] }
                 throw refused
             }
-            let (queueID, hasQuota) = try await enter(queue)
-            let returning = try await returning(
-                toQueue: queueID, reactivates: reactivates, if: hasQuota && (reactivates || reader.inactiveCount > 0))
-            let known = try await changeKnownDevices(
-                ofQueue: queueID, reactivates: reactivates, namesMore: reader.namedCount > 0,
-                deactivates: reader.inactiveCount > 0)
-            let new = try await insertStagedDevices(inQueue: queueID)
-            let hasProfiles = reader.profileCount > 0
-            func carryOutForProfiles(_ statement: Statement) async throws(PostgresError) -> Int {
-                guard hasProfiles else { return 0 }
-                return try await execute(statement, ["queue_id": .int4(queueID)], within: Self.fileLimit).affectedRows
+            let lines = StagedLines(
+                read: reader.deviceCount - dropped.lines, inactive: reader.inactiveCount - dropped.inactive,
+                namesMore: reader.namedCount > 0, deactivates: reader.inactiveCount > 0,
+                hasProfiles: reader.profileCount > 0, reactivates: reactivates)
+            var (summary, installations) = try await repeatingIfHeldUp(for: patience) {
+                try await importStaged(lines, inQueue: queue)
             }
-            let profiles = try await carryOutForProfiles(.importProfiles)
-            let replaced = try await carryOutForProfiles(.replaceImportedTokens)
-            // What the file makes active less what it deactivates for that: a phone with another token is no device
-            // more.
-            _ = try await execute(
-                .checkDeviceQuota,
-                ["queue_id": .int4(queueID), "devices": .int8(Int64(new + returning - replaced))],
-                within: Self.fileLimit)
-            _ = try await execute(
-                .noteImport, ["queue_id": .int4(queueID), "devices": .int8(Int64(new + known.changed))])
-            return DeviceImportSummary(
-                read: reader.deviceCount - dropped.lines, inactive: reader.inactiveCount - dropped.inactive, new: new,
-                changed: known.changed, keptByApp: known.keptByApp, keptActive: known.keptActive, profiles: profiles,
-                replaced: replaced, refused: refused.count, refusals: refused.refusals)
+            (summary.refused, summary.refusals) = (refused.count, refused.refusals)
+            return (summary, installations)
         }
+        var summary = done
+        for part in installations { summary.replaced += try await keepOneToken(of: part) }
+        return summary
+    }
+
+    /// What is known of the lines of a file once they are staged.
+    private struct StagedLines {
+        let read: Int
+        let inactive: Int
+        /// Whether any says more than tokens and that they are inactive.
+        let namesMore: Bool
+        let deactivates: Bool
+        let hasProfiles: Bool
+        let reactivates: Bool
+    }
+
+    private func importStaged(
+        _ lines: StagedLines, inQueue queue: QueueName
+    ) async throws -> (DeviceImportSummary, [Installations]) {
+        let (queueID, hasQuota) = try await enter(queue)
+        try await lockKnownDevices(ofQueue: queueID, lines)
+        let returning = try await returning(
+            toQueue: queueID, reactivates: lines.reactivates,
+            if: hasQuota && (lines.reactivates || lines.deactivates))
+        if lines.reactivates { _ = try await execute(.reactivateStagedDevices, ["queue_id": .int4(queueID)]) }
+        // First, because what others have added meanwhile is then among those that are there.
+        let new = try await insertStagedDevices(inQueue: queueID)
+        let known = try await changeKnownDevices(ofQueue: queueID, lines, new: new)
+        func carryOutForProfiles(_ statement: Statement) async throws(PostgresError) -> Int {
+            guard lines.hasProfiles else { return 0 }
+            return try await execute(statement, ["queue_id": .int4(queueID)]).affectedRows
+        }
+        let profiles = try await carryOutForProfiles(.importProfiles)
+        _ = try await carryOutForProfiles(.lockImportedTokens)
+        let replaced = try await carryOutForProfiles(.replaceImportedTokens)
+        let installations = lines.hasProfiles ? try await importedInstallations(ofQueue: queueID) : []
+        // What the file makes active less what it deactivates for that: a phone with another token is no device more.
+        _ = try await execute(
+            .checkDeviceQuota, ["queue_id": .int4(queueID), "devices": .int8(Int64(new + returning - replaced))])
+        _ = try await execute(
+            .noteImport, ["queue_id": .int4(queueID), "devices": .int8(Int64(new + known.changed))])
+        let summary = DeviceImportSummary(
+            read: lines.read, inactive: lines.inactive, new: new, changed: known.changed, keptByApp: known.keptByApp,
+            keptActive: known.keptActive, keptInactive: known.keptInactive, profiles: profiles, replaced: replaced)
+        return (summary, installations)
     }
 
     /// Lines that the reader has counted, and that have gone from the stage again.
@@ -370,18 +403,17 @@ extension PostgresConnection {
     ) async throws(PostgresError) -> (refused: RefusedLines, dropped: DroppedLines) {
         let none = RefusedLines(refusals: reader.refusals, count: reader.refusedCount)
         guard reader.profileCount > 0 else { return (none, (0, 0)) }
-        try await runScript(Statement.makeZoneStage, within: Self.fileLimit)
-        let unknown = try await execute(.unknownZones, within: Self.fileLimit)
+        try await runScript(Statement.makeZoneStage)
+        let unknown = try await execute(.unknownZones)
         let problems = Dictionary(
             unknown.map { ($0.text("time_zone"), $0.text("problem")) }, uniquingKeysWith: { one, _ in one })
         guard !problems.isEmpty else { return (none, (0, 0)) }
         let zones: Parameters = ["zones": .textArray(problems.keys.sorted())]
-        let lines = try await execute(
-            .linesOfZones, ["limit": .int8(Int64(DeviceFileReader.toldRefusals))] + zones, within: Self.fileLimit
-        ).map { row in
+        let most: Parameters = ["limit": .int8(Int64(DeviceFileReader.toldRefusals))]
+        let lines = try await execute(.linesOfZones, most + zones).map { row in
             DeviceFileError(file: file, line: row.count("line"), problem: problems[row.text("time_zone")] ?? "")
         }
-        let row = try await execute(.dropLinesOfZones, zones, within: Self.fileLimit).one()
+        let row = try await execute(.dropLinesOfZones, zones).one()
         let dropped = (lines: row.count("lines"), inactive: row.count("inactive"))
         let all = (none.refusals + lines).sorted { $0.line < $1.line }
         let refused = RefusedLines(
@@ -400,45 +432,46 @@ extension PostgresConnection {
         toQueue queueID: Int32, reactivates: Bool, if isNeeded: Bool
     ) async throws(PostgresError) -> Int {
         guard isNeeded else { return 0 }
-        let row = try await execute(
-            .countReturning, ["queue_id": .int4(queueID), "reactivates": .bool(reactivates)], within: Self.fileLimit
-        ).one()
+        let parameters: Parameters = ["queue_id": .int4(queueID), "reactivates": .bool(reactivates)]
+        let row = try await execute(.countReturning, parameters).one()
         return row.count("returning") - row.count("idle")
     }
 
-    /// Changes devices that are there as their lines say. Each of these statements sorts all lines, so none is run that
-    /// would find nothing: in a queue without devices, or for lines that say nothing of a device that is there.
-    private func changeKnownDevices(
-        ofQueue queueID: Int32, reactivates: Bool, namesMore: Bool, deactivates: Bool
-    ) async throws(PostgresError) -> (changed: Int, keptByApp: Int, keptActive: Int) {
+    private func lockKnownDevices(ofQueue queueID: Int32, _ lines: StagedLines) async throws(PostgresError) {
         let queue: Parameters = ["queue_id": .int4(queueID)]
-        guard reactivates || namesMore || deactivates,
+        guard lines.reactivates || lines.namesMore || lines.deactivates || lines.hasProfiles,
             try await execute(.hasDevices, queue).one().bool("has_devices")
-        else { return (0, 0, 0) }
-        if namesMore { _ = try await execute(.forgetFormerUsers, queue, within: Self.fileLimit) }
-        let changed = try await execute(
-            .updateStagedDevices, ["reactivates": .bool(reactivates)] + queue, within: Self.fileLimit)
-        if reactivates { _ = try await execute(.reactivateStagedDevices, queue, within: Self.fileLimit) }
-        let others = namesMore ? try await count(.countOthersDevices, queue) : 0
-        let active = deactivates ? try await count(.countKeptActive, queue) : 0
-        return (changed.affectedRows, others, active)
+        else { return }
+        _ = try await execute(.lockKnownDevices, ["reactivates": .bool(lines.reactivates)] + queue)
     }
 
-    private func count(_ statement: Statement, _ parameters: Parameters) async throws(PostgresError) -> Int {
-        try await execute(statement, parameters, within: Self.fileLimit).one().count("count")
+    /// Changes devices that are there as their lines say. Each of these statements sorts all lines, so none is run that
+    /// would find nothing: if each line has added a device, or for lines that say nothing of one that is there.
+    private func changeKnownDevices(
+        ofQueue queueID: Int32, _ lines: StagedLines, new: Int
+    ) async throws(PostgresError) -> (changed: Int, keptByApp: Int, keptActive: Int, keptInactive: Int) {
+        guard lines.reactivates || lines.namesMore || lines.deactivates, new < lines.read else { return (0, 0, 0, 0) }
+        let queue: Parameters = ["queue_id": .int4(queueID)]
+        if lines.namesMore { _ = try await execute(.forgetFormerUsers, queue) }
+        let changed = try await execute(.updateStagedDevices, ["reactivates": .bool(lines.reactivates)] + queue)
+        let others = lines.namesMore ? try await count(.countOthersDevices, queue) : 0
+        let active = lines.deactivates ? try await count(.countKeptActive, queue) : 0
+        let inactive = lines.reactivates ? try await count(.countKeptInactive, queue) : 0
+        return (changed.affectedRows, others, active, inactive)
+    }
+
+    func count(_ statement: Statement, _ parameters: Parameters) async throws(PostgresError) -> Int {
+        try await execute(statement, parameters).one().count("count")
     }
 
     /// Returns how many were not there.
     private func insertStagedDevices(inQueue queueID: Int32) async throws(PostgresError) -> Int {
-        try await runScript("savepoint staged")
+        try await runScript("savepoint adding")
         do {
-            return try await execute(.insertStagedDevices, ["queue_id": .int4(queueID)], within: Self.fileLimit)
-                .affectedRows
+            return try await execute(.insertStagedDevices, ["queue_id": .int4(queueID)]).affectedRows
         } catch .duplicate {
-            try await runScript("rollback to staged")
-            let inserted = try await execute(
-                .insertStagedDevicesBesideOthers, ["queue_id": .int4(queueID)], within: Self.fileLimit)
-            return inserted.affectedRows
+            try await runScript("rollback to adding")
+            return try await execute(.insertStagedDevicesBesideOthers, ["queue_id": .int4(queueID)]).affectedRows
         }
     }
 
@@ -448,10 +481,10 @@ extension PostgresConnection {
     func stageDevices(
         from file: DeviceFile, by reader: inout DeviceFileReader, atMost limit: Int = .max, progress: (Int) -> Void
     ) async throws -> Bool {
-        try await runScript(Statement.makeDeviceStage, within: Self.fileLimit)
+        try await runScript(Statement.makeDeviceStage)
         let start = reader.deviceCount
         var isAtEnd = false
-        _ = try await copyIn(.copyDevices, within: Self.fileLimit) { writer in
+        _ = try await copyIn(.copyDevices) { writer in
             var rows = CopyRows()
             while !isAtEnd, reader.deviceCount - start < limit {
                 if let piece = try file.next() {
@@ -465,7 +498,7 @@ extension PostgresConnection {
             }
             try await writer.write(rows.takeLast())
         }
-        try await runScript("analyze device_stage", within: Self.fileLimit)
+        try await runScript("analyze device_stage")
         return isAtEnd
     }
 }

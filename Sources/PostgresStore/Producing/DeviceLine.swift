@@ -210,20 +210,11 @@ extension DeviceLine {
         return text
     }
 
-    /// Reads a time in UTC, `2026-11-21T09:30:00Z` with up to six digits behind the seconds, or a day: in microseconds
-    /// since 1970.
     private static func time(_ text: String, _ column: DeviceColumn) throws(DeviceFieldProblem) -> Int64 {
-        let problem = DeviceFieldProblem("'\(column.rawValue)' is not a time: use one such as 2026-11-21T09:30:00Z")
-        guard let day = CalendarDay(String(text.prefix(10))) else { throw problem }
-        let midnight = (Int64(day.daysSince2000) + 10957) * 86_400_000_000
-        guard text.utf8.count > 10 else { return midnight }
-        guard let match = text.dropFirst(10).wholeMatch(of: /[T ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?Z/),
-            let hours = Int64(match.1), let minutes = Int64(match.2), let seconds = Int64(match.3), hours < 24,
-            minutes < 60, seconds < 60
-        else { throw problem }
-        let fraction = String(match.4 ?? "")
-        let micros = Int64(fraction + String(repeating: "0", count: 6 - fraction.count)) ?? 0
-        return midnight + ((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + micros
+        guard let time = DeviceTime.microseconds(text) else {
+            throw DeviceFieldProblem("'\(column.rawValue)' is not a time: use one such as 2026-11-21T09:30:00Z")
+        }
+        return time
     }
 
     private static func isDigit(_ byte: UInt8) -> Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) }

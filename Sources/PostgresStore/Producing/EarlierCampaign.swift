@@ -71,8 +71,7 @@ extension PostgresConnection {
         guard try await self.campaign(campaign.key, ofQueue: campaign.queue) != nil else { return nil }
         return try await transaction(within: Self.fileLimit) {
             try await stage()
-            return try await execute(statement, campaign.parameters, within: Self.fileLimit).one()
-                .optionalInt8("campaign")
+            return try await execute(statement, campaign.parameters).one().optionalInt8("campaign")
         }
     }
 }

@@ -17,6 +17,8 @@ struct FileLines {
     /// The bound keeps a file without newlines out of memory.
     private static let longest = 64 * 1024
 
+    private static let oldLineEnds = "a line ends with CR alone: save the file with LF or CRLF at the ends of lines"
+
     /// The lines of a file of that name, which errors begin with.
     init(file: String) { self.file = file }
 
@@ -42,10 +44,12 @@ struct FileLines {
                     throw problem("the file is UTF-16 text: save it as UTF-8, which spreadsheets call 'CSV UTF-8'")
                 }
             }
+            if number == 1, line.contains(UInt8(ascii: "\r")) { throw problem(Self.oldLineEnds) }
             if !line.isEmpty { return line }
         }
         guard bytes.count - start <= Self.longest else {
             number = nextNumber
+            if number == 1, bytes[start...].contains(UInt8(ascii: "\r")) { throw problem(Self.oldLineEnds) }
             throw problem("the line is longer than 64 KiB")
         }
         return nil

@@ -85,7 +85,7 @@ package struct ScheduleSummary: Sendable {
         name = row.text("schedule")
         draft = ScheduleDraft(
             cron: row.text("cron"), timeZone: row.text("time_zone"),
-            afterOutage: AfterOutage(rawValue: row.text("after_outage")) ?? .skip, payload: row.text("payload"),
+            afterOutage: row.value("after_outage", as: AfterOutage.self), payload: row.text("payload"),
             options: row.text("options"))
         options = zip(row.textArray("option_names"), row.textArray("option_values")).map { ($0, $1) }
         nextRuns = row.int8Array("next_runs").map { Date(timeIntervalSince1970: Double($0)) }

@@ -15,7 +15,8 @@ extension Statement {
                (extract(epoch from case when f.period is null then interval '0' else pushq.cap_window(f.period) end)
                  * 1000000)::bigint as cap_window,
                h.includes_urgent as quiet_includes_urgent,
-               c.id as credential_id, q.tenant_id, c.version, c.kind, c.team_id, c.key_id, c.fingerprint, c.sealed,
+               c.id as credential_id, q.tenant_id, c.version, c.replaced_at, c.kind, c.team_id, c.key_id,
+               c.fingerprint, c.sealed,
                case when c.not_after <= now() then c.not_after end as expired_at
         from pushq.queue q
         join pushq.tenant t on t.id = q.tenant_id
@@ -29,7 +30,8 @@ extension Statement {
         """#)
 
     /// Pauses a queue because of its credential, unless that was replaced meanwhile: a late refusal must not pause a
-    /// repaired queue. A queue that somebody is changing is left alone.
+    /// repaired queue. A queue that somebody is changing is left alone, and so is one whose credential somebody is
+    /// replacing: who does that resumes the queues that he finds paused.
     static let pauseForCredential = Statement(
         "pause_for_credential",
         #"""
@@ -41,15 +43,18 @@ extension Statement {
         free as materialized (
           select q.id
           from pushq.queue q
-          join concerned c on c.id = q.id
-          for no key update of q skip locked),
+          join concerned on concerned.id = q.id
+          join pushq.credential c on c.tenant_id = q.tenant_id and c.id = q.credential_id
+          where c.version = $version and c.id = $credential_id
+          for no key update of q skip locked
+          for share of c skip locked),
         paused as (
           update pushq.queue q
           set paused_at = now(), paused_reason = $reason, paused_credential_version = $version
           from free f
           where q.id = f.id and q.paused_at is null
           returning q.id, pushq.tell('queue', q.id))
-        select exists (select from paused) as was_paused,
+        select exists (select from paused) as has_paused,
                exists (select from concerned) and not exists (select from free) as is_locked
         """#)
 }
@@ -99,17 +104,22 @@ package struct QueueSettings: Sendable {
 }
 
 /// A credential as it was before or after it was replaced. Versions count for each credential from 1, so a version
-/// alone names nothing.
+/// alone names nothing. After a restore they count from an earlier one again, and only the time tells two apart.
 package struct CredentialVersion: Hashable, Sendable {
     package let id: Int32
     package let version: Int32
+    /// When the version came to be by a replacement; nil for the first.
+    package let replacedAt: Date?
 
-    package init(id: Int32, version: Int32) {
+    package init(id: Int32, version: Int32, replacedAt: Date? = nil) {
         self.id = id
         self.version = version
+        self.replacedAt = replacedAt
     }
 
-    package init(_ credential: StoredCredential) { self.init(id: credential.id, version: credential.version) }
+    package init(_ credential: StoredCredential) {
+        self.init(id: credential.id, version: credential.version, replacedAt: credential.replacedAt)
+    }
 }
 
 /// A credential as it is stored: its secret is sealed under the master key.
@@ -126,6 +136,8 @@ package struct StoredCredential: Sendable, Equatable {
     package let tenantID: Int32
     /// Grows when it is replaced.
     package let version: Int32
+    /// When it was replaced last.
+    package var replacedAt: Date? = nil
     package let kind: Kind
     package let sealed: [UInt8]
     /// When a certificate ceased to hold, by the database's clock; nil while it holds.
@@ -133,7 +145,7 @@ package struct StoredCredential: Sendable, Equatable {
 }
 
 extension PostgresConnection {
-    /// The settings of queues; those that are gone are missing in the answer.
+    /// The settings of queues. Those that are gone, or that only a newer version can serve, are missing in the answer.
     package func queueSettings(_ queueIDs: [Int32]) async throws(PostgresError) -> [QueueSettings] {
         try await execute(.queueSettings, ["queue_ids": .int4Array(queueIDs)]).compactMap(QueueSettings.init)
     }
@@ -159,20 +171,20 @@ extension PostgresConnection {
             "credential_id": .int4(credential.id),
         ]
         let row = try await execute(.pauseForCredential, parameters).one()
-        return row.bool("is_locked") ? nil : row.bool("was_paused")
+        return row.bool("is_locked") ? nil : row.bool("has_paused")
     }
 }
 
 extension QueueSettings {
     fileprivate init?(_ row: Row) {
-        guard let name = QueueName(row) else { return nil }
+        // An older worker leaves a queue alone of which it does not know the environment or the interface.
+        guard let name = QueueName(row), let gateway = GatewayKind(rawValue: row.text("gateway")) else { return nil }
         self.init(
             queueID: row.int4("queue_id"), tenantID: row.int4("tenant_id"), name: name, weight: row.float8("weight"),
             tenantWeight: row.float8("tenant_weight"), connections: Int(row.int2("connections")),
             tenantConnections: row.optionalInt4("tenant_connections").map(Int.init),
             maxAttempts: Int(row.int2("max_attempts")),
-            gateway: GatewayKind(rawValue: row.text("gateway")) ?? .http2,
-            derivesCollapseID: row.bool("derive_collapse_id"), rate: row.optionalFloat8("rate"),
+            gateway: gateway, derivesCollapseID: row.bool("derive_collapse_id"), rate: row.optionalFloat8("rate"),
             tenantRate: row.optionalFloat8("tenant_rate"), isPaused: row.bool("paused"),
             credential: StoredCredential(row),
             cap: row.optionalInt8("cap_set_at").map {
@@ -194,7 +206,8 @@ extension StoredCredential {
             ? .token(teamID: row.text("team_id"), keyID: row.text("key_id"))
             : .certificate(fingerprint: row.bytes("fingerprint"))
         self.init(
-            id: id, tenantID: row.int4("tenant_id"), version: row.int4("version"), kind: kind,
-            sealed: row.bytes("sealed"), expiredAt: row.optionalTime("expired_at"))
+            id: id, tenantID: row.int4("tenant_id"), version: row.int4("version"),
+            replacedAt: row.optionalTime("replaced_at"), kind: kind, sealed: row.bytes("sealed"),
+            expiredAt: row.optionalTime("expired_at"))
     }
 }

@@ -17,6 +17,8 @@ enum WorkerSettings {
         // Every name in pushq's statements and functions is qualified: nothing of others may stand before what
         // PostgreSQL has.
         ("search_path", "pg_catalog"),
+        // Statements wait for each other, and go on with what was committed. At other levels they would fail instead.
+        ("default_transaction_isolation", "read committed"),
         // A client drops a connection past its deadline; this ends what the server still does for it.
         ("client_connection_check_interval", "5s"),
         // A transaction that was left open holds back vacuum on the hot tables.

@@ -26,19 +26,10 @@ extension PostgresConnection {
     func note(_ news: [(key: LeaseKey, news: [CapNews])], workerID: Int64) async throws(PostgresError) {
         let told = news.filter { !$0.news.isEmpty }
         guard !told.isEmpty else { return }
-        var firsts: [Int32] = []
-        var lasts: [Int32] = []
-        var count: Int32 = 0
-        for job in told {
-            firsts.append(count + 1)
-            count += Int32(job.news.count)
-            lasts.append(count)
-        }
         let parameters: Parameters = [
-            "worker_id": .int8(workerID), "firsts": .int4Array(firsts), "lasts": .int4Array(lasts),
-            "device_ids": .int8Array(told.flatMap { $0.news.map(\.deviceID) }),
-            "arrived": .boolArray(told.flatMap { $0.news.map(\.hasArrived) }),
+            "worker_id": .int8(workerID), "arrived": .boolArray(told.flatMap { $0.news.map(\.hasArrived) }),
         ]
-        _ = try await execute(.noteCapped, parameters + told.map(\.key).parameters)
+        let devices = told.map { $0.news.map(\.deviceID) }
+        _ = try await execute(.noteCapped, parameters + told.map(\.key).parameters(devices: devices))
     }
 }

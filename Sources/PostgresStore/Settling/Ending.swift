@@ -79,17 +79,18 @@ extension Statement {
           select f.queue_id, f.lane,
                  case when f.job_id < c.new_end_before then c.send_by else f.send_by end as send_by,
                  f.message_id, f.campaign_id, f.root_id, f.at_most_once, f.attempt + r.attempts as attempt,
-                 f.rescues + r.losses as rescues, f.run_at, r.delay, r.part, r.is_quiet, r.device_id,
+                 f.rescues + r.losses as rescues, f.run_at, r.delay, r.part, r.is_quiet, r.device_id, m.expiration,
                  f.place in (select place from stopped) as is_stopped
           from unnest($again_places::bigint[], $again_devices::bigint[], $again_delays::bigint[],
                       $again_attempts::smallint[], $again_losses::smallint[], $again_groups::smallint[],
                       $again_quiet::boolean[])
             as r(place, device_id, delay, attempts, losses, part, is_quiet)
           join fenced f on f.place = r.place
+          join pushq.message m on m.day = f.body_day and m.queue_id = f.queue_id and m.id = f.message_id
           left join pushq.fan_out c on c.queue_id = f.queue_id and c.campaign_id = f.campaign_id),
         again as materialized (
           select nextval('pushq.id') as id, queue_id, lane, send_by, message_id, campaign_id, root_id, at_most_once,
-                 attempt, rescues, delay, min(run_at) as run_at, is_stopped, is_quiet,
+                 attempt, rescues, delay, min(run_at) as run_at, min(expiration) as expiration, is_stopped, is_quiet,
                  array_agg(device_id order by device_id) as ids
           from (
             select m.*, (row_number() over (
@@ -109,9 +110,12 @@ extension Statement {
         again_job as (
           insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day,
                                  recipient_count, attempt, rescues, at_most_once, is_quiet)
-          -- What goes back without a delay keeps its place.
+          -- What goes back without a delay keeps its place. What could not be sent in time ends when its time does, and
+          -- does not count as waiting until its next attempt.
           select queue_id, id, lane,
-                 case when delay = 0 then run_at else now() + delay * interval '1 microsecond' end,
+                 case when delay = 0 then run_at
+                      else least(now() + delay * interval '1 microsecond',
+                                 greatest(now(), least(send_by, to_timestamp(nullif(expiration, 0))))) end,
                  send_by, message_id, campaign_id, root_id, pushq.today(), cardinality(ids), attempt, rescues,
                  at_most_once, is_quiet
           from again),
@@ -137,7 +141,7 @@ extension Statement {
           join pushq.device d on d.queue_id = r.queue_id and d.id = r.device_id
           -- One that bad tokens have made inactive is dead from now on: whoever undoes that leaves it alone.
           where (d.active or d.inactive_reason = any ($suspicions::smallint[])) and not r.suspect
-            and coalesce(greatest(d.registered_at, d.reactivated_at), '-infinity') <= r.reported_at
+            and pushq.known_since(d.registered_at, d.reactivated_at) <= r.reported_at
           for no key update of d skip locked),
         dead as (
           update pushq.device d
@@ -151,7 +155,7 @@ extension Statement {
           from report r
           join pushq.device d on d.queue_id = r.queue_id and d.id = r.device_id
           where (d.active or d.inactive_reason = any ($suspicions::smallint[])) and not r.suspect
-            and coalesce(greatest(d.registered_at, d.reactivated_at), '-infinity') <= r.reported_at
+            and pushq.known_since(d.registered_at, d.reactivated_at) <= r.reported_at
             and (r.queue_id, r.device_id) not in (select queue_id, id from dying)),
         kept_for_later as (
           insert into pushq.feedback_record (queue_id, token, reason, reported_at, root_id, job_id)

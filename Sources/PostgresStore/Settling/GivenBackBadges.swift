@@ -26,19 +26,10 @@ extension PostgresConnection {
     func giveBack(_ badges: [(key: LeaseKey, badges: GivenBackBadges?)], workerID: Int64) async throws(PostgresError) {
         let told = badges.compactMap { job in job.badges.map { (key: job.key, badges: $0) } }
         guard !told.isEmpty else { return }
-        var firsts: [Int32] = []
-        var lasts: [Int32] = []
-        var count: Int32 = 0
-        for (_, badges) in told {
-            firsts.append(count + 1)
-            count += Int32(badges.deviceIDs.count)
-            lasts.append(count)
-        }
         let parameters: Parameters = [
-            "worker_id": .int8(workerID), "firsts": .int4Array(firsts), "lasts": .int4Array(lasts),
-            "device_ids": .int8Array(told.flatMap(\.badges.deviceIDs)),
-            "increments": .int4Array(told.map { Int32($0.badges.increment) }),
+            "worker_id": .int8(workerID), "increments": .int4Array(told.map { Int32($0.badges.increment) }),
         ]
-        _ = try await execute(.giveBackBadges, parameters + told.map(\.key).parameters)
+        let devices = told.map(\.badges.deviceIDs)
+        _ = try await execute(.giveBackBadges, parameters + told.map(\.key).parameters(devices: devices))
     }
 }

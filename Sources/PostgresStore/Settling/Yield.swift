@@ -36,7 +36,7 @@ extension Statement {
           select b.queue_id, job_id, coalesce(f.lane, b.lane),
                  -- Without a delay it keeps its place: a deploy puts nobody behind those that came later.
                  case when a.id is not null then 'infinity'
-                      when delay = 0 then run_at
+                      when delay = 0 or pushq.undecided_since(b.queue_id) is not null then run_at
                       else greatest(run_at, now() + delay * interval '1 microsecond') end,
                  case when job_id < f.new_end_before then f.send_by else b.send_by end, b.message_id, b.campaign_id,
                  root_id, body_day, recipient_count, attempt, rescues + added, epoch, b.at_most_once, lowered, known

@@ -57,7 +57,7 @@ extension Statement {
         select n.tenant, n.app, n.environment, f.lane,
                extract(epoch from now() - min(f.start_at))::float8 as oldest_seconds
         from (
-          select f.queue_id, f.lane, f.start_at, f.cursor_device_id = 0 and f.made = 0 and not f.sorted as is_unbegun
+          select f.queue_id, f.lane, f.start_at, pushq.is_unbegun(f) as is_unbegun
           from pushq.fan_out f
           where not f.done and not f.paused and f.start_at <= now()
           limit 10000) f

@@ -3,6 +3,7 @@ extension Statement {
     static let clearQueue = Statement(
         "clear_queue", "select gone, last from pushq.clear_queue($queue_id, $table, $after, 5000)")
     static let clearSendKeys = Statement("clear_send_keys", "select pushq.clear_send_keys($queue_id, 5000)")
+    static let clearSettings = Statement("clear_settings", "select pushq.clear_settings($queue_id)")
     static let daysOfHistory = Statement("days_of_history", "select parent, day from pushq.days_of_history()")
     /// One that a producer has locked is found by its age later.
     static let listsOfQueue = Statement(
@@ -14,7 +15,8 @@ extension Statement {
           and id in (select l.id from pushq.list l where l.queue_id = $queue_id for no key update skip locked)
         returning id
         """#)
-    /// A send may be committed while its app is removed: so the queues are cleared a last time a day later.
+    /// A send or a setting may be committed while its app is removed: so the queues are cleared a last time a day
+    /// later.
     static let removedQueues = Statement(
         "removed_queues",
         #"""
@@ -86,6 +88,8 @@ extension PostgresConnection {
             guard try await goesOn() else { return false }
             gone = try await execute(.clearSendKeys, queue).one().count("clear_send_keys")
         }
+        guard try await goesOn() else { return false }
+        count("settings", try await execute(.clearSettings, queue).one().count("clear_settings"))
         return true
     }
 

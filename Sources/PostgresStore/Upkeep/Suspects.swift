@@ -142,9 +142,9 @@ extension Statement {
             where not s.spares
             order by s.queue_id, s.device_id, s.reported_at desc) v
           where d.queue_id = v.queue_id and d.id = v.device_id and d.active
-            and coalesce(greatest(d.registered_at, d.reactivated_at), '-infinity') <= v.reported_at
+            and pushq.known_since(d.registered_at, d.reactivated_at) <= v.reported_at
           returning d.queue_id, d.id,
-                    coalesce(greatest(d.registered_at, d.reactivated_at), '-infinity') as known_since),
+                    pushq.known_since(d.registered_at, d.reactivated_at) as known_since),
         verdict as (
           update pushq.feedback f
           -- One from before the device registered did not deactivate it, whatever another one did.

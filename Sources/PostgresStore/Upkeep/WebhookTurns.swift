@@ -3,7 +3,7 @@ extension Statement {
         "take_webhook",
         #"""
         select tenant_id, tenant, turn, url, sealed, former_sealed, first, last, message, failures, sent_at
-        from pushq.take_webhook($lease::interval, $most::int)
+        from pushq.take_webhook($lease::interval, $most::int, $keys::bytea[])
         """#)
     fileprivate static let webhookTaken = Statement(
         "webhook_taken",
@@ -37,9 +37,15 @@ package struct WebhookTurn: Sendable {
 extension PostgresConnection {
     /// Takes the webhook that is due and has waited the longest, with up to `most` reports to send. Nil if there is
     /// none.
-    /// - Parameter lease: for so long it is nobody else's, unless something is noted of it.
-    package func takeWebhook(lease: Duration, most: Int) async throws(PostgresError) -> WebhookTurn? {
-        let parameters: Parameters = ["lease": .interval(lease), "most": .int4(Int32(most))]
+    /// - Parameters:
+    ///   - lease: for so long it is nobody else's, unless something is noted of it.
+    ///   - keys: one whose secret they do not open is left to others.
+    package func takeWebhook(
+        lease: Duration, most: Int, opening keys: MasterKeys
+    ) async throws(PostgresError) -> WebhookTurn? {
+        let parameters: Parameters = [
+            "lease": .interval(lease), "most": .int4(Int32(most)), "keys": .byteaArray(keys.names.map(\.bytes)),
+        ]
         return try await execute(.takeWebhook, parameters).first.map { row in
             WebhookTurn(
                 tenantID: row.int4("tenant_id"), tenant: row.text("tenant"), turn: row.int8("turn"),

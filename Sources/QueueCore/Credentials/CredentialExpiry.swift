@@ -21,12 +21,15 @@ package struct CredentialExpiry: Equatable, Sendable {
         Self.thresholds.last { timeLeft <= Double($0) * 86_400 }
     }
 
-    /// What to tell an operator, such as `expires in 12 days`; nil while no threshold has been crossed.
+    /// What to tell an operator, such as `expires in 12 days`; nil while no threshold has been crossed. Never more time
+    /// than there is.
     package var warning: String? {
         switch threshold {
         case nil: nil
         case 0: "expired"
-        case 1: "expires in \(max(1, Int(timeLeft / 3600)).counted("hour"))"
+        case 1 where timeLeft < 60: "expires in less than a minute"
+        case 1 where timeLeft < 3600: "expires in \(Int(timeLeft / 60).counted("minute"))"
+        case 1: "expires in \(Int(timeLeft / 3600).counted("hour"))"
         default: "expires in \(daysLeft.counted("day"))"
         }
     }

@@ -26,7 +26,8 @@ package struct Breaker: Equatable, Sendable {
         /// same way.
         package let isAboutConnection: Bool
         /// Whether its push was refused before. Such a refusal says that a row of refusals goes on, but begins none: at
-        /// the end of a campaign only pushes are left that are refused for what they are.
+        /// the end of a campaign only pushes are left that are refused for what they are. During a recovery it counts
+        /// only as one of many in a row.
         package let isRepeated: Bool
         /// How long the server asks to wait.
         package let retryAfter: Duration?
@@ -60,6 +61,10 @@ package struct Breaker: Equatable, Sendable {
     /// Where a row goes on by pushes alone that were refused before, it has to last for longer: they may be refused for
     /// what they are, while others that come now and then are taken.
     static let timeOfRepeatedRow = Duration.seconds(20)
+    /// During a recovery, a row of this many is no more a few pushes that come again between others.
+    static let repeatedInRecovery = 10
+    /// A recovery that served this many before it failed makes the next try no later: APNs serves some of what is sent.
+    static let servedOfSome = 5
     /// At least this many recipients must have been refused by the server's fault, …
     static let minimumRecipients = 3
     /// … or this many in all, including those refused because they get too many pushes.
@@ -80,8 +85,11 @@ package struct Breaker: Equatable, Sendable {
     package private(set) var phase = Phase.closed {
         didSet { isClosed = phase == .closed }
     }
-    /// Times in a row that it was opened and that the push that tried was refused: the next try comes the later.
+    /// Times in a row that it was opened and that the push that tried was refused: the next try comes the later. One
+    /// after a recovery that served some does not count.
     package private(set) var failures = 0
+    /// How often it was opened in all.
+    package private(set) var openings = 0
     /// When this phase began. What was sent before says nothing of it.
     private var since: ContinuousClock.Instant?
     private var rowBegan: ContinuousClock.Instant?
@@ -128,6 +136,7 @@ package struct Breaker: Equatable, Sendable {
             enter(.recovering(limit: 2), now: now)
         case .recovering(let limit):
             guard isOfThisPhase(sentAt) else { return }
+            if inRow > 0 { beginRow() }
             share -= share / Self.answersOfShareInRecovery
             served += 1
             phase = .recovering(limit: limit + 1)
@@ -167,6 +176,11 @@ package struct Breaker: Equatable, Sendable {
             open(retryAfter, now: now, using: &generator)
         case .recovering(let limit):
             guard isOfThisPhase(refusal.sentAt) else { return }
+            inRow += 1
+            if refusal.isRepeated, inRow < Self.repeatedInRecovery {
+                phase = .recovering(limit: max(1, limit - 1))
+                return
+            }
             refused += 1
             share += (1 - share) / Self.answersOfShareInRecovery
             phase = .recovering(limit: max(1, limit / 2))
@@ -188,7 +202,8 @@ package struct Breaker: Equatable, Sendable {
     private mutating func open(
         _ retryAfter: Duration?, now: ContinuousClock.Instant, using generator: inout some RandomNumberGenerator
     ) {
-        failures += 1
+        openings += 1
+        if served < Self.servedOfSome { failures += 1 }
         // Never shorter than the delay: with jitter downwards a long outage would see more than one push a minute from
         // each worker.
         let delay = backoff.ceiling(afterAttempt: failures)

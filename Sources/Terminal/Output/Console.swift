@@ -165,14 +165,6 @@ package struct Console: Sendable {
         journal(line + "\n")
     }
 
-    /// The same console, whose notes go to a log instead.
-    package func noting(_ note: @escaping @Sendable (String) -> Void) -> Console {
-        Console(
-            speaksJSON: speaksJSON, isWatched: isWatched, writesToTerminal: writesToTerminal, outputWidth: outputWidth,
-            errorWidth: errorWidth, output: output, errors: { note($0.trimmingLineEnds()) },
-            journal: journal, answer: answer, failure: failure)
-    }
-
     /// Whether a question would be seen and answered: somebody types, and reads standard error, which is not for JSON.
     var canAsk: Bool { answer != nil && !speaksJSON }
 
@@ -192,6 +184,9 @@ package struct Console: Sendable {
         guard speaksJSON else { return note(text) }
         object([("note", .string(text.printable(upTo: Self.maximumLineBytes)))])
     }
+
+    /// The same about what its reader should change, with its level.
+    package func warn(_ text: String) { remark(Messages.warning(text)) }
 
     /// A line that is a JSON object. Its texts are cut where they are too long, and not the line: no program could read
     /// that.

@@ -36,7 +36,7 @@ package struct DatabaseOptions: ParameterGroup {
         return try await loop.run { _ in
             let first = try await PostgresConnection.connect(to: address, as: ProcessArguments.program, on: loop)
             first.terms = StatementTerms()
-            first.onWarning = { console?.remark(Messages.warning($0)) }
+            first.onWarning = { console?.warn($0) }
             let store = try lastingConnection(on: loop)
             store.adopt(first)
             defer { store.close() }
@@ -56,7 +56,7 @@ package struct DatabaseOptions: ParameterGroup {
             let connection = try await PostgresConnection.connect(to: address, as: ProcessArguments.program, on: loop)
             defer { connection.close() }
             connection.terms = StatementTerms()
-            connection.onWarning = { console?.remark(Messages.warning($0)) }
+            connection.onWarning = { console?.warn($0) }
             return try await Self.explain(by: connection) { try await body(connection) }
         }
     }
@@ -84,7 +84,7 @@ package struct DatabaseOptions: ParameterGroup {
     }
 
     private static func warn(of address: DatabaseAddress) {
-        if let warning = address.warning { Console.current?.remark(warning) }
+        if let warning = address.warning { Console.current?.warn(warning) }
     }
 
     /// Does `body`, and turns what PostgreSQL and pushq's functions refuse into words for users.

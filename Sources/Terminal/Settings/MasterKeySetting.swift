@@ -27,8 +27,9 @@ package struct MasterKeySetting: Sendable {
 
     /// The keys. Before they are read, this process is kept from leaving a core dump, in which they could be found.
     ///
+    /// - Parameter warn: told of a file that everybody may read.
     /// - Throws: ``Failure`` that says where they were looked for and how to make one.
-    package func keys(_ console: Console) throws -> MasterKeys {
+    package func keys(_ warn: (String) -> Void) throws -> MasterKeys {
         CoreDumps.forbid()
         if let text = environment["PUSHQ_MASTER_KEY"] {
             return try decode(text, source: "PUSHQ_MASTER_KEY")
@@ -37,7 +38,7 @@ package struct MasterKeySetting: Sendable {
         let file = SecretFile(path)
         switch file.exposure {
         case .own(let mode): throw Failure(Messages.masterKeyExposed(path, mode: mode))
-        case .others(let mode): console.note(Messages.secretExposed(path, mode: mode))
+        case .others(let mode): warn(Messages.secretExposed(path, mode: mode, isOwn: false))
         case nil: break
         }
         let text = String(decoding: try InputFile(path).contents(), as: UTF8.self)

@@ -20,7 +20,8 @@ package struct SecretFile {
     /// What to say of a file that is exposed and read all the same; nil for one that is not.
     package var warning: String? {
         switch exposure {
-        case .own(let mode), .others(let mode): Messages.secretExposed(path, mode: mode)
+        case .own(let mode): Messages.secretExposed(path, mode: mode, isOwn: true)
+        case .others(let mode): Messages.secretExposed(path, mode: mode, isOwn: false)
         case nil: nil
         }
     }

@@ -55,13 +55,19 @@ final class EngineStores {
         (claims, leases, fanOut, upkeep) = (stores[0], stores[1], stores[2], stores[3])
         tokens = keeper == nil ? nil : stores[4]
         self.connections = connections
-        // An outage is reported once. Without the other two connections a worker still sends.
+        // An outage is reported once.
         for connection in connections[..<2] {
-            // Nothing needs the one for leases while no job is held, and readiness waits for both.
             connection.reconnects = true
             connection.onLost = { [unowned self] in noteLost($0) }
             connection.onStillLost = { report(.storeStillLost($0.description)) }
             connection.onBack = { [unowned self] in noteBack() }
+        }
+        // Without these a worker still sends, and makes no jobs of campaigns. They alone may be refused, as at the
+        // limit of its login.
+        for connection in connections[2..<4] {
+            connection.onFirstFailure = { [unowned self] error in
+                if lostConnections == 0 { report(.storeStillLost(error.description)) }
+            }
         }
     }
 
@@ -70,8 +76,8 @@ final class EngineStores {
     /// starting anew at this moment has ten seconds.
     /// - Parameter onFailure: called with the reason when the first attempt to connect has failed. Others follow.
     func start(onFailure: @escaping (PostgresError) -> Void) async throws -> [String] {
-        connections[0].onFirstFailure = onFailure
-        defer { connections[0].onFirstFailure = nil }
+        for connection in connections[..<2] { connection.onFirstFailure = onFailure }
+        defer { for connection in connections[..<2] { connection.onFirstFailure = nil } }
         await survey()
         let deadline = ContinuousClock.now + .seconds(10)
         while true {
@@ -79,6 +85,9 @@ final class EngineStores {
             do {
                 try await connection.checkWorkerRights()
                 try await connection.checkSchema()
+                // A server may have room for one session and not for the next, and what cannot be recorded is sent
+                // again.
+                _ = try await connections[1].current(within: ContinuousClock.now.duration(to: deadline))
                 return try await connection.queueNames()
             } catch let error as PostgresError
                 where error.isPassing && !connection.isOpen && ContinuousClock.now < deadline
@@ -88,8 +97,11 @@ final class EngineStores {
         }
     }
 
-    /// Whether there is a connection for claims, and none was lost that is not back.
-    var isConnected: Bool { lostConnections == 0 && connections[0].isOpen }
+    /// Whether there is a connection for claims and one for leases.
+    var isConnected: Bool { lostConnections == 0 && connections[..<2].allSatisfy(\.isOpen) }
+
+    /// Whether the connection for fan-out or the one for upkeep could not be opened when it was last tried.
+    var lacksConnection: Bool { connections[2..<4].contains(where: \.isFailing) }
 
     /// From `deadline` on, nothing is repeated, and what could not be written is left to the end of its lease.
     func giveUp(after deadline: ContinuousClock.Instant) {

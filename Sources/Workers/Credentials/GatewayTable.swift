@@ -93,9 +93,12 @@ struct GatewayTable<Entry> {
         return failure.map { now < $0.nextTry } ?? false ? .unusable : .unopened
     }
 
+    /// Whether there is a credential that was tried and could not be used.
+    var hasFaults: Bool { !unusable.isEmpty }
+
     /// Why the credential of a use cannot be used; nil unless it was tried and could not.
     func fault(of use: GatewayUse) -> String? {
-        unusable.isEmpty ? nil : unusable[Attempt(credential: use.credential, interface: use.interface)]?.reason
+        unusable[Attempt(credential: use.credential, interface: use.interface)]?.reason
     }
 
     /// Notes whose secret a credential is.

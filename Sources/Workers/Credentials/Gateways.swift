@@ -110,6 +110,9 @@ final class Gateways {
     /// Why the credential of a queue cannot be used by this worker; nil unless it was tried and could not.
     func fault(of queue: QueueSettings) -> String? { GatewayUse(queue).flatMap(table.fault) }
 
+    /// Whether there is a credential that cannot be used.
+    var hasFaults: Bool { table.hasFaults }
+
     /// What the answers over a gateway say about APNs; nil for a gateway that was replaced.
     func circuit(of gateway: any PushGateway) -> Circuit? {
         table.entries.first { $0.gateway === gateway }?.circuit

@@ -85,8 +85,9 @@ final class SharedToken {
                     keyID: signer.keyID, reason: refusal ?? .damaged, minutes: Int((wait / .seconds(60)).rounded(.up)))
             case .use:
                 guard let stored, let token = readable else { preconditionFailure("a token that is used is readable") }
+                // Another one may have replaced the token that was refused.
+                if isRefused, token.text == last?.text { doubt(token, age: stored.age) }
                 use(token, age: stored.age)
-                if isRefused { doubt(token, age: stored.age) }
                 await copy(stored.sealed, from: database, issuedAt: token.issuedAt, age: stored.age)
                 return token
             case .mint(let age):

@@ -21,8 +21,9 @@ protocol Contender: Throttleable {
     /// The pushes that its connections take now. Asks for more connections where there are none left and somebody
     /// waits.
     func roomForPushes(now: ContinuousClock.Instant) -> Int
-    /// What its pushes go over: none of them takes more than before until ``Turns/wake(waitingFor:)`` is told so.
-    func eachWay(_ body: (ObjectIdentifier) -> Void)
+    /// The gateways that its pushes go over: none of them takes more than before until ``Turns/wake(waitingFor:)`` is
+    /// told so.
+    func eachGateway(_ body: (ObjectIdentifier) -> Void)
     /// The pushes that its rate limits allow now.
     func allowance(at now: ContinuousClock.Instant) -> Int
     /// When the next permit that it has may be used; nil if it has none. ``Turns/wake(_:)`` is told of new ones.

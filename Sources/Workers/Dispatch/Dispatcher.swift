@@ -118,8 +118,13 @@ final class Dispatcher {
     private func send(_ turn: Turns<QueueState>.Turn, now: ContinuousClock.Instant) {
         let queue = turn.queue
         var (sent, silent) = (0, 0)
-        let choice = queue.jobChoice
-        for lane in queue.lanesOfTurn(isUrgent: turn.isUrgent) {
+        let choice = queue.jobChoice(now: now)
+        for lane in queue.lanesOfTurn(isUrgent: turn.isUrgent, choice) {
+            if let gateway = queue.gateway,
+                queue.circuit?.holdsBack(LanePlace(queue.id, lane), gateway, now: now) == true
+            {
+                continue
+            }
             let before = sent
             let end = min(turn.room, sent + min(turn.room, queue.allowance(of: lane, at: now)))
             while sent < end, let job = queue.sendableJob(in: lane, choice) {
@@ -222,37 +227,43 @@ final class Dispatcher {
         queue.figures.counts.answers.note(answer.result, afterNanoseconds: age)
         queue.throughput.answers.note(answer.result, afterNanoseconds: age)
         let circuit = queue.circuit(of: gateway)
+        let isOfFormerCredential = queue.gateway(for: job) !== gateway
         switch answer.result {
         case .accepted:
-            AnswerRules.accepted(ticket.ordinal, of: job, in: queue, sentAt: loop.now - .nanoseconds(age))
+            AnswerRules.accepted(
+                ticket.ordinal, of: job, in: queue, isOfFormerCredential: isOfFormerCredential,
+                sentAt: loop.now - .nanoseconds(age))
             if let circuit {
-                let change = circuit.noteServed(sentAt: loop.now - .nanoseconds(age), now: loop.now)
+                let change = circuit.noteServed(push(ticket.ordinal, of: holding, afterNanoseconds: age), now: loop.now)
                 follow(change, of: circuit, gateway)
             }
         case .refused(let refusal):
             let now = loop.now
             let sentAt = now - .nanoseconds(age)
-            let recipient = job.claim.deviceIDs[ticket.ordinal]
             let change = circuit?.noteRefused(
-                refusal, of: recipient, isRepeated: job.claim.attempt > 1, sentAt: sentAt, now: now)
+                refusal, push(ticket.ordinal, of: holding, afterNanoseconds: age), now: now)
             let consequence = AnswerRules.refused(
                 ticket.ordinal, of: job, in: queue, refusal,
                 .init(
-                    sentAt: sentAt, spendsAttempts: circuit?.spendsAttempts ?? true,
-                    isRare: circuit?.takesNearlyAll ?? false))
-            // A late answer to a replaced credential says nothing about its replacement.
-            if queue.gateway(for: job) === gateway {
-                follow(consequence, of: refusal, to: job, of: queue, gateway)
-            }
+                    sentAt: sentAt, now: now, spendsAttempts: circuit?.spendsAttempts ?? true,
+                    isRare: circuit?.takesNearlyAll ?? false, isOfFormerCredential: isOfFormerCredential))
+            if !isOfFormerCredential { follow(consequence, of: refusal, to: job, of: queue, gateway) }
             if let circuit, let change { follow(change, of: circuit, gateway) }
         case .unanswered: AnswerRules.unanswered(ticket.ordinal, of: job)
         case .reset:
             AnswerRules.unanswered(ticket.ordinal, of: job)
-            if let circuit { noteReset(of: ticket.ordinal, of: job, afterNanoseconds: age, circuit, gateway) }
+            if let circuit {
+                let push = push(ticket.ordinal, of: holding, afterNanoseconds: age, isReset: true)
+                follow(circuit.noteReset(push, now: loop.now), of: circuit, gateway)
+            }
         case .untouched: AnswerRules.untouched(ticket.ordinal, of: job)
         }
         if job.isSendable, !job.isQueued { add(job, of: queue) }
         finishIfThrough(job)
+        // Lanes that wait for others to be served go on, if none are.
+        if let circuit, circuit.isRecovering {
+            setTryTimer(of: gateway, at: loop.now + Circuit.timeForOthers) { [self] in capacityChanged(of: gateway) }
+        }
     }
 
     private func follow(
@@ -269,15 +280,16 @@ final class Dispatcher {
 
     // MARK: Outages
 
-    private func noteReset(
-        of ordinal: HeldJob.Ordinal, of job: HeldJob, afterNanoseconds age: UInt64, _ circuit: Circuit,
-        _ gateway: any PushGateway
-    ) {
-        let isRepeated = job.claim.attempt > 1 || job.claim.rescues >= EngineSettings.rescuesBeforeSplit
-        let now = loop.now
-        let change = circuit.noteReset(
-            of: job.claim.deviceIDs[ordinal], isRepeated: isRepeated, sentAt: now - .nanoseconds(age), now: now)
-        follow(change, of: circuit, gateway)
+    /// An answered push, as its circuit sees it. One that is reset, and was lost again and again before, may have been
+    /// reset each time.
+    private func push(
+        _ ordinal: HeldJob.Ordinal, of holding: HeldJobs.Holding, afterNanoseconds age: UInt64, isReset: Bool = false
+    ) -> Circuit.Push {
+        let claim = holding.job.claim
+        return Circuit.Push(
+            place: LanePlace(holding.queue.id, claim.lane), device: claim.deviceIDs[ordinal],
+            isRepeated: claim.attempt > 1 || isReset && claim.rescues >= EngineSettings.rescuesBeforeSplit,
+            sentAt: loop.now - .nanoseconds(age))
     }
 
     /// The server ended a connection because provider tokens are replaced too often: their key rests.
@@ -306,14 +318,23 @@ final class Dispatcher {
 
     private func awaitNextTry(of circuit: Circuit, _ gateway: any PushGateway) {
         guard let next = circuit.nextTry else { return }
-        let id = ObjectIdentifier(gateway)
-        tryTimers[id]?.cancel()
-        tryTimers[id] = loop.schedule(after: loop.now.duration(to: next)) { [self] in
-            tryTimers[id] = nil
+        setTryTimer(of: gateway, at: next) { [self] in
             // The server may have asked for more time meanwhile.
             if circuit.isOpen(now: loop.now) { return awaitNextTry(of: circuit, gateway) }
             mayHaveWork.raise()
             capacityChanged(of: gateway)
+            setTryTimer(of: gateway, at: next + Circuit.timeForOthers) { [self] in capacityChanged(of: gateway) }
+        }
+    }
+
+    private func setTryTimer(
+        of gateway: any PushGateway, at time: ContinuousClock.Instant, _ action: @escaping () -> Void
+    ) {
+        let id = ObjectIdentifier(gateway)
+        tryTimers[id]?.cancel()
+        tryTimers[id] = loop.schedule(after: loop.now.duration(to: time)) { [self] in
+            tryTimers[id] = nil
+            action()
         }
     }
 

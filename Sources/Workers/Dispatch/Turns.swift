@@ -26,8 +26,9 @@ struct Turns<Queue: Contender> {
     /// How far urgent pushes bring a tenant or a queue ahead of its share, in recipients at a weight of 1. So a tenant
     /// that marks every push as urgent waits for its turns like the others.
     static var urgentLead: Double { 256 }
-    /// All queues are looked at so often, and while there are no more than so many, in every round.
+    /// The time after which all queues are looked at again.
     static var sweepInterval: Duration { .milliseconds(250) }
+    /// With no more queues than this, all are looked at in every round.
     private static var few: Int { 64 }
 
     /// One turn of a queue.
@@ -50,7 +51,7 @@ struct Turns<Queue: Contender> {
     /// Queues of which jobs are held, and those of them that are looked at in this round.
     private(set) var active: [Queue] = []
     private(set) var awake: [Queue] = []
-    /// Those that are parked, and others that were, by what their pushes go over.
+    /// Those that are parked, and others that were, by their gateways.
     private var waiting: [ObjectIdentifier: [Queue]] = [:]
     /// Those that are parked until a permit is due, and others that were.
     private var throttled = Throttled<Queue>()
@@ -104,8 +105,8 @@ struct Turns<Queue: Contender> {
     }
 
     /// A gateway may take more than before.
-    mutating func wake(waitingFor way: ObjectIdentifier) {
-        guard let queues = waiting.removeValue(forKey: way) else { return }
+    mutating func wake(waitingFor gateway: ObjectIdentifier) {
+        guard let queues = waiting.removeValue(forKey: gateway) else { return }
         for queue in queues { wake(queue) }
     }
 
@@ -123,7 +124,7 @@ struct Turns<Queue: Contender> {
             // It leaves in the next round.
             if !hasJobs, queue.inFlight == 0 { return false }
             queue.isParked = true
-            queue.eachWay { waiting[$0, default: []].append(queue) }
+            queue.eachGateway { waiting[$0, default: []].append(queue) }
             return true
         }
     }

@@ -23,15 +23,15 @@ final class WebhooksDuty: Duty {
     private static let batch = 250
     /// How long a message is this worker's to send: longer than the client tries.
     private static let turnLease = Duration.seconds(30)
-    /// How long an answer is waited for when the worker stops.
-    private static let patience = Duration.seconds(2)
-
     private let store: EngineStore
     private let masterKeys: MasterKeys
     private let loop: EventLoop
     private let userAgent: String
     private let report: (EngineEvent) -> Void
     private let client: Client
+    /// How long an answer is waited for when the worker stops.
+    private let patience: Duration
+    private var isCutOff = false
     /// Raised when a message is over.
     private let isOver: Signal
     private var underWay = 0
@@ -45,13 +45,18 @@ final class WebhooksDuty: Duty {
         userAgent = version.isEmpty ? "pushq" : "pushq/\(version)"
         report = context.report
         client = Client(rules: context.settings.webhooks, loop: context.loop)
+        patience = context.settings.drain
         isOver = Signal(loop: context.loop)
     }
 
-    /// Ends messages that are not answered soon. They are sent again, with the same ids.
+    /// Ends messages that are not answered before a drain has to end. They are sent again, with the same ids, when
+    /// their turns have ended by themselves: the receiver is not to blame.
     func stop() {
         isOver.raise()
-        loop.schedule(after: Self.patience) { [client] in client.stop() }
+        loop.schedule(after: patience) { [self] in
+            isCutOff = true
+            client.stop()
+        }
     }
 
     func run(_ lease: DutyLease) async throws(PostgresError) {
@@ -69,7 +74,8 @@ final class WebhooksDuty: Duty {
     private func sendDue(_ lease: DutyLease) async throws(PostgresError) {
         repeat {
             while underWay < Self.maximumAtOnce,
-                let turn = try await store.connection().takeWebhook(lease: Self.turnLease, most: Self.batch)
+                let turn = try await store.connection().takeWebhook(
+                    lease: Self.turnLease, most: Self.batch, opening: masterKeys)
             {
                 start(turn)
             }
@@ -93,6 +99,7 @@ final class WebhooksDuty: Duty {
             let hadFailed = await store.persist { try await $0.noteTaken(turn) }
             if hadFailed ?? false { report(.webhookBack(tenant: turn.tenant)) }
         } catch {
+            guard !isCutOff else { return }
             let delay = Backoff.webhook.delay(afterAttempt: turn.failures + 1, using: &generator)
             let failures = await store.attempt {
                 try await $0.noteFailed(turn, problem: "\(error)", pause: max(delay, .seconds(1)))

@@ -14,6 +14,9 @@ final class EngineParts {
     enum Loop: CaseIterable {
         case intake, fanOut, permits, endings, flushing, audit, queues, tokens, rescue, duties, schedules, listing,
             feedback, webhooks, figures, heartbeat, judging, notifications, drain
+
+        /// Those that run duties of the fleet.
+        static let ofDuties: Set<Loop> = [.duties, .schedules, .listing, .feedback, .webhooks, .figures]
     }
 
     let context: EngineContext
@@ -28,16 +31,10 @@ final class EngineParts {
     private let intake: Intake
     private let permits: PermitTaker
     private let rescuer: Rescuer
-    private let duties: DutyRunner
-    private let schedules: DutyRunner
-    private let listing: DutyRunner
-    /// Nil if this worker cannot ask the feedback service.
-    private let feedback: DutyRunner?
-    /// Nil if this worker cannot open the secrets of webhooks.
-    private let webhooks: DutyRunner?
+    /// By their loops: those whose duties this worker can do, and does not do for nobody.
+    private let dutyRunners: [Loop: DutyRunner]
     /// Nil if nobody sees what this worker would read.
     let figuresDuty: FiguresDuty?
-    private let figures: DutyRunner?
     private let heartbeat: Heartbeat
     private let judge: CampaignJudge
     private let notifications: NotificationListener
@@ -45,6 +42,8 @@ final class EngineParts {
     private(set) var isDraining = false
     /// Its database keeps it from starting.
     private(set) var isHeldUp = false
+    /// Whether it connects for the first time.
+    private var isStarting = false
 
     init(_ context: EngineContext, database: DatabaseAddress) {
         self.context = context
@@ -60,22 +59,8 @@ final class EngineParts {
             audit: audit, fanOut: fanOut)
         permits = PermitTaker(context, dispatcher: dispatcher)
         rescuer = Rescuer(context)
-        duties = DutyRunner(
-            context,
-            duties: [
-                SuspectsDuty(context), ReportsDuty(context), QuotasDuty(context), UpkeepDuty(context),
-                CredentialsDuty(context),
-            ])
-        schedules = DutyRunner(context, duties: [SchedulesDuty(context)])
-        listing = DutyRunner(context, duties: [ListingDuty(context)])
-        // A worker that does not know the service's address, or cannot open the certificates, leaves it to workers that
-        // do.
-        let canAsk = context.settings.feedbackEndpoint(of: .production) != nil && context.masterKeys != nil
-        feedback = canAsk ? DutyRunner(context, duties: [FeedbackDuty(context)]) : nil
-        webhooks = context.masterKeys.map { DutyRunner(context, duties: [WebhooksDuty(context, masterKeys: $0)]) }
-        // It is held for long, so the other duties do not wait for it.
         figuresDuty = context.settings.publishesMetrics ? FiguresDuty(context) : nil
-        figures = figuresDuty.map { DutyRunner(context, duties: [$0]) }
+        dutyRunners = Self.dutyRunners(context, figures: figuresDuty)
         heartbeat = Heartbeat(
             context, jobs: jobs, dispatcher: dispatcher, queues: queues, gateways: gateways)
         judge = CampaignJudge(context) { [queues] in queues[$0] }
@@ -88,13 +73,28 @@ final class EngineParts {
         context.stores.delegate = self
     }
 
-    /// What this engine runs.
-    var loops: [Loop] {
-        Loop.allCases.filter {
-            ($0 != .feedback || feedback != nil) && ($0 != .webhooks || webhooks != nil)
-                && ($0 != .figures || figures != nil)
+    /// Who runs the duties of the fleet. No duty waits for one of another loop: some are held for long.
+    private static func dutyRunners(_ context: EngineContext, figures: FiguresDuty?) -> [Loop: DutyRunner] {
+        var duties: [Loop: [any Duty]] = [
+            .duties: [
+                SuspectsDuty(context), ReportsDuty(context), QuotasDuty(context), UpkeepDuty(context),
+                CredentialsDuty(context),
+            ],
+            .schedules: [SchedulesDuty(context)],
+            .listing: [ListingDuty(context)],
+        ]
+        if let masterKeys = context.masterKeys {
+            // One that does not know the service's address leaves it to workers that do, and so does one that cannot
+            // open certificates or the secrets of webhooks.
+            if context.settings.feedbackEndpoint(of: .production) != nil { duties[.feedback] = [FeedbackDuty(context)] }
+            duties[.webhooks] = [WebhooksDuty(context, masterKeys: masterKeys)]
         }
+        if let figures { duties[.figures] = [figures] }
+        return duties.mapValues { DutyRunner(context, duties: $0) }
     }
+
+    /// What this engine runs.
+    var loops: [Loop] { Loop.allCases.filter { !Loop.ofDuties.contains($0) || dutyRunners[$0] != nil } }
 
     /// Runs one loop until ``stopIntake()`` and what follows from it have ended it.
     func run(_ loop: Loop) async throws {
@@ -108,12 +108,7 @@ final class EngineParts {
         case .queues: await queues.run()
         case .tokens: await gateways.run()
         case .rescue: await rescuer.run()
-        case .duties: await duties.run()
-        case .schedules: await schedules.run()
-        case .listing: await listing.run()
-        case .feedback: await feedback?.run()
-        case .webhooks: await webhooks?.run()
-        case .figures: await figures?.run()
+        case .duties, .schedules, .listing, .feedback, .webhooks, .figures: await dutyRunners[loop]?.run()
         case .heartbeat: try await heartbeat.run()
         case .judging: await judge.run()
         case .notifications: await notifications.run()
@@ -146,13 +141,15 @@ final class EngineParts {
     private func connect() async throws -> [String]? {
         var generator = SystemRandomNumberGenerator()
         var failures = 0
+        isStarting = true
+        defer { isStarting = false }
         while true {
             do {
                 defer { isHeldUp = false }
                 return try await context.stores.start { [self] error in
                     if failures == 0, waits(for: error) { noteUnavailable(error) }
                 }
-            } catch let error where waits(for: error) {
+            } catch let error where isDraining || waits(for: error) {
                 if isDraining { return nil }
                 failures += 1
                 noteUnavailable(error)
@@ -186,6 +183,8 @@ final class EngineParts {
         dispatcher.stop()
         heartbeat.noteDraining()
         isDraining = true
+        // An attempt to connect may wait for the server's limit.
+        if isStarting { context.stores.close() }
         context.drainProgress.raise()
     }
 
@@ -197,12 +196,7 @@ final class EngineParts {
         context.stores.giveUp(after: deadline)
         permits.stop()
         rescuer.stop()
-        duties.stop()
-        schedules.stop()
-        listing.stop()
-        feedback?.stop()
-        webhooks?.stop()
-        figures?.stop()
+        for runner in dutyRunners.values { runner.stop() }
         queues.stop()
         judge.stop()
         gateways.stop()

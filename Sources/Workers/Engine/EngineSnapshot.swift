@@ -75,6 +75,8 @@ extension EngineParts {
             snapshot.obstacles.append("\(database.description) cannot be used")
         } else if !context.stores.isConnected {
             snapshot.obstacles.append("PostgreSQL is out of reach")
+        } else if context.stores.lacksConnection {
+            snapshot.obstacles.append("PostgreSQL has no session for fan-out or upkeep")
         }
         if !queues.isConnectedOrIdle { snapshot.obstacles.append("there is work, and no connection to APNs") }
         return snapshot

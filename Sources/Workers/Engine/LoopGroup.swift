@@ -29,6 +29,9 @@ enum LoopGroup {
     ) async throws(EngineError) {
         var failure: EngineError?
         await withTaskGroup(of: (Name, (any Error)?).self) { group in
+            // A closure runs in the isolation of its function only if it captures the isolated parameter (SE-0420).
+            // Without this line, 'mayEnd' and 'endAll' would touch the caller's state from another thread.
+            _ = isolation
             for name in names {
                 group.addTask(executorPreference: loop) {
                     do {

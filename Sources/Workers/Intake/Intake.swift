@@ -12,6 +12,7 @@ final class Intake {
 
     private let loop: EventLoop
     private let store: EngineStore
+    private let leases: EngineStore
     private let settings: EngineSettings
     private let workerID: Int64
     private let jobs: HeldJobs
@@ -32,6 +33,7 @@ final class Intake {
     ) {
         loop = context.loop
         store = context.stores.claims
+        leases = context.stores.leases
         settings = context.settings
         workerID = context.workerID
         self.jobs = jobs
@@ -167,6 +169,8 @@ final class Intake {
     // MARK: Claiming
 
     private func claim(_ quotas: [ClaimQuota]) async throws(PostgresError) {
+        // What is sent has to be recorded: otherwise others would send it again.
+        _ = try await leases.connection()
         try await queues.learn(Set(quotas.map(\.queueID)), forClaim: true)
         let sentAt = ContinuousClock.now
         audit.claimBegins()

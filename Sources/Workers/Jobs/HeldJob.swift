@@ -1,12 +1,13 @@
 import APNs
-import FoundationEssentials
 import PostgresStore
 import QueueCore
 
 /// The state of a job while this worker holds it: which recipients were sent to, have answered, and must be sent to
 /// again.
 ///
-/// Belongs to the engine's event loop. It only keeps the record: `AnswerRules` decides what an answer means.
+/// Belongs to the engine's event loop. It keeps the record: `AnswerRules` decides what an answer means. `+Claim` says
+/// what follows from the claim before anything is sent, and `+Settling` in which form it is written, ended or given
+/// back.
 final class HeldJob {
     /// A recipient by its place in the job.
     typealias Ordinal = Int
@@ -19,7 +20,8 @@ final class HeldJob {
         case cancelled
         /// APNs blames the message, so it would refuse it for everybody.
         case refused(Reason)
-        /// It goes back to those that wait; unless that is for good, only as long as APNs is out of reach.
+        /// The job is given back. Unless that is for good, it goes on if APNs is in reach again before all that is in
+        /// flight has ended.
         case yielded(after: Duration, isForGood: Bool = true)
         /// Another worker holds it: nothing may be written.
         case lost
@@ -35,16 +37,18 @@ final class HeldJob {
 
     /// A recipient that continues in another job.
     struct Retry {
+        /// How long it waits there.
+        enum Delay: Equatable {
+            case fixed(Duration)
+            /// Drawn from a backoff that counts so many attempts, and not shorter than APNs asked for.
+            case backoff(Backoff, step: Int, atLeast: Duration = .zero)
+        }
+
         let deviceID: Int64
-        /// The backoff from which its delay is drawn, and the number of attempts that it counts; nil if the delay is
-        /// `atLeast`.
-        let backoff: Backoff?
-        let step: Int
-        /// The shortest delay: what APNs asked for.
-        let atLeast: Duration
+        let delay: Delay
         /// Attempts and losses to add to those of the job.
-        let attempts: Int
-        let losses: Int
+        var attempts = 0
+        var losses = 0
         /// Distinguishes the two halves of a job that is split.
         var group = 0
         /// It waits for the end of its quiet hours.
@@ -101,7 +105,7 @@ final class HeldJob {
     private var messageFaults = 0
 
     /// The next recipient to consider.
-    private var next: Ordinal = 0
+    private(set) var next: Ordinal = 0
     /// Recipients to be sent to again, within this lease.
     private var resend: [Ordinal] = []
 
@@ -129,102 +133,6 @@ final class HeldJob {
         recallReports()
     }
 
-    /// Gives an outcome, or a later time, to recipients that nothing is sent to now.
-    private func ruleOut(_ maximumPayloadBytes: Int) {
-        suppressUnreachable()
-        if let personal = claim.personal { suppressUnfit(for: personal, maximumPayloadBytes) }
-        if !claim.quietHolds.isEmpty { holdInQuietHours() }
-        if let answer = claim.capAnswer, !answer.held.isEmpty { holdBack(by: answer) }
-        if !claim.lockedBadges.isEmpty { awaitBadges() }
-    }
-
-    /// Recovers what answers to earlier holders said about devices or the channel. Only the end of a job writes that,
-    /// and the earlier holders did not reach it. Nobody knows when those pushes were sent, except that it was after the
-    /// message was made.
-    private func recallReports() {
-        for (ordinal, byte) in claim.outcomes.enumerated() where Outcome(rawValue: byte).kind == .rejected {
-            guard let reason = Outcome(rawValue: byte).reason else { continue }
-            if claim.message.isBroadcast {
-                if reason.broadcastAction == .retireChannel { channelNews = .isGone(reason) }
-            } else if reason.concernsDevice(afterPushOf: claim.message.pushType) {
-                reports.append(
-                    .init(
-                        deviceID: claim.deviceIDs[ordinal], reason: reason, reportedAt: claim.madeAt, sentAt: renewedAt)
-                )
-            }
-        }
-    }
-
-    /// Gives an outcome to recipients whose device is not active any more, or whose update was replaced by a newer one.
-    /// If a newer token has taken the place of theirs, they go on by that, unless they may have been sent to.
-    private func suppressUnreachable() {
-        for ordinal in outcomes.indices where claim.tokens.range(of: ordinal) == nil {
-            let isUncertain = isUncertain(ordinal)
-            if let successor = claim.successors[claim.deviceIDs[ordinal]], !isUncertain, outcomes[ordinal] == 0 {
-                recordRetry(
-                    Retry(deviceID: successor, backoff: nil, step: 0, atLeast: .zero, attempts: 0, losses: 0),
-                    because: .givenBack, for: ordinal)
-            } else {
-                record(isUncertain ? .unknown : .suppressed, for: ordinal)
-            }
-        }
-    }
-
-    /// Gives an outcome to recipients for which a personal message cannot be made, or would be too long.
-    private func suppressUnfit(for personal: PersonalPayloads, _ maximumPayloadBytes: Int) {
-        for ordinal in outcomes.indices where outcomes[ordinal] == 0 {
-            let byteCount = personal.byteCount(of: ordinal)
-            if let byteCount, byteCount <= maximumPayloadBytes { continue }
-            record(
-                isUncertain(ordinal) ? .unknown : byteCount == nil ? .lacksAttribute : .tooLong, for: ordinal)
-        }
-    }
-
-    /// Lets those who have quiet hours go on in jobs that are due when these have ended. What must not be sent again
-    /// after a worker was lost with it ends as it does without quiet hours.
-    private func holdInQuietHours() {
-        for ordinal in outcomes.indices where outcomes[ordinal] == 0 {
-            if claim.isAtMostOnce, isUncertain(ordinal) { continue }
-            switch claim.quietHolds[claim.deviceIDs[ordinal]] {
-            case .forGood: record(isUncertain(ordinal) ? .unknown : .tooLate, for: ordinal)
-            case .until(let delay):
-                postpone(ordinal, for: delay, because: .quietHours, isQuiet: true)
-            case nil: break
-            }
-        }
-    }
-
-    /// Holds back those whom the queue's frequency cap does not let through: for good, or until it is asked again.
-    private func holdBack(by answer: CapAnswer) {
-        for ordinal in outcomes.indices where outcomes[ordinal] == 0 {
-            // Another job would not know that it may have been sent.
-            if claim.isAtMostOnce, !answer.isWhole, isUncertain(ordinal) { continue }
-            switch answer.held[claim.deviceIDs[ordinal]] {
-            case .forGood: record(isUncertain(ordinal) && !answer.isWhole ? .unknown : .capped, for: ordinal)
-            case .until(let delay):
-                postpone(ordinal, for: delay, because: .givenBack)
-            case nil: break
-            }
-        }
-    }
-
-    /// Lets those whose badge another transaction keeps locked go on in a job that asks again.
-    private func awaitBadges() {
-        for ordinal in outcomes.indices where outcomes[ordinal] == 0 {
-            guard claim.lockedBadges.contains(claim.deviceIDs[ordinal]) else { continue }
-            if claim.isAtMostOnce, isUncertain(ordinal) { continue }
-            postpone(ordinal, for: .seconds(1), because: .givenBack)
-        }
-    }
-
-    /// Lets a recipient go on in a job that is due after `delay`. It spends no attempt.
-    private func postpone(_ ordinal: Ordinal, for delay: Duration, because reason: Reason, isQuiet: Bool = false) {
-        let retry = Retry(
-            deviceID: claim.deviceIDs[ordinal], backoff: nil, step: 0, atLeast: delay, attempts: 0, losses: 0,
-            isQuiet: isQuiet)
-        recordRetry(retry, because: reason, for: ordinal)
-    }
-
     /// Whether nothing more is sent for it.
     var isClosed: Bool { closing != nil }
 
@@ -234,6 +142,12 @@ final class HeldJob {
 
     /// Whether nothing was sent for it under this lease, and nothing is being done with it.
     var isUntouched: Bool { !isClosed && !isSettling && next == 0 && inFlight == 0 && !isDirty }
+
+    /// The device to which is sent next, as far as is known: its outcome may be known by then.
+    var nextDevice: Int64? {
+        let ordinal = resend.first ?? next
+        return claim.deviceIDs.indices.contains(ordinal) ? claim.deviceIDs[ordinal] : nil
+    }
 
     /// The number of recipients that are still to be sent to.
     var unsent: Int { isClosed ? 0 : waiting - inFlight }
@@ -333,6 +247,9 @@ final class HeldJob {
         losses.isEmpty ? claim.rescues : claim.rescues + losses[ordinal, default: 0]
     }
 
+    /// The most unanswered sends of one recipient in this lease.
+    var mostLossesInLease: Int { losses.values.max() ?? 0 }
+
     /// Notes whether an answer blamed the message. Returns how many have in a row.
     func countMessageFault(_ isFault: Bool) -> Int {
         messageFaults = isFault ? messageFaults + 1 : 0
@@ -344,21 +261,6 @@ final class HeldJob {
     func isUncertain(_ ordinal: Ordinal) -> Bool {
         guard outcomes[ordinal] == 0 else { return false }
         return losses[ordinal] != nil || ordinal < claim.previousWatermark || claim.rescues > 0 && !claim.isAtMostOnce
-    }
-
-    /// Moves the recipients that wait into two jobs, to find the one that costs workers. A loss of all of them does not
-    /// count against any of them alone, so each half starts as a job that may be split.
-    func splitInHalves() {
-        let half = waiting / 2
-        var seen = 0
-        for ordinal in outcomes.indices where outcomes[ordinal] == 0 {
-            recordRetry(
-                Retry(
-                    deviceID: claim.deviceIDs[ordinal], backoff: .connection, step: claim.rescues, atLeast: .zero,
-                    attempts: 0, losses: EngineSettings.rescuesBeforeSplit - claim.rescues, group: seen < half ? 0 : 1),
-                because: .noAnswer, for: ordinal)
-            seen += 1
-        }
     }
 
     /// Gives the only recipient that waits an outcome.
@@ -381,126 +283,5 @@ final class HeldJob {
 
     private var mayReopen: Bool {
         if case .yielded(_, isForGood: false) = closing { true } else { false }
-    }
-
-    /// Gives every recipient that waits the outcome that follows from why the job was closed.
-    func endWaitingAsClosed() {
-        switch closing {
-        case .expired: endWaiting(as: .expired)
-        case .cancelled: endWaiting(as: .cancelled)
-        case .refused(let reason): endWaiting(as: .rejected(reason))
-        case .yielded, .lost, nil: precondition(waiting == 0, "a job ends when nobody waits")
-        }
-    }
-
-    /// What may have been sent becomes `unknown`, whatever the rest becomes.
-    private func endWaiting(as outcome: Outcome) {
-        precondition(inFlight == 0, "what is in flight is awaited first")
-        for ordinal in outcomes.indices where outcomes[ordinal] == 0 {
-            record(isUncertain(ordinal) ? .unknown : outcome, for: ordinal)
-        }
-    }
-
-    /// What is known of it, with the watermark that is committed by writing this.
-    ///
-    /// A recipient that is to continue in another job is written as waiting. That job is created only by the end of
-    /// this one; until then the next holder of this job must send to the recipient.
-    func progress(watermark: Int) -> LeaseProgress {
-        let known = retries.isEmpty ? outcomes : outcomes.map { Outcome(rawValue: $0).goesOn ? 0 : $0 }
-        return LeaseProgress(key: claim.key, watermark: watermark, outcomes: known)
-    }
-
-    /// Whether the whole job can be given back: nothing was learned that only the end of a job can write.
-    var canBeYielded: Bool { retries.isEmpty && reports.isEmpty && channelNews == nil && notes.isEmpty }
-
-    /// Moves the recipients that wait to another job, as if nothing had been sent.
-    func splitWaiting(after delay: Duration) {
-        for ordinal in outcomes.indices where outcomes[ordinal] == 0 {
-            recordRetry(
-                Retry(
-                    deviceID: claim.deviceIDs[ordinal], backoff: nil, step: 0, atLeast: delay, attempts: 0,
-                    losses: lossesInLease(of: ordinal)),
-                because: .givenBack, for: ordinal)
-        }
-    }
-
-    /// The job in the form in which it is given back. Its watermark is lowered to the first recipient without an
-    /// outcome, so that a deploy leaves nothing uncertain. If sends stayed unanswered, the watermark is lowered only to
-    /// where sending stopped.
-    func yielded(after delay: Duration) -> YieldedLease {
-        precondition(inFlight == 0, "what is in flight is awaited first")
-        let isUncertain = !claim.isAtMostOnce && !losses.isEmpty
-        let watermark = isUncertain ? next : outcomes.firstIndex(of: 0) ?? outcomes.count
-        return YieldedLease(
-            progress: progress(watermark: watermark), addedRescues: losses.values.max() ?? 0, delay: delay,
-            capNews: capNews(isGivenBack: true))
-    }
-
-    /// What the queue's frequency cap has to learn of it: who got nothing, and of a job that is given back, who did get
-    /// it. A recipient that may have got it keeps its place.
-    private func capNews(isGivenBack: Bool) -> [CapNews] {
-        guard let answer = claim.capAnswer, claim.damage == nil,
-            answer.wasAsked || claim.previousWatermark > 0 || claim.rescues > 0
-        else { return [] }
-        return outcomes.indices.compactMap { ordinal in
-            let outcome = Outcome(rawValue: outcomes[ordinal])
-            let hasArrived: Bool?
-            switch outcome.kind {
-            case .delivered, .unknown: hasArrived = isGivenBack ? true : nil
-            case .rejected, .expired, .cancelled: hasArrived = false
-            case .suppressed: hasArrived = outcome == .capped ? nil : false
-            case .failed, .retried, .postponed: hasArrived = losses(of: ordinal) == 0 ? false : nil
-            case .waiting, nil: hasArrived = isUncertain(ordinal) ? nil : false
-            }
-            return hasArrived.map { CapNews(deviceID: claim.deviceIDs[ordinal], hasArrived: $0) }
-        }
-    }
-
-    /// The job in the form in which it is ended.
-    func settled(delay: (Retry) -> Duration) -> SettledJob {
-        let again = retries.map {
-            SettledJob.Again(
-                deviceID: $0.deviceID, delay: delay($0), attempts: $0.attempts, losses: $0.losses, group: $0.group,
-                isQuiet: $0.isQuiet)
-        }
-        return SettledJob(
-            key: claim.key, outcomes: outcomes, again: again, reports: reports,
-            channelReport: channelReport(pause: again.first?.delay), notes: notesAsJSON,
-            capNews: capNews(isGivenBack: false), givenBackBadges: givenBackBadges)
-    }
-
-    /// Those for whom the number on the app's icon was raised, and who got nothing.
-    private var givenBackBadges: GivenBackBadges? {
-        guard let increment = claim.badgeIncrement, claim.damage == nil else { return nil }
-        let devices = outcomes.indices.filter { ordinal in
-            let outcome = Outcome(rawValue: outcomes[ordinal])
-            return switch outcome.kind {
-            case .rejected, .expired, .cancelled, .suppressed: true
-            case .failed: losses(of: ordinal) == 0
-            // What goes on in another job is sent with the same number.
-            case .delivered, .unknown, .retried, .postponed, .waiting, nil: false
-            }
-        }
-        return devices.isEmpty
-            ? nil : GivenBackBadges(increment: increment, deviceIDs: devices.map { claim.deviceIDs[$0] })
-    }
-
-    /// - Parameter pause: until this broadcast is sent again; nil if it is not.
-    private func channelReport(pause: Duration?) -> SettledJob.ChannelReport? {
-        switch (channelNews, pause) {
-        case (.isGone(let reason), _): .init(channelID: claim.deviceIDs[0], reason: reason, pause: nil)
-        case (.isThrottled(let reason), let pause?):
-            .init(channelID: claim.deviceIDs[0], reason: reason, pause: pause)
-        case (.isThrottled, nil), (nil, _): nil
-        }
-    }
-
-    /// Raw texts of reasons as a JSON object; nil for none. PostgreSQL accepts no zero byte in a text, and an answer
-    /// that is not JSON may contain one.
-    private var notesAsJSON: String? {
-        guard !notes.isEmpty else { return nil }
-        let texts = Dictionary(
-            uniqueKeysWithValues: notes.map { (String($0.key), $0.value.replacing("\0", with: "\u{FFFD}")) })
-        return (try? JSONEncoder().encode(texts)).map { String(decoding: $0, as: UTF8.self) }
     }
 }

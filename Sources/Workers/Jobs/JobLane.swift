@@ -1,16 +1,5 @@
 import PostgresStore
 
-/// Which jobs of a lane are sent from.
-enum JobChoice {
-    /// One after the other, as they came.
-    case oldest
-    /// What is more urgent and was refused waits for nothing less urgent.
-    case untriedFirst
-    /// As one push may try whether APNs serves again: a few pushes that are refused for what they are would try in
-    /// vain, and all others wait. It is an untried one then, whatever its lane.
-    case untriedOnly
-}
-
 /// The jobs of one lane of a queue that have recipients to send to, the oldest first.
 ///
 /// A job leaves the lane when it has no more recipients to send to, and comes back when it has some again. So taking
@@ -46,15 +35,25 @@ struct JobLane {
         return nil
     }
 
-    /// The oldest job that has recipients to send to and was not refused by APNs before.
-    var firstUntried: HeldJob? { jobs[head...].first { $0.isSendable && $0.claim.attempt == 1 } }
+    /// The job at an end that has recipients to send to, the first of whom was not refused before: neither in an
+    /// earlier attempt nor during the outage of `circuit`.
+    func untried(_ end: JobChoice.End, _ circuit: Circuit?) -> HeldJob? {
+        let jobs = jobs[head...]
+        func isUntried(_ job: HeldJob) -> Bool {
+            guard job.isSendable, job.claim.attempt == 1 else { return false }
+            guard let circuit, let device = job.nextDevice else { return true }
+            return !circuit.hasRefused(device)
+        }
+        return end == .oldest ? jobs.first(where: isUntried) : jobs.last(where: isUntried)
+    }
 
     /// The job to send from.
-    mutating func next(_ choice: JobChoice) -> HeldJob? {
+    /// - Parameter circuit: that of the gateway over which it is sent.
+    mutating func next(_ choice: JobChoice, _ circuit: Circuit?) -> HeldJob? {
         switch choice {
         case .oldest: next()
-        case .untriedFirst: firstUntried ?? next()
-        case .untriedOnly: firstUntried
+        case .untriedFirst(let end): untried(end, circuit) ?? next()
+        case .untriedOnly(let end): untried(end, circuit)
         }
     }
 

@@ -23,8 +23,11 @@ extension QueueState {
     }
 
     /// The lanes in the order in which a turn looks for pushes: the most urgent first, and of those that are as urgent,
-    /// each turn another one.
-    func lanesOfTurn(isUrgent: Bool) -> [Lane] {
+    /// each turn another one. If the newest of what waits is to try alone, the least urgent come first.
+    func lanesOfTurn(isUrgent: Bool, _ choice: JobChoice) -> [Lane] {
+        guard choice != .untriedOnly(.newest) else {
+            return isUrgent ? [] : lanesOfTurn(isUrgent: false, .oldest).reversed()
+        }
         guard !campaigns.isEmpty else { return isUrgent ? Self.urgentLanes : Lane.shared }
         rotation &+= 1
         return (isUrgent ? Self.urgentLanes : Lane.shared).flatMap { shared in

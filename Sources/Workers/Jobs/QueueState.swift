@@ -57,10 +57,7 @@ final class QueueState {
     /// it could soon send more than it holds.
     private var hasMoreWaiting = false
     private var lowWater = 0
-    /// Recently used messages, in the form in which they are sent.
-    private var pushes: [Int64: PreparedPush] = [:]
-    /// The maximum number of prepared messages. Few campaigns run at the same time, and a single push is sent once.
-    private static let maximumPushes = 32
+    var messages = PreparedMessages()
     /// Recipients sent to since the rate was last measured, and that rate, in recipients a second.
     var sentSinceMeasured = 0
     var sendRate = 0.0
@@ -103,11 +100,8 @@ final class QueueState {
         return false
     }
 
-    /// Whether it could send and nothing of it is held, for want of a connection.
+    /// Whether it may send, and none of its jobs is held because it has no connection.
     var waitsForTurn: Bool { mayWork && heldJobs == 0 && inFlight == 0 && !isConnected }
-
-    /// Drops the messages that were kept prepared.
-    func forgetMessages() { pushes = [:] }
 
     /// Whether it may send at all.
     var mayWork: Bool { !isBlocked && !settings.isPaused && gateway != nil }
@@ -128,19 +122,21 @@ final class QueueState {
     }
 
     /// How many recipients it is worth to hold.
-    func stock(now: ContinuousClock.Instant) -> Int { max(outlet(now: now), Self.leastStock) }
+    func stock(now: ContinuousClock.Instant) -> Int {
+        max(outlet(now: now), Self.leastStock + (circuit?.refusedCount ?? 0))
+    }
 
-    /// With no more than one in hand, that might be one of a few that APNs refuses for what they are, each time that
-    /// one may try.
-    private static let leastStock = 64
+    /// During an outage one push at a time tries. If only one were held, it could be one that APNs always refuses; with
+    /// this many, another one can try. Those that were refused during the outage come on top: they may be the oldest.
+    private static let leastStock = 200
 
     /// What a job is sent over.
     func gateway(for job: HeldJob) -> (any PushGateway)? {
         job.claim.message.isBroadcast ? broadcastGateway ?? gateway : gateway
     }
 
-    /// What its pushes go over.
-    func eachWay(_ body: (ObjectIdentifier) -> Void) {
+    /// The gateways that its pushes go over.
+    func eachGateway(_ body: (ObjectIdentifier) -> Void) {
         if let gateway { body(ObjectIdentifier(gateway)) }
         if let broadcastGateway { body(ObjectIdentifier(broadcastGateway)) }
     }
@@ -191,33 +187,7 @@ final class QueueState {
     }
 
     /// The message of a job in the form in which it is sent.
-    func push(for job: HeldJob) -> PreparedPush {
-        let message = job.claim.message
-        if let push = pushes[message.id] { return push }
-        if pushes.count == Self.maximumPushes { pushes.removeAll(keepingCapacity: true) }
-        let push = prepare(message)
-        pushes[message.id] = push
-        return push
-    }
-
-    private func prepare(_ message: StoredMessage) -> PreparedPush {
-        if message.isBroadcast {
-            return PreparedPush(
-                broadcastOf: settings.name.app, priority: message.priority, expiration: message.expiration,
-                payload: message.payload)
-        }
-        return PreparedPush(
-            topic: settings.name.app + message.pushType.topicSuffix, pushType: message.pushType,
-            priority: message.priority, expiration: message.expiration,
-            collapseID: collapseID(of: message), payload: message.payload)
-    }
-
-    /// An alert without a collapse ID gets each recipient's apns-id as its collapse ID, so that a repeated push
-    /// replaces the first one on the screen.
-    private func collapseID(of message: StoredMessage) -> PreparedPush.CollapseID {
-        if let text = message.collapseID { return .constant(text) }
-        return settings.derivesCollapseID && message.pushType == .alert ? .apnsID : .none
-    }
+    func push(for job: HeldJob) -> PreparedPush { messages.push(for: job.claim.message, settings) }
 
     /// Learns how large the jobs of a lane are.
     func noteSize(of claim: ClaimedJob) {
@@ -244,24 +214,27 @@ final class QueueState {
     /// The next job to send from in `lane`: the oldest that has recipients to send to. Broadcasts to a host of their
     /// own go first while it has room: they have one recipient each.
     func sendableJob(in lane: Lane, _ choice: JobChoice = .oldest) -> HeldJob? {
-        if !lane.isShared { return campaigns[lane]?.jobs.next(choice) }
+        if !lane.isShared { return campaigns[lane]?.jobs.next(choice, circuit) }
         let lane = Int(lane.rawValue)
         if !broadcasts[lane].isEmpty, broadcastGateway?.freeSlots ?? 0 > 0, let job = broadcasts[lane].next() {
             return job
         }
-        return lanes[lane].next(choice)
+        return lanes[lane].next(choice, circuit)
     }
 
     /// Which jobs may be sent from, as far as APNs takes pushes for devices at present.
-    var jobChoice: JobChoice {
+    func jobChoice(now: ContinuousClock.Instant) -> JobChoice {
         guard let circuit, !circuit.isClosed else { return .oldest }
-        return circuit.nextTry != nil && hasUntriedJobs ? .untriedOnly : .untriedFirst
+        let mayTryRefused = circuit.nextTry == nil || circuit.mayTryRefused(now: now) && !hasUntriedJobs
+        return mayTryRefused ? .untriedFirst(circuit.end) : .untriedOnly(circuit.end)
     }
 
     /// Whether jobs for devices could be sent now that APNs has not refused before.
     private var hasUntriedJobs: Bool {
-        lanes.contains { $0.firstUntried != nil }
-            || Lane.shared.contains { campaigns.ready(asUrgentAs: $0).contains { $0.jobs.firstUntried != nil } }
+        lanes.contains { $0.untried(.oldest, circuit) != nil }
+            || Lane.shared.contains {
+                campaigns.ready(asUrgentAs: $0).contains { $0.jobs.untried(.oldest, circuit) != nil }
+            }
     }
 
     /// Whether jobs are held that may have somebody to send to, in `lane` or in any.

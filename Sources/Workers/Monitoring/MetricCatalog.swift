@@ -38,6 +38,9 @@ package enum MetricCatalog {
     static let engines = Metric("pushq_engines", .gauge, "Engines of this process.")
     static let enginesResponding = Metric(
         "pushq_engines_responding", .gauge, "Engines of this process whose event loop turns.")
+    static let enginesReady = Metric(
+        "pushq_engines_ready", .gauge,
+        "Engines of this process that can work. Where a worker serves several databases, each has engines of its own.")
     static let inFlight = Metric("pushq_in_flight", .gauge, "Requests that wait for an answer of APNs.")
     static let jobsHeld = Metric("pushq_jobs_held", .gauge, "Jobs that this worker has leased.")
     static let recipientsHeld = Metric("pushq_recipients_held", .gauge, "Recipients of them that were not sent to.")
@@ -136,7 +139,8 @@ package enum MetricCatalog {
     /// All of them, in the order in which they are written.
     package static let all =
         [
-            build, ready, draining, engines, enginesResponding, inFlight, jobsHeld, recipientsHeld, leaseLimit,
+            build, ready, draining, engines, enginesResponding, enginesReady, inFlight, jobsHeld, recipientsHeld,
+            leaseLimit,
             queuesUnreachable, pushes, answers, latency, age, outcomes, permitsLapsed, jobsClaimed, jobsEnded,
             jobsGivenBack, jobsRescued, jobsQuarantined, jobsSetAside, leasesLost, leasesFound, statements,
             storeRetries,

@@ -48,6 +48,7 @@ struct WorkerPage {
             build, MetricFamily(Catalog.ready, obstacles.isEmpty ? 1 : 0),
             MetricFamily(Catalog.draining, !known.isEmpty && known.allSatisfy(\.isDraining) ? 1 : 0),
             MetricFamily(Catalog.engines, engines.count), MetricFamily(Catalog.enginesResponding, responding),
+            MetricFamily(Catalog.enginesReady, min(responding, known.count { $0.obstacles.isEmpty })),
             MetricFamily(Catalog.inFlight, sum(known, \.inFlight)),
             MetricFamily(Catalog.jobsHeld, sum(known, \.heldJobs)),
             MetricFamily(Catalog.recipientsHeld, sum(known, \.heldRecipients)),

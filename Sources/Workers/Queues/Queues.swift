@@ -56,7 +56,7 @@ final class Queues {
             next = .now + settings.settingsRefresh
             try? await read(served.readAgain(now: .now))
             weighGateways()
-            gateways.keepOnly(usedBy: served.all)
+            if served.takeReleasedGateways() { gateways.keepOnly(usedBy: served.all) }
         }
     }
 
@@ -153,7 +153,7 @@ final class Queues {
         let settings = queue.settings
         var gateway = await gateways.gateway(for: settings)
         let broadcastGateway = await gateways.gateway(for: settings, broadcasts: true)
-        guard served.isCurrent(change) else { return }
+        guard served.isCurrent(change) else { return served.noteReleasedGateway() }
         if queue.broadcastGateway !== broadcastGateway {
             queue.broadcastGateway = broadcastGateway
             queue.broadcastCircuit = broadcastGateway.flatMap(gateways.circuit(of:))
@@ -177,9 +177,10 @@ final class Queues {
         for queue in inUse {
             for gateway in [queue.gateway, queue.broadcastGateway] {
                 guard let gateway else { continue }
-                weights[ObjectIdentifier(gateway), default: 0] +=
-                    queue.settings.tenantWeight * queue.settings.weight / ofTenant[queue.settings.tenantID]!
-                gateway.weight = weights[ObjectIdentifier(gateway)] ?? 1
+                let added = queue.settings.tenantWeight * queue.settings.weight / ofTenant[queue.settings.tenantID]!
+                let weight = weights[ObjectIdentifier(gateway), default: 0] + added
+                weights[ObjectIdentifier(gateway)] = weight
+                gateway.weight = weight
             }
         }
     }
@@ -207,7 +208,8 @@ final class Queues {
 
     /// The queues whose credential this worker cannot use, with the reason.
     var unusable: [WorkerSign.Trouble] {
-        served.all.compactMap { queue in
+        guard gateways.hasFaults else { return [] }
+        return served.all.compactMap { queue in
             gateways.fault(of: queue.settings).map { WorkerSign.Trouble(queueID: queue.id, reason: $0) }
         }
     }

@@ -13,10 +13,13 @@ struct RetryDelays {
 
     /// The delay of a recipient, drawn at the first of its kind.
     mutating func delay(of retry: HeldJob.Retry, using generator: inout some RandomNumberGenerator) -> Duration {
-        guard let backoff = retry.backoff else { return retry.atLeast }
-        let kind = Kind(backoff: backoff, step: retry.step, group: retry.group)
-        let delay = drawn[kind] ?? backoff.delay(afterAttempt: retry.step, using: &generator)
-        drawn[kind] = delay
-        return max(delay, retry.atLeast)
+        switch retry.delay {
+        case .fixed(let delay): return delay
+        case .backoff(let backoff, let step, let least):
+            let kind = Kind(backoff: backoff, step: step, group: retry.group)
+            let delay = drawn[kind] ?? backoff.delay(afterAttempt: step, using: &generator)
+            drawn[kind] = delay
+            return max(delay, least)
+        }
     }
 }

@@ -8,7 +8,7 @@ import QueueCore
 /// - A job is in one statement at a time that ends it or gives it back, and leaves the held jobs once: written, lost or
 ///   abandoned.
 /// - A job is abandoned only if PostgreSQL refuses it alone, or when the drain is over.
-/// - A statement is about a bounded number of jobs, and one that ends jobs is under way at most.
+/// - A statement is about a bounded number of jobs, and at most one that ends jobs is under way.
 /// - What is committed as sent covers what was sent; numbers of flushes grow.
 /// - As long as a job is held, its lease is renewed in the round in which it is due, or in the next.
 /// - A job that has recipients to send to is being given back in the first round after its tokens have become too old.

@@ -25,7 +25,7 @@ struct BroadcastCommand: Command {
     @Option("10: deliver at once; 5: when the device's power allows it; 1: without waking the device.", "N")
     var priority: Int = BroadcastRules.defaultPriority
     @Flag("Do not replace updates that wait for the channel.") var keepWaiting
-    @Flag("Send before everything else that waits.") var urgent
+    @Flag("Send before everything else that waits in the queue.") var urgent
     @Option("Do not send after this time; by default in 24 hours.") var sendBy: Moment?
     @Option("A key of your own: if you repeat the broadcast with the same key, nothing is sent twice.", "KEY") var key:
         String?

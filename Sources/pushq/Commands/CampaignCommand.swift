@@ -41,8 +41,9 @@ struct CampaignCommand: Command {
 
         With --local-time each device gets the message at that time in its own time zone; docs/schedules.md says what \
         happens where clocks are put forward or back. A device that moves to another time zone meanwhile gets it once. \
-        --expiration and --send-by count from the start all the same, so a campaign is refused that would end before \
-        the time has come in all zones of its devices.
+        --expiration counts from the start all the same, which on a given day is that time in the first zone, and \
+        --send-by is one time for all. So a campaign is refused that would end before the time has come in all zones \
+        of its devices.
         """
     static let examples = [
         "campaign acme/com.acme.shop/production --key spring-sale --payload payload.json --audience all --wait",
@@ -86,7 +87,8 @@ struct CampaignCommand: Command {
         else {
             throw UsageError("only one of --payload, --variant, --tokens and --users can be standard input")
         }
-        let message = try options.message(of: Payload(payload), for: queue, at: times, isOfCampaign: true)
+        let message = try options.message(
+            of: Payload(payload), for: queue, at: times, dayStart: local.dayStart, isOfCampaign: true)
         let shares = try shares.shares(options, for: queue, at: times)
         let file = try (tokens ?? users)?.devices()
         let isOfUsers = users != nil

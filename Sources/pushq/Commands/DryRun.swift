@@ -1,3 +1,4 @@
+import FoundationEssentials
 import PostgresStore
 import QueueCore
 import Terminal
@@ -32,7 +33,7 @@ struct DryRun {
         }
         let facts =
             audience(preview, isList: file != nil) + inShares(preview) + waves(preview) + quiet(preview)
-            + sample(preview) + sending(preview)
+            + capped(preview) + sample(preview) + sending(preview)
         console.show(facts, "versions", preview.versions, columns: versionColumns)
         for problem in preview.problems { console.remark("in the way: \(problem)") }
         if !preview.problems.isEmpty { throw Unsuccessful() }
@@ -74,28 +75,57 @@ struct DryRun {
         guard let time = clock.localTime else { return [] }
         var facts: [(name: String, value: Cell)] = [("local_time", .text(time))]
         for (index, wave) in preview.waves.enumerated() {
-            let who = Self.who(wave.recipients, in: wave.timeZones)
             if let due = wave.dueAt {
-                let fate = wave.isLate ? "; too late, the campaign has ended by then" : ""
+                let who = sent(wave.recipients, in: wave.timeZones)
+                let fate =
+                    wave.isLate
+                    ? "; too late, the campaign has ended by then" : pace(preview, of: wave, before: index + 1)
                 facts.append(("wave_\(index + 1)", .text("\(Cell.time(due).text): \(who)\(fate)")))
             } else {
-                facts.append(("left_out", .text(who)))
+                facts.append(("left_out", .text(Self.who(wave.recipients, in: wave.timeZones))))
             }
         }
         return facts
     }
 
+    /// How long a wave takes, if that is longer than until the next one.
+    private func pace(_ preview: CampaignPreview, of wave: WavePreview, before next: Int) -> String {
+        guard let rate = rate(preview), let due = wave.dueAt, preview.waves.indices.contains(next),
+            let end = preview.waves[next].dueAt
+        else { return "" }
+        let seconds = Double(wave.recipients) * sentShare / rate
+        guard seconds > end.timeIntervalSince(due) else { return "" }
+        return "; takes \(Cell.duration(.seconds(seconds.rounded(.up))).text), longer than until the next wave"
+    }
+
+    /// How many the queue's frequency cap would hold back now.
+    private func capped(_ preview: CampaignPreview) -> [(name: String, value: Cell)] {
+        guard let cap = preview.cap else { return [] }
+        return [("frequency_cap", .text(cap)), ("held_back_by_cap_now", .count(preview.capped))]
+    }
+
     /// How many would wait for the end of their quiet hours, and in which zones.
     private func quiet(_ preview: CampaignPreview) -> [(name: String, value: Cell)] {
         guard !preview.quiet.isEmpty else { return [] }
-        let all = preview.quiet.reduce(0) { $0 + $1.recipients }
-        let late = preview.quiet.reduce(0) { $0 + ($1.isLate ? $1.recipients : 0) }
+        let all = preview.quiet.reduce(0) { $0 + sent($1.recipients) }
+        let late = preview.quiet.reduce(0) { $0 + ($1.isLate ? sent($1.recipients) : 0) }
         return [("in_quiet_hours", .count(all)), ("suppressed_in_quiet_hours", .count(late))]
             + preview.quiet.enumerated().map { index, end in
-                let who = Self.who(end.recipients, in: end.timeZones)
+                let who = sent(end.recipients, in: end.timeZones)
                 let fate = end.isLate ? "; suppressed, the campaign has ended by then" : ""
                 return ("quiet_\(index + 1)", .text("until \(Cell.time(end.until).text): \(who)\(fate)"))
             }
+    }
+
+    /// Which share of the devices is sent to: all but the holdout.
+    private var sentShare: Double { 1 - (shares.holdout ?? 0) }
+
+    /// About how many of some devices are sent to.
+    private func sent(_ devices: Int) -> Int { Int((Double(devices) * sentShare).rounded()) }
+
+    /// Those of some devices who are sent to.
+    private func sent(_ devices: Int, in zones: [String]) -> String {
+        (shares.holdout == nil ? "" : "about ") + Self.who(sent(devices), in: zones)
     }
 
     private static func who(_ recipients: Int, in zones: [String]) -> String {
@@ -132,20 +162,59 @@ struct DryRun {
         ]
     }
 
+    /// The lowest of the rates that the campaign has to keep to; nil: there is none.
+    private func limit(_ preview: CampaignPreview) -> Double? {
+        [preview.rate, limits.maxRate].compactMap { $0 }.min()
+    }
+
+    /// How fast it would be; nil: nobody knows.
+    private func rate(_ preview: CampaignPreview) -> Double? {
+        [limit(preview), preview.speed].compactMap { $0 }.min()
+    }
+
     private func sending(_ preview: CampaignPreview) -> [(name: String, value: Cell)] {
-        let limit = [preview.rate, limits.maxRate].compactMap { $0 }.min()
-        let rate = [limit, preview.speed].compactMap { $0 }.min()
+        let (limit, rate) = (limit(preview), rate(preview))
         let basis =
             rate == nil
-            ? "it has no rate, and the queue has had no campaign to more than 1,000 recipients"
-            : rate == limit ? "at its rate" : "as fast as the queue's last campaign"
-        let recipients = Double(preview.recipients - (preview.inShares?.first ?? 0))
-        let duration = rate.map { Duration.seconds(max(1, (recipients / $0).rounded(.up))) }
-        return [
+            ? "it has no rate, and no recent campaign of the queue to more than 1,000 recipients shows how fast it is"
+            : rate == limit ? "at its rate" : "as fast as the queue's last campaign that nothing held up"
+        var facts: [(name: String, value: Cell)] = [
             ("credential", .text(preview.credential)), ("credential_expires_at", .time(preview.credentialExpiresAt)),
             ("per_second", .decimal(rate, places: rate.map(Self.places(of:)) ?? 0)),
-            ("duration", .duration(duration)), ("duration_basis", .text(basis)),
         ]
+        if let first = preview.waves.lazy.compactMap(\.dueAt).first {
+            // Most of the time it waits.
+            let duration = preview.doneAt.map { Duration.seconds(max(1, $0.timeIntervalSince(first).rounded(.up))) }
+            facts += [
+                ("duration", .duration(duration)),
+                ("duration_basis", .text(rate == nil ? basis : "from the first wave to the end of the last, \(basis)")),
+                ("done_at", .time(preview.doneAt)),
+            ]
+        } else {
+            let duration = preview.seconds.map { Duration.seconds(max(1, $0.rounded(.up))) }
+            facts += [("duration", .duration(duration)), ("duration_basis", .text(basis))]
+        }
+        guard let late = preview.wouldExpire, late > 0 else { return facts }
+        let end = isEndedByExpiration ? "--expiration" : "--send-by"
+        let advice =
+            limit == limits.maxRate
+            ? "raise --max-rate or \(end)"
+            : "give a later \(end), or have an operator raise the rate of the queue or tenant"
+        return facts + [
+            (
+                "would_expire",
+                .text("about \(Cell.count(late).text): the campaign ends before they are sent to; \(advice)")
+            )
+        ]
+    }
+
+    /// Whether the message expires before the time to send it ends.
+    private var isEndedByExpiration: Bool {
+        guard let expiration = message.expiration, expiration > 0 else { return false }
+        // Without `--send-by` it is a day, and of a local time a day for each wave.
+        let day = max(Date.now, message.startAt ?? .now) + 24 * 3600
+        let end = message.sendBy ?? (clock.localTime == nil ? day : .distantFuture)
+        return Date(timeIntervalSince1970: Double(expiration)) < end
     }
 
     /// So many digits behind the point that a rate of a few pushes an hour is not shown as none.

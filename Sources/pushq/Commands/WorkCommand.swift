@@ -87,13 +87,11 @@ struct WorkCommand: Terminal.Command {
             throw UsageError("--lease \(lease.shown) is more than \(PostgresConnection.longestLease.shown)")
         }
         let addresses = try databases.addresses()
-        if let warning = databases.warning { console.note(warning) }
+        if let warning = databases.warning { console.warn(warning) }
         let settings = try settings(databases: addresses.count)
         let log = logging.log(on: console)
         StandardStream.outliveReaders()
-        if let warning = addresses.lazy.compactMap(\.warning).first {
-            log.note(Self.exposed(warning))
-        }
+        if let warning = addresses.lazy.compactMap(\.warning).first { log.note(Self.exposed(warning)) }
         let writing = Task { await log.run() }
         let result: Result<Void, any Error>
         do {
@@ -112,8 +110,7 @@ struct WorkCommand: Terminal.Command {
     private func work(
         _ settings: EngineSettings, on databases: [DatabaseAddress], _ log: Log, _ console: Console
     ) async throws {
-        let masterKeys = try MasterKeySetting().keys(
-            console.noting { log.note(Self.exposed($0)) })
+        let masterKeys = try MasterKeySetting().keys { log.note(Self.exposed($0)) }
         let admission = QueueAdmission(limit: metricsQueues)
         let crew = EngineCrew()
         let named = databases.count > 1 || self.databases.mayChange
@@ -167,12 +164,7 @@ struct WorkCommand: Terminal.Command {
         try result.get()
     }
 
-    /// What a command would print, without the level, which the log writes itself.
-    private static func exposed(_ warning: String) -> LogEntry {
-        let level = "warning: "
-        return LogEntry(
-            .warning, "secret_exposed", warning.hasPrefix(level) ? String(warning.dropFirst(level.count)) : warning)
-    }
+    private static func exposed(_ warning: String) -> LogEntry { LogEntry(.warning, "secret_exposed", warning) }
 
     private func settings(databases: Int) throws -> EngineSettings {
         guard ca == nil || gateway != nil || broadcastGateway != nil || binaryGateway != nil || feedbackService != nil

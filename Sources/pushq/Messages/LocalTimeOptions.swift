@@ -1,3 +1,4 @@
+import FoundationEssentials
 import PostgresStore
 import Terminal
 
@@ -22,6 +23,16 @@ struct LocalTimeOptions: ParameterGroup {
         clock.catchUp = catchUp
         clock.defaultZone = defaultZone
         return clock
+    }
+
+    /// When a campaign on a day starts: when that time comes in the zone where it comes first, 14 hours ahead of UTC.
+    /// Nil without a day, and for what the database refuses.
+    var dayStart: Date? {
+        guard let parts = localTime?.wholeMatch(of: /(\d{4}-\d\d-\d\d)[T ](\d\d?):(\d\d)/),
+            let day = try? Date("\(parts.1)T00:00:00Z", strategy: .iso8601), let hours = Double(parts.2),
+            let minutes = Double(parts.3)
+        else { return nil }
+        return day.addingTimeInterval((hours - 14) * 3600 + minutes * 60)
     }
 
     /// The other options say something about the local time.

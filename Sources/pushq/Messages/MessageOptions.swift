@@ -21,14 +21,17 @@ struct MessageOptions: ParameterGroup {
     /// The message with that payload, for that queue.
     ///
     /// - Throws: ``Failure`` where APNs would refuse it, before a database is asked.
-    /// - Parameter isOfCampaign: whether it may have placeholders and be in several languages.
+    /// - Parameters:
+    ///   - dayStart: when it starts at the earliest, if it is for a day.
+    ///   - isOfCampaign: whether it may have placeholders and be in several languages.
     func message(
-        of payload: Payload, for queue: QueueName, at times: SendingTimes = SendingTimes(), isOfCampaign: Bool = false
+        of payload: Payload, for queue: QueueName, at times: SendingTimes = SendingTimes(), dayStart: Date? = nil,
+        isOfCampaign: Bool = false
     ) throws(Failure) -> MessageDraft {
         var message = MessageDraft(payload: payload.text)
         message.pushType = pushType
         message.priority = priority
-        let start = max(Date.now, times.at?.date ?? .now)
+        let start = max(Date.now, times.at?.date ?? .now, dayStart ?? .now)
         message.expiration = expiration.map { $0 == .zero ? 0 : Int64(start.timeIntervalSince1970 + $0.seconds) }
         message.collapseID = collapseId
         message.isSentAtMostOnce = atMostOnce

@@ -124,4 +124,30 @@ import Transport
         #expect(outages == 0)
         #expect(time >= .milliseconds(100 + 200 + 400 + 800))
     }
+
+    /// Whether it closes the connection afterwards or leaves that to the gateway.
+    @Test(arguments: [true, false])
+    func `after one request, and never answers, is out of reach, and sees ever fewer connections`(closes: Bool)
+        async throws
+    {
+        var settings = GatewaySettings.brisk
+        settings.growthInterval = .milliseconds(20)
+        settings.stableTime = .seconds(60)
+        settings.drainTime = .milliseconds(100)
+        settings.backoff = Backoff(base: .milliseconds(50), cap: .seconds(60))
+        let (outages, losses, connections) = try await Stage(
+            settings: settings,
+            respond: { request in
+                request.connection.goAway(last: 1)
+                if closes { request.connection.cut() }
+            }
+        ).run { actor, scene in
+            scene.sender.send(count: 20)
+            try await eventually("four outages", within: .seconds(60)) { scene.sender.outages.count >= 4 }
+            return (scene.sender.outages, scene.sender.lostConnections.count, scene.server.connections.count)
+        }
+        #expect(outages.allSatisfy { $0.error.contains("answered none of its requests") })
+        #expect(losses >= 4, "each says how many pushes were without an answer")
+        #expect(connections < 16, "without a pause it would be one for each push")
+    }
 }

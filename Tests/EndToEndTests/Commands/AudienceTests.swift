@@ -34,6 +34,21 @@ import Testing
                     "campaign", Shop.queue, "--key", "other", "--payload", "-", "--audience", "vip", input: payload),
                 code: 1, saying: "there is no audience “vip”; did you mean “vips”?")
 
+            // While a schedule asks for it, nobody is asked.
+            try await shop.run(
+                """
+                select pushq.add_schedule('\(Shop.queue)', 'weekly', '@weekly', '\(payload)',
+                                          options => '{"filter":"audience vips"}')
+                """)
+            let refusal = "schedule “weekly” is for audience “vips”"
+            expectFailure(
+                try await shop.admin("audience", "remove", Shop.queue, "vips"), code: 1, saying: refusal)
+            expectFailure(
+                try await shop.admin("audience", "remove", Shop.queue, "vips", "--yes"), code: 1, saying: refusal)
+            try await shop.run("select pushq.remove_schedule('\(Shop.queue)', 'weekly')")
+            expectFailure(
+                try await shop.admin("audience", "remove", Shop.queue, "vips"), code: 1,
+                saying: "this deletes audience vips (tag 'vip'); nothing was changed: pass --yes to do it")
             #expect(try await shop.admin("audience", "remove", Shop.queue, "vips", "--yes").output == "removed vips\n")
             expectFailure(
                 try await shop.admin("audience", "remove", Shop.queue, "vips"), code: 1,

@@ -101,7 +101,8 @@ struct Destruction: Sendable, CustomTestStringConvertible {
             loss: "sends again to 1 failed recipient in 1 job", left: "1 - (select count(*) from pushq.job)"),
         Destruction(
             "pushq-admin device forget", queue, token, setup: device,
-            loss: "deletes device 4a4a4a4a…(32 bytes) of user 4711, its history and the sends that were for it alone",
+            loss: "deletes device 4a4a4a4a…(32 bytes) of user 4711, its history and the sends that were for it alone, "
+                + "and all that is for the user if it is the last device",
             left: "(select count(*) from pushq.device)"),
         Destruction(
             "pushq-admin device reactivate", queue, "--reason", "BadDeviceToken",
@@ -198,7 +199,7 @@ struct Destruction: Sendable, CustomTestStringConvertible {
             "--target-is-lost",
             setup: """
                 select pushq.begin_leaving('acme', gen_random_uuid(), 'elsewhere');
-                select pushq.stop_leaving('acme', true); select pushq.detach_tenant('acme')
+                select pushq.stop_leaving('acme'); select pushq.detach_tenant('acme')
                 """,
             loss: "brings acme back as it was when it was stopped", left: "(select count(*) from pushq.tenant_move)"),
         Destruction(

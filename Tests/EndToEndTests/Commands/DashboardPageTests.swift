@@ -378,8 +378,13 @@ import Transport
             _ = try await page.order(#"{"action": "queue-pause", "queue": "\#(Shop.queue)"}"#, expecting: 403)
             _ = try await page.order(#"{"action": "campaign-pause", "queue": "\#(Shop.queue)", "key": "sale"}"#)
             let paused = try await shop.texts(
-                "select string_agg(queue_id::text, ' ') as text from pushq.campaign where paused_at is not null")
-            #expect(paused == ["1"])
+                """
+                select string_agg(n.name, ' ') as text
+                from pushq.campaign c
+                join pushq.queue_name n on n.queue_id = c.queue_id
+                where c.paused_at is not null
+                """)
+            #expect(paused == ["\(Shop.queue)"])
         }
     }
 

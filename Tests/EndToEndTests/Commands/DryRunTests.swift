@@ -9,11 +9,9 @@ import Testing
     private static let payload = #"{"aps":{"alert":"Everything must go"}}"#
 
     private func setUp(_ shop: Shop) async throws {
+        try await shop.addCredential()
         try await shop.run(
             """
-            with c as (insert into pushq.credential (tenant_id, name, kind, team_id, key_id, environments, sealed)
-                       select id, 'main', 'token', 'TEAM123456', 'KEY1234567', '{production}', '' from pushq.tenant returning id)
-            update pushq.queue set credential_id = c.id from c;
             insert into pushq.device (queue_id, token, active, inactive_since, kind)
             select q.id, int8send(i), i % 10 > 0, case when i % 10 = 0 then now() end, case when i > 1000 then 'voip' end
             from pushq.queue q, generate_series(1, 1100) i
@@ -45,6 +43,172 @@ import Testing
         }
     }
 
+    @Test func `says how many would expire, and the start warns of it`() async throws {
+        try await Shop.open { shop in
+            try await setUp(shop)
+            let end = Date.now.addingTimeInterval(60).formatted(.iso8601)
+            let options = ["--max-rate", "1", "--send-by", end]
+            let dry = try await run(Self.words + options, shop)
+            #expect(dry.code == 0, "\(dry.errors)")
+            #expect(
+                dry.output.contains(
+                    /would expire +about 84\d: the campaign ends before they are sent to; raise --max-rate or --send-by\n/
+                ),
+                "\(dry.output)")
+            let fine = try await run(Self.words + ["--max-rate", "100", "--send-by", end], shop)
+            #expect(fine.code == 0 && !fine.output.contains("would expire"), "\(fine.output)")
+            let started = try await run(Self.words.dropLast() + options, shop)
+            #expect(started.code == 0)
+            #expect(
+                started.errors.contains("of 900 recipients would expire: at the rate of the campaign, 1/s"),
+                "\(started.errors)")
+            #expect(try await shop.admin("queue", "set", Shop.queue, "--rate", "0.001").code == 0)
+            let slow = try await run(
+                Self.words.map { $0 == "sale" ? "other" : $0 } + ["--max-rate", "100"], shop)
+            #expect(slow.output.contains("have an operator raise the rate"), "\(slow.output)")
+        }
+    }
+
+    @Test func `says how many the frequency cap would hold back now`() async throws {
+        try await Shop.open { shop in
+            try await setUp(shop)
+            #expect(
+                try await shop.admin("queue", "set", Shop.queue, "--frequency-cap", "2 per 1 day").code == 0)
+            // Ten of these are inactive, and ten have had one push only.
+            try await shop.run(
+                """
+                insert into pushq.recent_push (queue_id, device_id, root_ids, job_ids, sent_at)
+                select queue_id, id, '{1,2}', '{0,0}',
+                       array[now() - interval '1 hour' * case when n <= 10 then 25 else 2 end, now() - interval '1 hour']
+                from (select *, get_byte(token, 6) * 256 + get_byte(token, 7) as n from pushq.device) d where n <= 110
+                """)
+            for (options, count) in [
+                ([], 90), (["--push-type", "background", "--priority", "5"], nil), (["--urgent"], nil),
+            ] as [([String], Int?)] {
+                let input = options.contains("background") ? #"{"aps":{"content-available":1}}"# : Self.payload
+                let ended = try await run(Self.words + ["--json"] + options, shop, input: input)
+                #expect(ended.code == 0, "\(ended.errors)")
+                let shown = try JSONSerialization.jsonObject(with: Data(ended.output.utf8)) as? [String: Any]
+                #expect(shown?["held_back_by_cap_now"] as? Int == count, "\(ended.output)")
+                #expect(shown?["frequency_cap"] as? String == (count == nil ? nil : "2 per 1 day"))
+            }
+            try await shop.run(
+                "insert into pushq.profile (queue_id, device_id, tags) select queue_id, id, '{vip}' from pushq.device where get_byte(token, 7) = 51"
+            )
+            let filtered = try await run(
+                ["campaign", Shop.queue, "--key", "sale", "--payload", "-", "--dry-run", "--filter", "tag 'vip'"], shop)
+            #expect(filtered.output.contains(/held back by cap now +1\n/), "\(filtered.output)")
+        }
+    }
+
+    @Test func `counts nobody as held back or due whom a local time or a holdout leaves out`() async throws {
+        try await Shop.open { shop in
+            try await setUp(shop)
+            #expect(
+                try await shop.admin("queue", "set", Shop.queue, "--frequency-cap", "1 per 1 day").code == 0)
+            try await shop.run(
+                """
+                insert into pushq.recent_push (queue_id, device_id, root_ids, job_ids, sent_at)
+                select queue_id, id, '{1}', '{0}', array[now()] from pushq.device;
+                insert into pushq.profile (queue_id, device_id, time_zone)
+                select queue_id, id, 'UTC' from pushq.device where active and kind is null order by id limit 100
+                """)
+            func shown(_ options: [String]) async throws -> [String: Any] {
+                let ended = try await run(Self.words + ["--json"] + options, shop)
+                #expect(ended.code == 0, "\(ended.errors)")
+                return try #require(
+                    try JSONSerialization.jsonObject(with: Data(ended.output.utf8)) as? [String: Any])
+            }
+            let inZone = ["--local-time", "12:00"]
+            #expect(try await shown(inZone)["held_back_by_cap_now"] as? Int == 100)
+            let half = try await shown(["--holdout", "50%"])
+            let count = try #require(half["held_back_by_cap_now"] as? Int)
+            #expect((350...550).contains(count) && half["share_payload"] as? String == "50%: \(count)", "\(half)")
+            let both = try await shown(inZone + ["--holdout", "50%", "--quiet-hours", "11:00-13:00"])
+            let fewer = try #require(both["held_back_by_cap_now"] as? Int)
+            #expect(both["share_payload"] as? String == "50%: \(fewer)" && (20...80).contains(fewer), "\(both)")
+            #expect(both["in_quiet_hours"] as? Int == 50, "\(both)")
+            #expect((both["quiet_1"] as? String)?.hasSuffix(": about 50 in UTC") == true, "\(both)")
+            #expect((both["wave_1"] as? String)?.hasSuffix(": about 50 in UTC") == true, "\(both)")
+            #expect(both["left_out"] as? String == "800 in unknown", "\(both)")
+        }
+    }
+
+    @Test func `of a list lasts as long as its active tokens take`() async throws {
+        try await Shop.open { shop in
+            try await setUp(shop)
+            let tokens = try await shop.texts(
+                """
+                select encode(token, 'hex') as text
+                from pushq.device
+                where kind is null and (not active or id % 10 = 0)
+                """)
+            let active = try await shop.texts(
+                "select id::text as text from pushq.device where kind is null and active and id % 10 = 0"
+            ).count
+            let list = try shop.folder.write(tokens.joined(separator: "\n"), to: "tokens")
+            let words = ["campaign", Shop.queue, "--key", "sale", "--payload", "-", "--tokens", list, "--dry-run"]
+            let ended = try await run(words + ["--max-rate", "1", "--json"], shop)
+            #expect(ended.code == 0, "\(ended.errors)")
+            let shown = try JSONSerialization.jsonObject(with: Data(ended.output.utf8)) as? [String: Any]
+            #expect(shown?["recipients"] as? Int == tokens.count && tokens.count > active)
+            #expect(shown?["duration"] as? Double == Double(active), "\(ended.output)")
+        }
+    }
+
+    @Test func `says that its expiration ends it, where that is so`() async throws {
+        try await Shop.open { shop in
+            try await setUp(shop)
+            let options = ["--max-rate", "10", "--expiration", "30s"]
+            let ended = try await run(Self.words + options, shop)
+            #expect(ended.output.contains(/duration +(29|30)s\n/), "\(ended.output)")
+            #expect(
+                ended.output.contains(/would expire +about 6\d\d: .*; raise --max-rate or --expiration\n/),
+                "\(ended.output)")
+            let started = try await run(Self.words.dropLast() + options, shop)
+            #expect(started.errors.contains("give a later expiration"), "\(started.errors)")
+        }
+    }
+
+    @Test func `counts an expiration from the day of a local time, which is the campaign's start`() async throws {
+        try await Shop.open { shop in
+            try await setUp(shop)
+            let options = ["--local-time", "2099-12-24T18:00", "--default-zone", "Etc/GMT+12", "--expiration"]
+            let fine = try await run(Self.words + options + ["30h"], shop)
+            #expect(fine.code == 0, "\(fine.errors)")
+            let short = try await run(Self.words + options + ["20h"], shop)
+            #expect(
+                short.code == 1 && short.errors.contains("before the local time comes for 900 of its devices"),
+                "\(short.errors)")
+        }
+    }
+
+    @Test func `of a local time lasts until its last wave is sent, and says which waves are too slow`() async throws {
+        try await Shop.open { shop in
+            try await setUp(shop)
+            try await shop.run(
+                """
+                insert into pushq.profile (queue_id, device_id, time_zone)
+                select queue_id, id, case when n % 2 = 0 then 'Etc/GMT-1' else 'Etc/GMT' end
+                from (select *, get_byte(token, 6) * 256 + get_byte(token, 7) as n from pushq.device) d
+                where active and kind is null
+                """)
+            // In the zone that is ahead it is 09:00 an hour earlier; 400 are there, and 500 in the other one.
+            let words = Self.words + ["--local-time", "2099-01-01T09:00", "--max-rate"]
+            let fast = try await run(words + ["1"], shop)
+            #expect(fast.output.contains(/duration +1h 08m\n/), "\(fast.output)")
+            #expect(fast.output.contains(/done at +2099-01-01T09:08:20Z\n/), "\(fast.output)")
+            #expect(fast.output.contains("from the first wave to the end of the last, at its rate"), "\(fast.output)")
+            #expect(!fast.output.contains("longer than until the next wave"), "\(fast.output)")
+            let slow = try await run(words + ["0.05"], shop)
+            #expect(slow.output.contains(/done at +2099-01-01T13:00:00Z\n/), "\(slow.output)")
+            #expect(
+                slow.output.contains(
+                    /wave 1 +2099-01-01T08:00:00Z: 400 in Etc\/GMT-1; takes 2h 13m, longer than until/),
+                "\(slow.output)")
+        }
+    }
+
     @Test func `counts the tokens of a list once, and those that are new or inactive`() async throws {
         try await Shop.open { shop in
             try await setUp(shop)
@@ -66,7 +230,7 @@ import Testing
                 """
                 insert into pushq.profile (queue_id, device_id, locale, tags)
                 select queue_id, id, case when get_byte(token, 7) % 2 = 0 then 'de-AT' else 'en' end, array['vip']
-                from pushq.device where id % 4 > 0
+                from pushq.device where (id >> 10) % 4 > 0
                 """)
             let words = ["campaign", Shop.queue, "--key", "sale", "--payload", "-", "--dry-run", "--filter"]
             let ended = try await run(words + ["locale = 'de' and tag 'vip'"], shop)

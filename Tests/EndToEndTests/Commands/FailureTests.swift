@@ -294,6 +294,20 @@ import Testing
         }
     }
 
+    @Test func `for one push type alone is used where somebody says so`() async throws {
+        let voip = try certificate(topic: "com.acme.shop.voip")
+        try await Shop.open { shop in
+            let file = try shop.folder.write(voip.pem(), to: "voip.pem")
+            let added = try await add(shop, "--certificate", file)
+            #expect(
+                added.output == "added main; no queue is sent with it yet, since it is not for the topic com.acme.shop "
+                    + "itself; name a queue with: pushq-admin queue set \(Shop.queue) --credential main\n")
+            #expect(try await shop.list("queue", "list").map { $0["credential"] as? String } == [nil])
+            #expect(try await shop.admin("queue", "set", Shop.queue, "--credential", "main").code == 0)
+            #expect(try await shop.list("queue", "list").map { $0["credential"] as? String } == ["main"])
+        }
+    }
+
     @Test func `warns before its end, and is found out afterwards`() async throws {
         let soon = try certificate(topic: "com.acme.shop", validity: CertificateAuthority.days(12))
         try await Shop.open { shop in

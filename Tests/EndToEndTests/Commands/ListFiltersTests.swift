@@ -92,6 +92,7 @@ import Testing
 
     @Test func `of schedules is of all queues, or of one, and of a state`() async throws {
         try await Shop.open { shop in
+            try await shop.addCredential()
             #expect(try await shop.admin("queue", "create", Self.sandbox).code == 0)
             for (queue, name) in [(Shop.queue, "daily"), (Shop.queue, "weekly"), (Self.sandbox, "daily")] {
                 try await shop.run("select pushq.add_schedule('\(queue)', '\(name)', '@\(name)', \(Self.payload))")

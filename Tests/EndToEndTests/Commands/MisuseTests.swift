@@ -312,6 +312,10 @@ import Testing
                 #expect(ended.output == "campaign k has ended: there was nothing left to \(word)\n")
             }
             #expect(try await shop.texts(noted) == ["2"])
+            let limited = try await shop.admin("campaign", "set", Shop.queue, "k", "--max-rate", "5")
+            #expect(limited.code == 0 && limited.errors.isEmpty)
+            #expect(limited.output == "campaign k has ended: there was nothing left to limit\n")
+            #expect(try await shop.texts("select count(*)::text as text from pushq.rate_limit") == ["0"])
         }
     }
 

@@ -9,6 +9,7 @@ import Testing
             func schedule(_ words: String..., input: String? = nil) async throws -> Executable.Ended {
                 try await Executable.pushq.run(["schedule"] + words, environment: shop.environment, input: input)
             }
+            try await shop.addCredential()
             try await shop.run("select pushq.register_device('\(Shop.queue)', 'aa', null, tags => '{vip}')")
             let added = try await schedule(
                 "add", Shop.queue, "weekly-offer", "--cron", "0 9 * * mon", "--time-zone", "Europe/Vienna", "--payload",

@@ -52,6 +52,18 @@ struct Shop: Sendable {
         }
     }
 
+    /// Gives the queue a key, which opens nothing.
+    func addCredential() async throws {
+        try await run(
+            """
+            with c as (
+              insert into pushq.credential (tenant_id, name, kind, team_id, key_id, environments, sealed)
+              select id, 'main', 'token', 'TEAM123456', 'KEY1234567', '{production}', '' from pushq.tenant
+              returning id)
+            update pushq.queue set credential_id = c.id from c
+            """)
+    }
+
     /// The column `text` of a query.
     func texts(_ sql: String) async throws -> [String] {
         let address = try DatabaseAddress(url: environment["PUSHQ_DATABASE_URL"])

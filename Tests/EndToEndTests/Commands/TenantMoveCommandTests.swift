@@ -7,11 +7,11 @@ import Testing
 @Suite(.serialized, .timeLimit(.minutes(5))) struct `The command that moves a tenant` {
     private static let nowhere = "host=127.0.0.1 port=1 user=nobody dbname=nowhere"
     private static let begin = "select pushq.begin_leaving('acme', gen_random_uuid(), 'elsewhere')"
-    private static let detach = "select pushq.stop_leaving('acme', true); select pushq.detach_tenant('acme')"
+    private static let detach = "select pushq.stop_leaving('acme'); select pushq.detach_tenant('acme')"
 
     @Test func `undoes a move without the other database, as long as the tenant cannot be there`() async throws {
         try await Shop.open { shop in
-            try await shop.run("\(Self.begin); select pushq.stop_leaving('acme', true)")
+            try await shop.run("\(Self.begin); select pushq.stop_leaving('acme')")
             let undone = try await shop.admin("tenant", "move", "acme", "--to", Self.nowhere, "--abandon")
             #expect(undone.code == 0 && undone.errors.contains("cannot be reached"), "\(undone.errors)")
             #expect(

@@ -4,9 +4,9 @@ import Testing
 
 /// “Why did user 42 not get it?”, with nothing but the command line.
 @Suite(.timeLimit(.minutes(10))) struct `The command trace` {
-    private func trace(_ arguments: String..., in shop: Shop) async throws -> String {
+    private func trace(_ arguments: String..., in shop: Shop, code: Int32 = 0) async throws -> String {
         let ended = try await Executable.admin.run(["trace", Shop.queue] + arguments, environment: shop.environment)
-        #expect(ended.code == 0, "\(ended.errors)")
+        #expect(ended.code == code, "\(arguments): \(ended.errors)")
         return ended.output
     }
 
@@ -32,7 +32,7 @@ import Testing
             told = try await trace("--campaign", "spring", in: shop)
             #expect(told.contains("not yet: fan-out has put nobody into a job so far"), "\(told)")
             // Somebody whose app runs in the sandbox.
-            told = try await trace("--user", "43", in: shop)
+            told = try await trace("--user", "43", in: shop, code: 1)
             #expect(told.contains("the user has no device in this queue; found in \(sandbox)"), "\(told)")
             // Somebody whose device is inactive.
             #expect(try await shop.admin("device", "deactivate", Shop.queue, token).code == 0)
@@ -47,6 +47,27 @@ import Testing
             let id = try #require(facts["apns_id"] as? String)
             let lines = try await trace("--apns-id", id, "--json", in: shop)
             #expect(lines.contains("it waits: the queue has no credential") && lines.contains(id), "\(lines)")
+        }
+    }
+
+    @Test func `fails if there is no such device or send, and not if nothing was sent to one`() async throws {
+        try await Shop.open { shop in
+            let token = String(repeating: "4a", count: 32)
+            let registered = try await shop.admin("device", "register", Shop.queue, token, "--user-key", "42")
+            #expect(registered.code == 0, "\(registered.errors)")
+            _ = try await trace("--token", token, in: shop)
+            _ = try await trace("--user", "42", in: shop)
+            var told = try await trace("--token", String(repeating: "4b", count: 32), in: shop, code: 1)
+            #expect(told.contains("there is no such token in this queue"), "\(told)")
+            told = try await trace("--user", "44", in: shop, code: 1)
+            #expect(told.contains("the user has no device in this queue"), "\(told)")
+            for arguments in [["--send", "4711"], ["--send", "4711", "--user", "42"]] {
+                let ended = try await Executable.admin.run(
+                    ["trace", Shop.queue] + arguments, environment: shop.environment)
+                #expect(ended.code == 1 && ended.output.contains("there is no such send in this queue"), "\(ended)")
+            }
+            told = try await trace("--apns-id", "00000000-0000-8001-8000-000000000fff", in: shop, code: 1)
+            #expect(told.contains("there is no device of this number"), "\(told)")
         }
     }
 

@@ -98,6 +98,18 @@ import Testing
         #expect(try access.signIn(token: Self.readToken, name: "", now: now + 61).session.right == .read)
     }
 
+    /// Whoever can reach it could keep a monitoring program out otherwise, and everybody else.
+    @Test func `is not taken from anybody by a stranger's wrong bearer tokens`() throws {
+        var access = fresh
+        for _ in 1...40 {
+            let wrong = try head("GET", "/", "Host: x", "Authorization: Bearer wrong")
+            #expect(access.session(of: wrong, now: now) == nil)
+        }
+        let right = try head("GET", "/", "Host: x", "Authorization: Bearer \(Self.readToken)")
+        #expect(access.session(of: right, now: now)?.right == .read)
+        #expect(try access.signIn(token: Self.readToken, name: "", now: now).session.right == .read)
+    }
+
     @Test func `is kept in a cookie that no other page and no script gets`() {
         #expect(
             DashboardAccess.setCookie("x") == "pushq_session=x; Path=/; HttpOnly; SameSite=Strict; Max-Age=43200")

@@ -41,18 +41,23 @@ struct `Behind PgBouncer in transaction mode` {
 
     @Test func `what goes ahead of a command's statement holds for it, and for nobody after it`() async throws {
         try await withEmptyDatabase { _, database in
+            try await database.connect().runScript(
+                "alter database \(database.name) set default_transaction_isolation = serializable")
             let pooler = try await PgBouncer(poolSize: 1)
             let address = try pooler.address(of: database)
             let command = try await PostgresConnection.connect(to: address, as: "test", on: database.loop)
             let producer = try await PostgresConnection.connect(to: address, as: "test", on: database.loop)
             let settings = Statement(
                 "settings",
-                "select concat_ws(' ', current_setting('lock_timeout'), current_setting('pushq.program', true)) as all")
+                """
+                select concat_ws(' ', current_setting('lock_timeout'), current_setting('pushq.program', true),
+                                 current_setting('transaction_isolation')) as all
+                """)
             command.terms = StatementTerms(program: "Юлия")
             for _ in 0..<3 {
-                #expect(try await command.execute(settings).one().text("all") == "8s Юлия")
-                #expect(try await producer.execute(settings).one().text("all").hasPrefix("0"))
-                #expect(try await !producer.execute(settings).one().text("all").contains("Юлия"))
+                #expect(try await command.execute(settings).one().text("all") == "8s Юлия read committed")
+                let others = try await producer.execute(settings).one().text("all")
+                #expect(others.hasPrefix("0") && others.hasSuffix("serializable") && !others.contains("Юлия"))
             }
             for client in [command, producer] { client.close() }
             await pooler.end()
@@ -64,12 +69,15 @@ struct `Behind PgBouncer in transaction mode` {
     {
         try await withDatabase { actor, database in
             let direct = try await database.connect()
+            try await direct.runScript(
+                "alter database \(database.name) set default_transaction_isolation = serializable")
             let pooler = try await PgBouncer(poolSize: 1)
             let address = try pooler.address(of: database)
             let worker = try await PostgresConnection.connect(to: address, as: "test", on: database.loop)
             let lack = try await worker.prepareWorkerSession()
             #expect(lack?.role == TestServer.superuser)
             #expect(lack?.settings.contains("plan_cache_mode = force_generic_plan") == true)
+            #expect(lack?.settings.contains("default_transaction_isolation = read committed") == true)
             #expect(lack?.settings.contains("idle_in_transaction_session_timeout = 1min") == true)
             // The server of the test has the compiler off.
             #expect(lack?.settings.count == WorkerSettings.all.count - 1)

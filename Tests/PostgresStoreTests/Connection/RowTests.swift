@@ -7,6 +7,13 @@ import Transport
     private static let pairs = Statement(
         "pairs", "select n as first, n + 1 as second, null::int4 as none from generate_series(1, $1) n")
 
+    private enum Answer: String { case now, later }
+    private enum Rank: Int16 {
+        case first = 1
+        case second
+    }
+    private static let answers = Statement("answers", "select $1 as answer, 2::int2 as rank")
+
     @Test func `is read by the names of its columns, in any order and as often as wanted`() async throws {
         try await withEmptyDatabase { _, database in
             let rows = try await database.connect().execute(Self.pairs, [.int4(1000)])
@@ -57,6 +64,20 @@ import Transport
             }
         }
         #expect(try fault(null).contains("column none of pairs is null"))
+    }
+
+    @Test func `names its statement and the column whose value only a newer version knows`() async throws {
+        try await withEmptyDatabase { _, database in
+            let row = try await database.connect().execute(Self.answers, [.text("later")]).one()
+            #expect(row.value("answer", as: Answer.self) == .later && row.value("rank", as: Rank.self) == .second)
+        }
+        let unknown = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            try await withEmptyDatabase { _, database in
+                let row = try await database.connect().execute(Self.answers, [.text("never")]).one()
+                _ = row.value("answer", as: Answer.self)
+            }
+        }
+        #expect(try fault(unknown).contains("column answer of answers is never, which is no Answer of this version"))
     }
 
     @Test func `never has two columns of one name`() async throws {

@@ -74,6 +74,31 @@ import Testing
         }
     }
 
+    @Test(arguments: ["repeatable read", "serializable"])
+    func `have it read what others have committed, whatever the database says, and so has a transaction`(
+        _ level: String
+    ) async throws {
+        try await withEmptyDatabase { _, database in
+            try await database.connect().runScript(
+                "alter database \(database.name) set default_transaction_isolation = '\(level)'")
+            let shown = Statement("shown", "select current_setting('transaction_isolation') as level")
+            let store = try await database.connect()
+            #expect(try await store.execute(shown).one().text("level") == level)
+            store.onWarning = { Issue.record("\($0)") }
+            store.terms = StatementTerms()
+            for _ in 0..<2 { #expect(try await store.execute(shown).one().text("level") == "read committed") }
+            for terms in [StatementTerms(), nil] {
+                store.terms = terms
+                let level = try await store.transaction {
+                    _ = try await store.execute(shown)
+                    return try await store.execute(shown).one().text("level")
+                }
+                #expect(level == "read committed")
+            }
+            #expect(try await store.execute(shown).one().text("level") == level, "nothing is left of the terms")
+        }
+    }
+
     /// All in one turn of the loop, prepared and not, and one that fails among them.
     @Test func `do not disturb the statements that are sent with it`() async throws {
         try await withEmptyDatabase { actor, database in

@@ -61,6 +61,26 @@ struct `A transaction` {
         }
     }
 
+    @Test func `gives its limit to its statements, unless they have one of their own`() async throws {
+        let lockTimeout = Statement("lock_timeout", "select current_setting('lock_timeout') as setting")
+        let sleep = Statement("sleep", "select pg_sleep(60)::text")
+        try await withEmptyDatabase { _, database in
+            let connection = try await database.connect()
+            // The server is told to wait for a lock for four fifths of a statement's limit.
+            connection.terms = StatementTerms()
+            try await connection.transaction(within: .seconds(3600)) {
+                #expect(try await connection.execute(lockTimeout).one().text("setting") == "48min")
+                let own = try await connection.execute(lockTimeout, within: .seconds(5)).one()
+                #expect(own.text("setting") == "4s")
+            }
+            #expect(try await connection.execute(lockTimeout).one().text("setting") == "8s")
+            connection.terms = nil
+            await #expect(throws: PostgresError.timedOut("sleep", after: .seconds(1), .notDone)) {
+                try await connection.transaction(within: .seconds(1)) { _ = try await connection.execute(sleep) }
+            }
+        }
+    }
+
     @Test func `whose commit is not answered has an unknown outcome`() async throws {
         let proxy = try await DatabaseProxy { message in
             message.isFromClient && message.bytes.starts(with: Array("Q\0\0\0\u{b}commit".utf8)) ? .cut : .pass

@@ -314,6 +314,21 @@ struct Fault: Sendable, CustomTestStringConvertible {
             """, .error, "queue \(queue)", "APNs answered InvalidProviderToken",
             .command("pushq-admin credential replace acme main --p8 AuthKey_KEYID.p8 --team-id TEAM123456")),
         Fault(
+            "a queue that a worker has paused for its tokens", .pausedQueues,
+            """
+            update pushq.queue q
+            set paused_at = now(),
+                paused_reason = pushq.bad_tokens_problem(q.id, 'BadDeviceToken', 40, 40, array[]::bytea[])
+            """, .error, "queue \(queue)", "40 of the last 40 answers were BadDeviceToken",
+            .advice(
+                "cancel what was for these tokens (pushq-admin campaign list, pushq-admin job list), move the "
+                    + "devices to the right queue, and then: pushq-admin queue resume \(queue)")),
+        Fault(
+            "a login that was dropped without taking its tenant from it", .tenantLogins,
+            "insert into pushq.tenant_login (login, tenant_id) select 'gone', id from pushq.tenant", .warning,
+            "login gone", "was granted acme, and the server has no such role",
+            .command("pushq-admin tenant revoke acme gone")),
+        Fault(
             "a tenant that is suspended", .suspendedTenants,
             "update pushq.tenant set suspended_at = now() - interval '3 days'", .note, "tenant acme",
             "has been suspended for 3 days", .command("pushq-admin tenant resume acme")),
@@ -321,7 +336,7 @@ struct Fault: Sendable, CustomTestStringConvertible {
             "a tenant that was left stopped on its way to another database", .interruptedMoves,
             """
             select pushq.begin_leaving('acme', gen_random_uuid(), 'database two at b');
-            select pushq.stop_leaving('acme', true);
+            select pushq.stop_leaving('acme');
             update pushq.tenant_move set changed_at = now() - interval '2 hours';
             update pushq.lineage set found_at = now() - interval '3 hours'
             """, .error, "tenant acme", "has been stopped since its move to database two at b was interrupted 2 h ago",
@@ -371,6 +386,28 @@ struct Fault: Sendable, CustomTestStringConvertible {
               select id, 'weekly', '@weekly', 'UTC', 'skip', '{}', '{}', now() - interval '6 minutes' from pushq.queue
             """, .warning, "schedule weekly", "no worker has done so for minutes",
             .command("pushq schedule show \(queue) weekly")),
+        Fault(
+            "a time zone that the server does not know", .timeZones,
+            """
+            insert into pushq.profile (queue_id, device_id, time_zone)
+              select q.id, i, case when i < 4 then 'Europe/Atlantis' else 'Europe/Vienna' end
+              from pushq.queue q, generate_series(1, 5) i;
+            insert into pushq.schedule (queue_id, name, cron, time_zone, after_outage, payload, options, next_at)
+              select id, 'weekly', '@weekly', 'Europe/Atlantis', 'skip', '{}', '{}', now() from pushq.queue;
+            insert into pushq.quiet_hours (queue_id, hours, time_zone) select id, '22:00-08:00', 'Europe/Atlantis'
+              from pushq.queue;
+            """, .warning, "time zone Europe/Atlantis",
+            "is unknown to this server, and is that of 3 devices, 1 schedule, the settings of 1 queue",
+            .advice("update the time zone data of PostgreSQL's server (tzdata), and restart PostgreSQL")),
+        Fault(
+            "a webhook whose secret no worker can open", .webhooks,
+            """
+            insert into pushq.webhook (tenant_id, url, sealed) select id, 'https://a.example/', 'x' from pushq.tenant;
+            insert into pushq.webhook_progress (tenant_id, cursor, newest, not_before)
+              select id, 0, 1, now() - interval '30 minutes' from pushq.tenant
+            """, .warning, "webhook of acme", "has reports waiting, and no worker has sent them for 30 min",
+            .advice(
+                "run a worker that has the master key of its secret: docs/security.md, Another master key")),
         Fault(
             "a webhook whose receiver is away", .webhooks,
             """

@@ -75,6 +75,33 @@ import Transport
         }
     }
 
+    @Test func `names the credential of each tenant whose queues are paused for the same reason`() async throws {
+        try await withDatabase { _, database in
+            let connection = try await database.connect()
+            try await connection.runScript(
+                """
+                \(Fault.healthy)
+                insert into pushq.tenant (name) values ('beta');
+                insert into pushq.app (tenant_id, bundle_id) select id, 'com.beta' from pushq.tenant where name = 'beta';
+                insert into pushq.credential
+                    (tenant_id, name, kind, fingerprint, not_after, environments, sealed)
+                  select id, 'certificate', 'certificate', '\\x00', now() + interval '1 year', '{production}', '\\x01'
+                  from pushq.tenant where name = 'beta';
+                insert into pushq.queue (tenant_id, app_id, environment, credential_id)
+                  select c.tenant_id, a.id, 'production', c.id
+                  from pushq.credential c join pushq.app a using (tenant_id) where c.name = 'certificate';
+                update pushq.queue
+                set paused_at = now(), paused_reason = 'APNs answered InvalidProviderToken', paused_credential_version = 1
+                """)
+            let findings = try await HealthCheck.pausedQueues.findings(in: connection)
+            #expect(
+                Set(findings.map(\.remedy.text)) == [
+                    "pushq-admin credential replace acme main --p8 AuthKey_KEYID.p8 --team-id TEAM123456",
+                    "pushq-admin credential replace beta certificate --pkcs12 FILE",
+                ])
+        }
+    }
+
     @Test func `finds workers that may do more than send, and logins that see too little`() async throws {
         try await withDatabase { _, database in
             let looking = try await database.connect()

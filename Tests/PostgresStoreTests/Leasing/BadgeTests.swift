@@ -101,6 +101,82 @@ import Transport
         }
     }
 
+    @Test func `is not raised for a token that another one has replaced since the worker read it`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            func register(_ token: String) async throws {
+                try await queue.run(
+                    "select pushq.register_device('\(Self.name)', '\(token)', 'ann', installation => 'phone')")
+            }
+            try await register("a1")
+            for _ in 1...4 { _ = try await send(to: "a1", queue) }
+            try await queue.run("select pushq.send('\(Self.name)', '\(Self.one)', user_key => 'ann')")
+            let claimed = try await queue.claim(1, lane: .normal)
+            try await register("a2")
+            let job = try #require(try await queue.worker.takingBadges(claimed, workerID: 1).first)
+            #expect(job.lockedBadges == Set(job.deviceIDs))
+            #expect(
+                try await queue.texts(
+                    """
+                    select encode(d.token, 'hex') || ' ' || b.count
+                    from pushq.badge b
+                    join pushq.device d on d.id = b.device_id
+                    """) == ["a2 4"])
+        }
+    }
+
+    @Test(arguments: [false, true])
+    func `is given back by the newer token that has it by then, unless another transaction keeps it`(isKept: Bool)
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            func register(_ token: String) async throws {
+                try await queue.run(
+                    "select pushq.register_device('\(Self.name)', '\(token)', 'ann', installation => 'phone')")
+            }
+            let badges = """
+                select encode(d.token, 'hex') || ' ' || b.count || ' ' || cardinality(b.root_ids)
+                from pushq.badge b
+                join pushq.device d on d.id = b.device_id
+                """
+            try await register("a1")
+            for _ in 1...2 {
+                try await queue.run("select pushq.send('\(Self.name)', '\(Self.one)', user_key => 'ann')")
+            }
+            let jobs = try await queue.worker.takingBadges(try await queue.claim(lane: .normal), workerID: 1)
+            for token in ["a2", "a3"] { try await register(token) }
+            #expect(try await queue.texts(badges) == ["a3 2 2"])
+            let producer = try await database.connect()
+            if isKept {
+                try await producer.runScript(
+                    "begin; select pushq.set_badge('\(Self.name)', 'a3', badge => 7)")
+            }
+            let ends = jobs.map {
+                SettledJob(
+                    key: $0.key, outcomes: [Outcome.expired.rawValue], again: [], reports: [], notes: nil,
+                    givenBackBadges: GivenBackBadges(increment: 1, deviceIDs: $0.deviceIDs))
+            }
+            #expect(try await queue.worker.endJobs(ends, workerID: 1).keys == Set(ends.map(\.key)))
+            if isKept { try await producer.runScript("rollback") }
+            #expect(try await queue.texts(badges) == [isKept ? "a3 2 2" : "a3 0 0"])
+        }
+    }
+
+    @Test func `is not made anew for a device that was forgotten since the worker read its token`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 2)
+            let tokens = try await queue.texts("select encode(token, 'hex') from pushq.device order by id")
+            let all = "array['\(tokens.joined(separator: "','"))']"
+            try await queue.run("select pushq.send('\(Self.name)', '\(Self.one)', \(all))")
+            let claimed = try await queue.claim(1, lane: .normal)
+            try await queue.run("select pushq.forget_device('\(Self.name)', '\(tokens[0])')")
+            let job = try #require(try await queue.worker.takingBadges(claimed, workerID: 1).first)
+            #expect(job.lockedBadges == [job.deviceIDs[0]])
+            #expect(try await queue.texts("select device_id::text from pushq.badge") == ["\(job.deviceIDs[1])"])
+        }
+    }
+
     private static func payload(of ordinal: Int, in job: ClaimedJob) -> String {
         var payload: [UInt8] = []
         job.personal?.join(for: ordinal, into: &payload)

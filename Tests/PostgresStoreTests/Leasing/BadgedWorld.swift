@@ -6,17 +6,12 @@ import Transport
 
 /// Workers that send messages which raise badges to a few devices, are lost and give jobs back, while apps reset their
 /// badges; and the judge, who counts on his fingers.
-struct BadgedWorld {
-    private struct Held {
-        let job: ClaimedJob
-        let worker: Int64
-    }
-
-    private let queue: QueueFixture
-    private let seed: UInt64
-    private var random: SeededGenerator
+struct BadgedWorld: HeldJobsWorld {
+    let queue: QueueFixture
+    let seed: UInt64
+    var random: SeededGenerator
     private var devices: [Int64: Int] = [:]
-    private var held: [Held] = []
+    var held: [HeldByWorker] = []
     /// By how much each message raises badges.
     private var increments: [Int64: Int] = [:]
     /// Of each device the count, and the figure of each message that it was sent with.
@@ -50,13 +45,9 @@ struct BadgedWorld {
         }
     }
 
-    /// Lets everything come to an end.
+    /// Lets everything come to an end, and compares what is left with the count on the fingers.
     mutating func finish() async throws {
-        for _ in 1...20 {
-            try await claim()
-            while !held.isEmpty { try await end(allArrive: true) }
-        }
-        #expect(try await queue.number("select count(*) from pushq.lease") == 0, "seed \(seed)")
+        try await endAll()
         let stored = try await queue.connection.execute(
             Statement("counts", "select device_id, count from pushq.badge where count > 0"))
         let found = Dictionary(uniqueKeysWithValues: stored.map { ($0.int8("device_id"), Int($0.int4("count"))) })
@@ -81,7 +72,7 @@ struct BadgedWorld {
         return String(repeating: "0", count: 16 - digits.count) + digits
     }
 
-    private mutating func claim() async throws {
+    mutating func claim() async throws {
         try await queue.run("update pushq.job set run_at = now() where run_at > now()")
         let worker = Int64.random(in: 1...3, using: &random)
         let jobs = try await queue.claim(Int32.random(in: 1...4, using: &random), lane: .normal, workerID: worker)
@@ -100,12 +91,8 @@ struct BadgedWorld {
                     String(decoding: payload, as: UTF8.self) == #"{"aps":{"alert":"x","badge":\#(figure)}}"#,
                     "seed \(seed): device \(devices[device] ?? 0), root \(job.rootID), \(figures[device] ?? [:])")
             }
-            held.append(Held(job: job, worker: worker))
+            held.append(HeldByWorker(job: job, worker: worker))
         }
-    }
-
-    private func isOver(_ ordinal: Int, of job: ClaimedJob) -> Bool {
-        !job.outcomes.isEmpty && job.outcomes[ordinal] != 0
     }
 
     /// The number that goes to a device with a message; nil if it does not raise badges.
@@ -121,25 +108,7 @@ struct BadgedWorld {
         return min(figures[device]![root]!, PayloadTemplate.largestFigure)
     }
 
-    /// Up to three jobs of one worker, which it writes of at once.
-    private mutating func takeHeld() -> [Held] {
-        guard let worker = held.randomElement(using: &random)?.worker else { return [] }
-        let count = Int.random(in: 1...3, using: &random)
-        let indices = held.indices.filter { held[$0].worker == worker }.shuffled(using: &random).prefix(count)
-        let taken = indices.map { held[$0] }
-        for index in indices.sorted(by: >) { held.remove(at: index) }
-        return taken
-    }
-
-    /// Ends jobs, with any outcomes.
-    private mutating func end(allArrive: Bool = false) async throws {
-        let taken = takeHeld()
-        guard let worker = taken.first?.worker else { return }
-        let settled = taken.map { settle($0.job, allArrive: allArrive) }
-        #expect(try await queue.worker.endJobs(settled, workerID: worker).keys.count == taken.count, "seed \(seed)")
-    }
-
-    private mutating func settle(_ job: ClaimedJob, allArrive: Bool) -> SettledJob {
+    mutating func settle(_ job: ClaimedJob, allArrive: Bool) -> SettledJob {
         var outcomes = job.outcomes.isEmpty ? [UInt8](repeating: 0, count: job.deviceIDs.count) : job.outcomes
         var again: [SettledJob.Again] = []
         var nothing: [Int64] = []

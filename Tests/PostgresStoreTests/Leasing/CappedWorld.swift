@@ -8,7 +8,7 @@ import Transport
 
 /// Workers that send to a few devices under a cap, are lost and give jobs back, while time passes and clocks are put
 /// back; and the judge of what the cap says.
-struct CappedWorld {
+struct CappedWorld: HeldJobsWorld {
     /// A push that has a place.
     private struct Push {
         let root: Int64
@@ -25,16 +25,9 @@ struct CappedWorld {
         case waits
     }
 
-    private struct Held {
-        let job: ClaimedJob
-        let worker: Int64
-        /// Whether the cap is for it.
-        let isCapped: Bool
-    }
-
-    private let queue: QueueFixture
-    private let seed: UInt64
-    private var random: SeededGenerator
+    let queue: QueueFixture
+    let seed: UInt64
+    var random: SeededGenerator
     private let pushes: Int
     /// Nil: by calendar day.
     private let hours: Int?
@@ -43,7 +36,7 @@ struct CappedWorld {
     private var zones: [Int64: String] = [:]
     private var devices: [Int64: Int] = [:]
     private var history: [Int64: [Push]] = [:]
-    private var held: [Held] = []
+    var held: [HeldByWorker] = []
 
     private(set) var allowed = 0
     private(set) var heldForGood = 0
@@ -98,15 +91,6 @@ struct CappedWorld {
         }
     }
 
-    /// Lets everything come to an end.
-    mutating func finish() async throws {
-        for _ in 1...20 {
-            try await claim()
-            while !held.isEmpty { try await end(allArrive: true) }
-        }
-        #expect(try await queue.number("select count(*) from pushq.lease") == 0, "seed \(seed)")
-    }
-
     // MARK: What happens
 
     private mutating func send() async throws {
@@ -123,7 +107,7 @@ struct CappedWorld {
         QueueFixture.token(number).map { String(format: "%02x", $0) }.joined()
     }
 
-    private mutating func claim() async throws {
+    mutating func claim() async throws {
         // What was rescued twice comes back at random times.
         try await queue.run("update pushq.job set run_at = now() where run_at > now() and run_at < 'infinity'")
         let worker = Int64.random(in: 1...3, using: &random)
@@ -134,7 +118,7 @@ struct CappedWorld {
         var asked: [ClaimedJob] = []
         for var job in jobs {
             guard rule.includes(job.message.pushType, in: job.lane) else {
-                held.append(Held(job: job, worker: worker, isCapped: false))
+                held.append(HeldByWorker(job: job, worker: worker))
                 continue
             }
             job.capAnswer = CapAnswer()
@@ -158,34 +142,11 @@ struct CappedWorld {
                 #expect(
                     said == expected, "seed \(seed): device \(device), root \(job.rootID), \(history[device] ?? [])")
             }
-            held.append(Held(job: job, worker: worker, isCapped: true))
+            held.append(HeldByWorker(job: job, worker: worker))
         }
     }
 
-    private func isOver(_ ordinal: Int, of job: ClaimedJob) -> Bool {
-        !job.outcomes.isEmpty && job.outcomes[ordinal] != 0
-    }
-
-    /// Up to three jobs of one worker, which it writes of at once.
-    private mutating func takeHeld() -> [Held] {
-        guard let worker = held.randomElement(using: &random)?.worker else { return [] }
-        let count = Int.random(in: 1...3, using: &random)
-        let indices = held.indices.filter { held[$0].worker == worker }.shuffled(using: &random).prefix(count)
-        let taken = indices.map { held[$0] }
-        for index in indices.sorted(by: >) { held.remove(at: index) }
-        return taken
-    }
-
-    /// Ends jobs, with any outcomes.
-    private mutating func end(allArrive: Bool = false) async throws {
-        let taken = takeHeld()
-        guard let worker = taken.first?.worker else { return }
-        let settled = taken.map { settle($0, allArrive: allArrive) }
-        #expect(try await queue.worker.endJobs(settled, workerID: worker).keys.count == taken.count, "seed \(seed)")
-    }
-
-    private mutating func settle(_ held: Held, allArrive: Bool) -> SettledJob {
-        let job = held.job
+    mutating func settle(_ job: ClaimedJob, allArrive: Bool) -> SettledJob {
         var outcomes = job.outcomes.isEmpty ? [UInt8](repeating: 0, count: job.deviceIDs.count) : job.outcomes
         var again: [SettledJob.Again] = []
         var news: [CapNews] = []
@@ -204,7 +165,7 @@ struct CappedWorld {
                     ]
                     .randomElement(using: &random)!
                 let hasArrived = outcome == .delivered || outcome == .unknown
-                if held.isCapped {
+                if job.capAnswer != nil {
                     if !hasArrived { news.append(CapNews(deviceID: device, hasArrived: false)) }
                     settle(device, root: job.rootID, hasArrived: hasArrived)
                 }
@@ -222,19 +183,18 @@ struct CappedWorld {
     private mutating func giveBack() async throws {
         let taken = takeHeld()
         guard let worker = taken.first?.worker else { return }
-        let leases = taken.map { interrupt($0) }
+        let leases = taken.map { interrupt($0.job) }
         #expect(try await queue.worker.yield(leases, workerID: worker).keys.count == taken.count, "seed \(seed)")
     }
 
-    private mutating func interrupt(_ held: Held) -> YieldedLease {
-        let job = held.job
+    private mutating func interrupt(_ job: ClaimedJob) -> YieldedLease {
         var outcomes = job.outcomes.isEmpty ? [UInt8](repeating: 0, count: job.deviceIDs.count) : job.outcomes
         var news: [CapNews] = []
         for (ordinal, device) in job.deviceIDs.enumerated()
         where outcomes[ordinal] == 0 && job.capAnswer?.held[device] == nil && job.rescues == 0 {
             let hasArrived = Bool.random(using: &random)
             if hasArrived { outcomes[ordinal] = Outcome.delivered.rawValue }
-            if held.isCapped {
+            if job.capAnswer != nil {
                 news.append(CapNews(deviceID: device, hasArrived: hasArrived))
                 settle(device, root: job.rootID, hasArrived: hasArrived)
             }
@@ -270,7 +230,9 @@ struct CappedWorld {
     private mutating func forget() async throws {
         let now = try await time()
         try await queue.worker.forget()
-        history = history.filter { $0.value.contains { now.timeIntervalSince($0.at) <= window } }
+        history = history.filter {
+            $0.value.contains { now.timeIntervalSince($0.at) <= window && !Self.isAhead($0, of: now) }
+        }
     }
 
     private func time() async throws -> Date {
@@ -289,7 +251,7 @@ struct CappedWorld {
             note(root, of: device, at: now)
             return .goes
         }
-        let counting = pushes.filter { counts($0, for: device, at: now) }
+        let counting = pushes.filter { counts($0, for: device, at: now) && !Self.isAhead($0, of: now) }
         if counting.count < self.pushes {
             allowed += 1
             note(root, of: device, at: now)
@@ -312,10 +274,16 @@ struct CappedWorld {
         return calendar.startOfDay(for: push.at) >= calendar.startOfDay(for: now)
     }
 
-    /// Notes a push. What is too old to count is forgotten then, and clocks that are put back do not bring it back.
+    /// Whether a push is from before clocks were put back, and none that counts.
+    private static func isAhead(_ push: Push, of now: Date) -> Bool { push.at.timeIntervalSince(now) > 60 }
+
+    /// Notes a push. What is too old to count, or lies ahead, is forgotten then, and no change of clocks brings it
+    /// back.
     private mutating func note(_ root: Int64, of device: Int64, at now: Date) {
         let window = window
-        history[device, default: []].removeAll { $0.root == root || now.timeIntervalSince($0.at) > window }
+        history[device, default: []].removeAll {
+            $0.root == root || now.timeIntervalSince($0.at) > window || Self.isAhead($0, of: now)
+        }
         history[device]!.append(Push(root: root, hasArrived: nil, at: now))
     }
 

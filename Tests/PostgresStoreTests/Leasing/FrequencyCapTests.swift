@@ -17,7 +17,7 @@ import Transport
             let queue = try await QueueFixture(database, devices: 8)
             var world = try await CappedWorld(queue, seed: seed)
             for _ in 1...150 { try await world.step() }
-            try await world.finish()
+            try await world.endAll()
             // Chance has brought about what this is about.
             #expect(world.allowed > 20 && world.heldForGood > 5, "seed \(seed): \(world.summary)")
         }
@@ -101,6 +101,66 @@ import Transport
         }
     }
 
+    @Test func `gives no place to a token that another one has replaced since the worker read it`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await queue.run("insert into pushq.frequency_cap values (\(queue.id), 1, '1 day')")
+            func register(_ token: String) async throws {
+                try await queue.run(
+                    "select pushq.register_device('\(QueueFixture.name)', '\(token)', 'ann', installation => 'phone')")
+            }
+            func claim() async throws -> ClaimedJob {
+                try await queue.run(
+                    "select pushq.send('\(QueueFixture.name)', '{\"aps\":{\"alert\":\"x\"}}', user_key => 'ann')")
+                var job = try #require(try await queue.claim(1, lane: .normal, workerID: 1).first)
+                job.capAnswer = CapAnswer()
+                return job
+            }
+            try await register("a1")
+            let first = try #require(try await queue.worker.heldToCaps([try await claim()], workerID: 1).first)
+            #expect(first.capAnswer?.held == [:])
+            let second = try await claim()
+            try await register("a2")
+            let held = try #require(try await queue.worker.heldToCaps([second], workerID: 1).first)
+            #expect(held.capAnswer?.held == [second.deviceIDs[0]: .until(.seconds(1))])
+            #expect(
+                try await queue.texts(
+                    "select encode(d.token, 'hex') from pushq.recent_push r join pushq.device d on d.id = r.device_id")
+                    == ["a2"])
+        }
+    }
+
+    /// As after a failover to a server with older time zone data.
+    @Test(arguments: ["'Etc/GMT-12'", "'Europe/Atlantis'", "null"])
+    func `counts days of the queue's zone where this server does not know the device's, and holds up nobody else`(
+        defaultZone: String
+    ) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 2)
+            try await queue.run(
+                """
+                insert into pushq.frequency_cap (queue_id, pushes, time_zone) values (\(queue.id), 1, \(defaultZone));
+                insert into pushq.profile (queue_id, device_id, time_zone)
+                select queue_id, id, case when get_byte(token, 7) = 1 then 'Europe/Atlantis' else 'UTC' end
+                from pushq.device;
+                insert into pushq.recent_push
+                select \(queue.id), id, array[1], array[0],
+                       array[pushq.day_began(now(), \(defaultZone == "'Etc/GMT-12'" ? defaultZone : "'UTC'"))]
+                from pushq.device where get_byte(token, 7) = 1
+                """)
+            try await queue.fanOut(try await queue.startCampaign())
+            let preview = #"""
+                select capped from pushq.preview_campaign(
+                  '\#(QueueFixture.name)', 'k2', payload => '{"aps":{"alert":"x"}}')
+                """#
+            #expect(try await queue.texts(preview) == ["1"])
+            var job = try #require(try await queue.claim(1, workerID: 1).first)
+            job.capAnswer = CapAnswer()
+            let held = try #require(try await queue.worker.heldToCaps([job], workerID: 1).first)
+            #expect(held.capAnswer?.held == [job.deviceIDs[0]: .forGood])
+        }
+    }
+
     @Test func `begins a calendar day when clocks in the device's zone first show it`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
@@ -166,6 +226,42 @@ import Transport
         }
     }
 
+    @Test func `does not count what is dated ahead, from before the clock was corrected, and drops it`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 2)
+            try await queue.run(
+                """
+                insert into pushq.frequency_cap values (\(queue.id), 2, '1 day');
+                insert into pushq.recent_push
+                select \(queue.id), id, array[1, 2, 3], array[0, 0, 0],
+                       case get_byte(token, 7)
+                         when 1 then array[now() - '1 h'::interval, now() + '2 h'::interval, now() + '3 h'::interval]
+                         else array[now() - '2 h'::interval, now() - '1 h'::interval, now() + '3 h'::interval] end
+                from pushq.device
+                """)
+            try await queue.fanOut(try await queue.startCampaign())
+            var job = try #require(try await queue.claim(1, workerID: 1).first)
+            job.capAnswer = CapAnswer()
+            let held = try #require(try await queue.worker.heldToCaps([job], workerID: 1).first)
+            #expect(held.capAnswer?.held == [job.deviceIDs[1]: .forGood])
+            #expect(
+                try await queue.texts("select array_length(sent_at, 1) from pushq.recent_push order by device_id")
+                    == ["2", "3"])
+            #expect(
+                try await queue.number(
+                    "select count(*) from pushq.recent_push where cardinality(sent_at) = 2 and sent_at[2] <= now()")
+                    == 1)
+            // What is old is forgotten, whatever lies ahead of it.
+            try await queue.run(
+                """
+                update pushq.recent_push
+                set sent_at[1] = now() - interval '3 days', sent_at[2] = now() - interval '2 days'
+                """)
+            try await queue.worker.forget()
+            #expect(try await queue.number("select count(*) from pushq.recent_push") == 0)
+        }
+    }
+
     @Test func `goes on when a newer token takes the place of one, and counts a push to both once`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
@@ -190,6 +286,42 @@ import Transport
             try await queue.run(
                 "select pushq.register_device('\(QueueFixture.name)', 'c3', 'ann', installation => 'i')")
             #expect(try await queue.texts(counted) == ["c3{3,1,2}{0,0,7}"])
+        }
+    }
+
+    @Test(arguments: [(true, false), (false, false), (false, true)])
+    func `has the newer token's place given up or kept, as the push on its way to the older one ends`(
+        arrives: Bool, isLocked: Bool
+    ) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let register = { (token: String) in
+                "select pushq.register_device('\(QueueFixture.name)', '\(token)', 'ann', installation => 'i')"
+            }
+            try await queue.run(
+                "insert into pushq.frequency_cap values (\(queue.id), 1, '1 day'); \(register("a1"))")
+            let send = "select pushq.send('\(QueueFixture.name)', '{\"aps\":{\"alert\":\"x\"}}', user_key => 'ann')"
+            func claim() async throws -> ClaimedJob {
+                var job = try #require(try await queue.claim(1, lane: .normal, workerID: 1).first)
+                job.capAnswer = CapAnswer()
+                return try #require(try await queue.worker.heldToCaps([job], workerID: 1).first)
+            }
+            try await queue.run(send)
+            let first = try await claim()
+            #expect(first.capAnswer?.held == [:])
+            try await queue.run(register("b2"))
+            // It stays as it is while another transaction keeps it locked, and the job ends.
+            let other = try await database.connect()
+            if isLocked { try await other.runScript("begin; select from pushq.recent_push for update") }
+            let outcome = arrives ? Outcome.delivered : .rejected(.badDeviceToken)
+            let end = SettledJob(
+                key: first.key, outcomes: [outcome.rawValue], again: [], reports: [], notes: nil,
+                capNews: [CapNews(deviceID: first.deviceIDs[0], hasArrived: arrives)])
+            #expect(try await queue.worker.endJobs([end], workerID: 1).keys == [first.key])
+            if isLocked { try await other.runScript("rollback") }
+            try await queue.run(send)
+            let second = try await claim()
+            #expect(second.capAnswer?.held == (arrives || isLocked ? [second.deviceIDs[0]: .forGood] : [:]))
         }
     }
 

@@ -48,6 +48,18 @@ struct QueueFixture {
     /// Runs statements.
     func run(_ sql: String) async throws { try await connection.runScript(sql) }
 
+    /// Gives the queue a key for its environment, which opens nothing.
+    func addCredential() async throws {
+        try await run(
+            """
+            with c as (
+              insert into pushq.credential (tenant_id, name, kind, team_id, key_id, environments, sealed)
+              select id, 'main', 'token', 'TEAM123456', 'KEY1234567', '{sandbox}', '' from pushq.tenant
+              returning id)
+            update pushq.queue set credential_id = c.id from c
+            """)
+    }
+
     /// Has both sessions report what they have read: each keeps that to itself for up to a second.
     func reportStatistics() async throws {
         for session in [connection, worker] { try await session.runScript("select pg_stat_force_next_flush()") }

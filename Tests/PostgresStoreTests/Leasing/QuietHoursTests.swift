@@ -135,9 +135,9 @@ import Testing
                         \(defaultZone.map { "'\($0)'" } ?? "null"));
                 insert into pushq.profile (queue_id, device_id, time_zone)
                 select queue_id, id,
-                       (array[\(Self.zones.map { "'\($0)'" }.joined(separator: ", ")), null])[1 + id % 14]
+                       (array[\(Self.zones.map { "'\($0)'" }.joined(separator: ", ")), null])[1 + (id >> 10) % 14]
                 from pushq.device;
-                delete from pushq.device where id % \(oneIn) > 0
+                delete from pushq.device where (id >> 10) % \(oneIn) > 0
                 """)
             var zones: [Int64: String] = [:]
             for row in try await queue.connection.execute(
@@ -176,6 +176,38 @@ import Testing
                 #expect(Set(places).count >= places.count / 50, "\(places.count) until \(end)")
                 #expect(places.max()! - places.min()! > 0.3)
             }
+        }
+    }
+
+    /// As after a failover to a server with older time zone data.
+    @Test(arguments: ["UTC", "Europe/Atlantis", nil])
+    func `are those of the queue's zone where this server does not know the device's, and hold up nobody else`(
+        defaultZone: String?
+    ) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 3)
+            try await queue.run(
+                """
+                insert into pushq.quiet_hours (queue_id, hours, time_zone)
+                select \(queue.id), to_char(t - interval '2 hours', 'HH24:MI') || '-' || to_char(t + interval '2 hours', 'HH24:MI'),
+                       \(defaultZone.map { "'\($0)'" } ?? "null")
+                from (select now() at time zone 'UTC' as t) t;
+                insert into pushq.profile (queue_id, device_id, time_zone)
+                select queue_id, id, (array['Europe/Atlantis', 'UTC', 'Etc/GMT-12'])[get_byte(token, 7)]
+                from pushq.device
+                """)
+            try await queue.fanOut(try await queue.startCampaign())
+            let world = try await hold(queue) { try await queue.claim() }
+            let held = try await queue.texts(
+                """
+                select get_byte(token, 7) from pushq.device
+                where id = any ('{\(world.jobs.flatMap(\.quietHolds.keys).map(String.init).joined(separator: ","))}')
+                order by 1
+                """)
+            #expect(held == (defaultZone == "UTC" ? ["1", "2"] : ["2"]))
+            let preview = try await queue.texts(
+                "select time_zones from pushq.preview_quiet_hours('\(QueueFixture.name)')")
+            #expect(preview == ["{UTC}"])
         }
     }
 

@@ -182,4 +182,231 @@ import Transport
             #expect(found.jobs.count == 2 && found.moves == ["a1": "a2"])
         }
     }
+
+    /// What is known of a device has gone to its newer token, so a filter on the older one would be one on nobody.
+    @Test(arguments: [
+        ("not tag 'no-marketing'", ["b1": "b2"]), ("tag 'vip'", ["b1": "b2"]), ("tag is missing", [:]),
+        ("user = 'ann'", ["a1": "a2"]), ("not user = 'ann'", ["b1": "b2"]), ("user is missing", [:]),
+        ("attribute plan = 'pro'", ["a1": "a2"]), ("not attribute plan = 'pro'", ["b1": "b2"]),
+        ("locale = 'de'", ["b1": "b2"]),
+    ])
+    func `before fan-out, has a filter asked about its newer token`(
+        _ filter: String, _ expected: [String: String]
+    ) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await queue.run(
+                #"""
+                select pushq.register_device('\#(Self.name)', 'a1', 'ann', tags => '{no-marketing}',
+                                             attributes => '{"plan":"pro"}', installation => 'i1');
+                select pushq.register_device('\#(Self.name)', 'b1', 'bob', tags => '{vip}', installation => 'i2');
+                select pushq.start_campaign('\#(Self.name)', 'k', '{"aps":{"alert":"x"}}', filter => $$\#(filter)$$);
+                select pushq.register_device('\#(Self.name)', 'a2', 'ann', installation => 'i1');
+                select pushq.register_device('\#(Self.name)', 'b2', 'bob', locale => 'de', installation => 'i2')
+                """#)
+            try await queue.fanOut(Int64(try await queue.number("select id from pushq.campaign")))
+            #expect(try await claimed(queue).moves == expected)
+        }
+    }
+
+    /// The campaign's own zone is one in which it is due half a day later: at night where the phone is.
+    @Test(arguments: [false, true])
+    func `is due when it is the local time where its newer token is`(_ isSorted: Bool) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let register = { token in
+                try await queue.run(
+                    """
+                    select pushq.register_device('\(Self.name)', '\(token as String)', 'ann', installation => 'i1',
+                                                 time_zone => 'Etc/GMT-9')
+                    """)
+            }
+            try await register("a1")
+            let campaign = try await queue.startCampaign(
+                options: """
+                    , default_zone => 'Etc/GMT+3',
+                    local_time => to_char(now() at time zone 'Etc/GMT-9' + interval '30 minutes', 'HH24:MI')
+                    """)
+            if isSorted { try await queue.fanOut(campaign) }
+            try await register("a2")
+            try await queue.fanOut(campaign)
+            #expect(
+                try await queue.texts("select due_at < now() + interval '1 hour' from pushq.wave") == ["true"])
+            try await queue.run(
+                """
+                update pushq.fan_out
+                set start_at = now(),
+                    clock = clock || jsonb_build_object(
+                      'start', (clock ->> 'start')::timestamptz - interval '31 minutes',
+                      'time', (clock ->> 'time')::time - interval '31 minutes');
+                update pushq.wave set due_at = due_at - interval '31 minutes'
+                """)
+            try await queue.fanOut(campaign)
+            #expect(try await claimed(queue).moves == ["a1": "a2"])
+        }
+    }
+
+    @Test func `counts once beside its newer token that is in the audience itself`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register([("a1", "ann", "i1"), ("b1", "bob", "i2")], queue)
+            try await queue.run(
+                #"""
+                select pushq.start_campaign('\#(Self.name)', k, '{"aps":{"alert":"x"}}', filter => filter,
+                                            start_at => now() + interval '1 hour')
+                from (values ('k', null), ('f', 'locale is missing')) c(k, filter);
+                update pushq.fan_out set start_at = now()
+                """#)
+            try await register([("a2", "ann", "i1")], queue)
+            for campaign in try await queue.texts("select id from pushq.campaign") {
+                try await queue.fanOut(try #require(Int64(campaign)))
+            }
+            #expect(try await queue.texts("select made from pushq.fan_out") == ["2", "2"])
+            #expect(try await claimed(queue).moves == [:])
+            // Two more, of which the first one is in the audience as well.
+            try await queue.run(
+                #"""
+                select pushq.start_campaign('\#(Self.name)', 'l', '{"aps":{"alert":"x"}}');
+                update pushq.device d set active = false, inactive_since = now(), replaced_by = n.id
+                from pushq.device n where d.token = '\xa2' and n.token = '\xb1'
+                """#)
+            try await register([("b2", "bob", "i2")], queue)
+            try await queue.fanOut(Int64(try await queue.number("select id from pushq.campaign where key = 'l'")))
+            #expect(try await queue.number("select made from pushq.fan_out order by campaign_id desc limit 1") == 1)
+        }
+    }
+
+    @Test func `goes on past a token that somebody else has by now, and not to them`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register([("a1", "ann", "i1")], queue)
+            try await queue.run(
+                #"select pushq.send('\#(Self.name)', '{"aps":{"alert":"private"}}', '{a1}'::text[])"#)
+            try await register([("a2", "ann", "i1"), ("a3", "ann", "i1"), ("a2", "zoe", "i2")], queue)
+            #expect(try await claimed(queue, lane: .normal).moves == ["a1": "a3"])
+        }
+    }
+
+    /// The time that APNs gives is when the app was deleted, which may be before the push was submitted.
+    @Test func `goes on if APNs has reported it as dead since earlier`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register([("a1", "ann", "i1")], queue)
+            try await queue.run(
+                #"""
+                select pushq.send('\#(Self.name)', '{"aps":{"alert":"x"}}', '{a1}'::text[]);
+                update pushq.device set active = false, inactive_since = now() - interval '1 hour',
+                                        inactive_reason = \#(Reason.unregistered.code)
+                """#)
+            try await register([("a2", "ann", "i1")], queue)
+            #expect(try await claimed(queue, lane: .normal).moves == ["a1": "a2"])
+        }
+    }
+
+    @Test func `goes to one that takes the place of two recipients once, though not at once`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register([("a1", "ann", "i1"), ("b1", "ann", "i2")], queue)
+            try await queue.fanOut(try await queue.startCampaign())
+            try await register([("c1", "ann", "i1")], queue)
+            let first = try await claimed(queue)
+            #expect(first.moves == ["a1": "c1"])
+            let job = try #require(first.jobs.first)
+            let back = Outcome.retried(.givenBack)
+            let settled = queue.settled(
+                job, other: [0: back, 1: back],
+                again: [job.successors[job.deviceIDs[0]], job.deviceIDs[1]].compactMap { $0 }
+                    .map { .init(deviceID: $0, delay: .zero, attempts: 0, losses: 0) })
+            #expect(try await queue.worker.endJobs([settled], workerID: 1).keys.count == 1)
+            try await register([("c1", "ann", "i2")], queue)
+            #expect(try await claimed(queue).moves == [:])
+        }
+    }
+
+    @Test func `for a list of users goes on by one that came after the list was loaded and before the start`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register([("a1", "ann", "i1"), ("b1", "bob", "i2")], queue)
+            let list = try await queue.number("select pushq.new_list('\(Self.name)')")
+            try await queue.run("select pushq.add_users_to_list('\(Self.name)', \(list), array['ann', 'bob'])")
+            try await register([("a2", "ann", "i1")], queue)
+            let campaign = try await queue.number(
+                "select pushq.start_campaign('\(Self.name)', 'k', '{\"aps\":{\"alert\":\"x\"}}', list => \(list))")
+            try await queue.fanOut(Int64(campaign))
+            #expect(try await claimed(queue).moves == ["a1": "a2"])
+        }
+    }
+
+    @Test func `does not go on past a deactivation by hand`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register(
+                [("a1", "ann", "i1"), ("b1", "bob", "i2"), ("c1", "cleo", "i3"), ("d1", "dan", "i4")], queue)
+            try await queue.run(
+                #"select pushq.send('\#(Self.name)', '{"aps":{"alert":"x"}}', '{a1,b1,c1,d1}'::text[])"#)
+            try await register(
+                [("a2", "ann", "i1"), ("b2", "bob", "i2"), ("c2", "cleo", "i3"), ("d2", "dan", "i4")], queue)
+            try await queue.run(
+                """
+                select pushq.set_device('\(Self.name)', 'a1', true);
+                select pushq.set_device('\(Self.name)', 'a1', false);
+                select pushq.set_device('\(Self.name)', 'b1', false);
+                select pushq.set_device('\(Self.name)', 'c2', false);
+                select pushq.set_device('\(Self.name)', 'd2', false)
+                """)
+            try await register([("c3", "cleo", "i3"), ("d2", "dan", "i4")], queue)
+            #expect(try await claimed(queue, lane: .normal).moves == [:])
+        }
+    }
+
+    /// Of what was sent to the person, whichever of the phone's tokens it was for.
+    @Test(arguments: [false, true])
+    func `is forgotten with its newer token`(_ isSent: Bool) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register([("a1", "ann", "i1"), ("b1", "bob", "i2")], queue)
+            try await queue.run(
+                #"""
+                select pushq.send('\#(Self.name)', '{"aps":{"alert":"private"}}', '{a1}'::text[]);
+                select pushq.send('\#(Self.name)', '{"aps":{"alert":"of both"}}', '{a1,b1}'::text[])
+                """#)
+            try await register([("a2", "ann", "i1"), ("a3", "ann", "i1")], queue)
+            if isSent {
+                for _ in 1...2 { try await end(try await claimed(queue, lane: .normal).jobs, queue) }
+            }
+            let known = try await queue.texts(
+                "select format('%s %s', known, sends) from pushq.forget_device('\(Self.name)', 'a3')")
+            #expect(known == ["t 1"])
+            #expect(try await queue.texts("select payload #>> '{aps,alert}' from pushq.message") == ["of both"])
+            #expect(try await queue.texts("select encode(token, 'hex') from pushq.device") == ["b1"])
+        }
+    }
+
+    @Test func `is traced with the share of the older token, also when that is back`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register((1...8).map { ("a\($0)", "u\($0)", "i\($0)") }, queue)
+            let campaign = try await queue.startCampaign(
+                options: #", variants => '[{"name":"b","share":0.5,"payload":{"aps":{"alert":"y"}}}]'"#)
+            try await queue.fanOut(campaign)
+            try await register((1...8).map { ("b\($0)", "u\($0)", "i\($0)") }, queue)
+            for _ in 1...2 { try await end(try await claimed(queue).jobs, queue) }
+            try await register([("a1", "u1", "i1")], queue)
+            for number in 1...8 {
+                var traces: [[String]] = []
+                for token in ["a", "b"] {
+                    traces.append(
+                        try await queue.texts(
+                            """
+                            select what from pushq.trace('\(Self.name)', token => '\(token)\(number)', campaign => 'k')
+                            """))
+                }
+                let starts = traces.map { $0.first { $0.contains("was started") } }
+                #expect(starts[0]?.contains("this device gets the share") == true && starts[0] == starts[1])
+                #expect(traces[0].last == "it goes on by a newer token of the same installation", "\(traces[0])")
+            }
+        }
+    }
 }

@@ -45,6 +45,45 @@ struct `Migrating` {
         }
     }
 
+    @Test(arguments: [
+        ("create table pushq.migration (id int)", "its table migration is not pushq's"),
+        ("create view pushq.migration as select 1 as version", "its table migration is not pushq's"),
+        ("create table pushq.orders (id int generated always as identity)", "it has the table orders"),
+        ("create function pushq.f() returns int language sql as 'select 1'", "it has the function f"),
+        ("create type pushq.mood as enum ('fine')", "it has the type mood"),
+    ])
+    func `refuses somebody else's schema of that name, and leaves it as it was`(
+        object: String, finding: String
+    ) async throws {
+        try await withEmptyDatabase { _, database in
+            let connection = try await database.connect()
+            try await connection.runScript("create schema pushq; \(object)")
+            let problem =
+                "database \(database.name) has another program's schema pushq: \(finding). Nothing was done; use "
+                + "another database, or rename that schema"
+            await #expect { try await Migrator(connection).run() } throws: { "\($0)" == problem }
+            await #expect { try await Migrator(connection).dryRun() } throws: { "\($0)" == problem }
+            #expect(try await HealthCheck.schema.findings(in: connection).map(\.evidence) == [problem])
+            let owner = Statement(
+                "owner", "select nspowner = current_user::regrole as is_mine from pg_namespace where nspname = 'pushq'")
+            #expect(try await connection.execute(owner).one().bool("is_mine"))
+        }
+    }
+
+    @Test func `begins in a schema that an administrator has made, also with an extension in it`() async throws {
+        try await withEmptyDatabase { _, database in
+            let connection = try await database.connect()
+            // Some builds of PostgreSQL have no other extension than this one.
+            try await connection.runScript(
+                """
+                create schema pushq;
+                create function pushq.f() returns int language sql return 1;
+                alter extension plpgsql add function pushq.f()
+                """)
+            #expect(try await Migrator(connection).dryRun().applied == Migration.all.map(\.name))
+        }
+    }
+
     @Test func `changes nothing for the role that migrates, which producers may share`() async throws {
         try await withEmptyDatabase { _, database in
             _ = try await Migrator(try await database.connect()).run()
@@ -102,6 +141,21 @@ struct `Migrating` {
         }
     }
 
+    @Test func `by a login of workers does not advise to make it an owner`() async throws {
+        try await withEmptyDatabase { _, database in
+            let (admin, login) = (try await database.connect(), "worker_\(database.name)")
+            _ = try await Migrator(admin).run()
+            try await admin.runScript("create role \(login) login in role pushq_worker")
+            let report = try await Migrator(try await database.connect(login: login)).run()
+            #expect(report.isUpToDate)
+            #expect(
+                report.advice == [
+                    "\(login) has the rights of pushq_worker only. Run migrate as a login with those of pushq_owner"
+                ])
+            try await admin.runScript("drop role \(login)")
+        }
+    }
+
     @Test func `by a login without rights on roles says what to run, works without it, and makes up for it later`()
         async throws
     {
@@ -124,7 +178,7 @@ struct `Migrating` {
             #expect(
                 report.advice == [
                     "\(login) may not create all roles of pushq, or not grant them to others. "
-                        + "Let an administrator of the server run: \(statements)"
+                        + "Let an administrator of the server run: \(statements); then migrate again"
                 ])
             #expect(report.applied == Migration.all.map(\.name))
 

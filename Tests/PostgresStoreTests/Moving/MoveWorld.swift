@@ -23,6 +23,20 @@ struct MoveWorld {
             to: .init(try await there.connect(), name: "database two at b"), patience: patience, progress: step)
     }
 
+    /// Begins a move, and leaves it as a killed command does.
+    func begin() async throws {
+        let store = first.connection
+        try await store.beginLeaving("acme", id: "00000000-0000-0000-0000-000000000001", peer: "database two at b")
+        try await second.beginArriving(
+            "acme", try #require(try await store.tenantMove(of: "acme")), peer: "database one at a",
+            numbers: try await store.numbers(ofMove: "acme"))
+    }
+
+    func detach() async throws {
+        _ = try await first.connection.stopLeaving("acme")
+        try await first.connection.detachTenant("acme")
+    }
+
     func number(_ sql: String, in store: PostgresConnection) async throws -> Int {
         let rows = try await store.execute(
             Statement("number \(sql.hashValue)", "select (\(sql)\n)::int8 as number"))
@@ -180,7 +194,7 @@ extension MoveWorld {
                 Statement(
                     "rows of \(name)",
                     """
-                    select (to_jsonb(r) - array['queue_id', 'tenant_id', 'app_id', 'credential_id', 'cursor_offset', 'sealed', 'former_sealed',
+                    select (to_jsonb(r) - array['queue_id', 'tenant_id', 'app_id', 'credential_id', 'sealed', 'former_sealed',
                                             \(own)])::text
                            as row
                     from pushq.\(name) r where \(condition) order by 1

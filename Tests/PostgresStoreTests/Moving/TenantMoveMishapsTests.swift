@@ -10,21 +10,6 @@ import Transport
 @Suite(.serialized, .timeLimit(.minutes(10))) struct `Mishaps of a move of a tenant` {
     private static let name = MoveWorld.queue
     private static let payload = MoveWorld.payload
-    private static let id = "00000000-0000-0000-0000-000000000001"
-
-    /// Begins a move, and leaves it as a killed command does.
-    private func begin(_ world: MoveWorld) async throws {
-        let first = world.first.connection
-        try await first.beginLeaving("acme", id: Self.id, peer: "database two at b")
-        try await world.second.beginArriving(
-            "acme", try #require(try await first.tenantMove(of: "acme")), peer: "database one at a",
-            numbers: try await first.numbers(ofMove: "acme"))
-    }
-
-    private func detach(_ world: MoveWorld) async throws {
-        _ = try await world.first.connection.stopLeaving("acme", true)
-        try await world.first.connection.detachTenant("acme")
-    }
 
     private func stage(_ world: MoveWorld) async throws -> TenantMoveState.Stage? {
         try await world.first.connection.tenantMove(of: "acme")?.stage
@@ -45,8 +30,8 @@ import Transport
         try await withMoveWorld { _, world in
             let first = world.first.connection
             _ = try await world.first.startCampaign()
-            try await begin(world)
-            if isStopped { _ = try await first.stopLeaving("acme", true) }
+            try await world.begin()
+            if isStopped { _ = try await first.stopLeaving("acme") }
             try await first.declareRestore()
             let undecided = "queues of acme wait for a decision since the database was restored"
             if isStopped { #expect(try await message { try await first.detachTenant("acme") } == undecided) }
@@ -71,8 +56,8 @@ import Transport
         try await withMoveWorld { _, world in
             let first = world.first.connection
             _ = try await world.first.startCampaign()
-            try await begin(world)
-            try await detach(world)
+            try await world.begin()
+            try await world.detach()
             try await first.declareRestore()
             #expect(try await first.restoredQueues().isEmpty)
             if isUndone {
@@ -104,9 +89,9 @@ import Transport
     ) async throws {
         try await withMoveWorld { _, world in
             try await world.fill()
-            try await begin(world)
-            if stage == .stopping { _ = try await world.first.connection.stopLeaving("acme", true) }
-            if stage == .detached { try await detach(world) }
+            try await world.begin()
+            if stage == .stopping { _ = try await world.first.connection.stopLeaving("acme") }
+            if stage == .detached { try await world.detach() }
             // The move went on, and then the first database was restored to this moment.
             try await world.second.runScript(
                 "delete from pushq.tenant_move; insert into pushq.tenant (name) values ('acme')")
@@ -134,9 +119,9 @@ import Transport
         try await withMoveWorld { _, world in
             try await world.fill()
             let before = try await world.rows(of: "acme", in: world.first.connection)
-            try await begin(world)
-            if stage == .stopping { _ = try await world.first.connection.stopLeaving("acme", true) }
-            if stage == .detached { try await detach(world) }
+            try await world.begin()
+            if stage == .stopping { _ = try await world.first.connection.stopLeaving("acme") }
+            if stage == .detached { try await world.detach() }
             try await TenantMover.abandon(
                 "acme", at: .init(try await world.here.connect(), name: "database one at a"), patience: .seconds(10))
             #expect(try await self.stage(world) == nil)
@@ -151,8 +136,8 @@ import Transport
         try await withMoveWorld { _, world in
             let refused = "the number 0 of this database cannot be changed, because identifiers with it are in use"
             let change = "select pushq.set_database_number(7)"
-            try await begin(world)
-            try await detach(world)
+            try await world.begin()
+            try await world.detach()
             #expect(try await world.refusal(change, in: world.first.connection) == refused)
             _ = try await world.mover().run(under: world.keys)
             try await world.first.run("delete from pushq.tenant_move; delete from pushq.removed_queue")
@@ -163,19 +148,19 @@ import Transport
     @Test func `whom an operator suspends or resumes while it is stopped is so at the other side`() async throws {
         try await withMoveWorld { _, world in
             let first = world.first.connection
-            try await begin(world)
+            try await world.begin()
             for isSuspended in [true, false, true] {
-                _ = try await first.stopLeaving("acme", true)
+                _ = try await first.stopLeaving("acme")
                 #expect(try await first.setTenant("acme", isSuspended: isSuspended) == true)
                 #expect(try await first.setTenant("acme", isSuspended: isSuspended) == false)
                 // By the move itself, it is suspended all the time.
                 #expect(
                     try await world.first.number("select count(*) from pushq.tenant where suspended_at is not null")
                         == 1)
-                _ = try await first.stopLeaving("acme", false)
+                try await first.continueLeaving("acme")
                 #expect(try await first.tenants(named: "acme").first?.isSuspended == isSuspended)
             }
-            try await detach(world)
+            try await world.detach()
             #expect(
                 try await message { _ = try await first.setTenant("acme", isSuspended: false) }
                     == "tenant “acme” is being moved to database two at b")
@@ -245,8 +230,8 @@ import Transport
 
     @Test func `a detached tenant comes back into a schema that has a column more`() async throws {
         try await withMoveWorld { _, world in
-            try await begin(world)
-            try await detach(world)
+            try await world.begin()
+            try await world.detach()
             try await world.first.run("alter table pushq.queue add column more int not null default 7")
             _ = try await world.first.connection.reattachTenant("acme")
             #expect(try await world.first.number("select more from pushq.queue") == 7)
@@ -270,5 +255,48 @@ import Transport
             #expect(try await world.number("select count(*) from pushq.tenant_move", in: world.second) == 0)
             #expect(try await world.refusal("insert into pushq.tenant (name) values ('acme')", in: world.second) == nil)
         }
+    }
+
+    /// Of two servers, one may be a minute behind: then an entry of the second database is older than the move.
+    @Test func `the audit brings back what was changed before the move came to its end, whatever the clocks say`()
+        async throws
+    {
+        try await withMoveWorld { _, world in
+            let first = world.first.connection
+            try await world.fill()
+            // Interrupted when it has arrived, and the first database does not know yet.
+            try await world.first.run(
+                """
+                create function public.refuse() returns trigger language plpgsql as $$ begin raise 'not now'; end $$;
+                create trigger refuse before insert on pushq.removed_queue execute function public.refuse()
+                """)
+            await #expect(throws: PostgresError.self) { _ = try await world.mover().run(under: world.keys) }
+            #expect(try await stage(world) == .detached)
+            _ = try await world.second.setTenant("acme", isSuspended: true)
+            try await world.second.runScript(
+                """
+                insert into pushq.audit (changed_at, login, tenant, object, name, action, changes)
+                values (now() - interval '1 minute', 'anna', 'acme', 'queue', 'acme/com.acme.shop', 'changed', '{}')
+                """)
+            try await world.first.run("drop trigger refuse on pushq.removed_queue")
+            _ = try await world.mover().run(under: world.keys)
+            let entries = try await audit(in: world.second)
+
+            let back = TenantMover(
+                "acme", from: .init(try await world.there.connect(), name: "database two at b"),
+                to: .init(try await world.here.connect(), name: "database one at a"))
+            _ = try await back.run(under: world.keys)
+            let after = try await audit(in: first)
+            #expect(entries.contains { $0.contains("suspended_at") } && entries.contains { $0.contains("anna") })
+            #expect(entries.count { !after.contains($0) } == 0)
+            #expect(after.count == Set(after).count, "an entry has come twice")
+        }
+    }
+
+    private func audit(in store: PostgresConnection) async throws -> [String] {
+        try await store.execute(
+            Statement(
+                "audit", "select (to_jsonb(a) - 'id')::text as entry from pushq.audit a where a.tenant = 'acme'")
+        ).map { $0.text("entry") }
     }
 }

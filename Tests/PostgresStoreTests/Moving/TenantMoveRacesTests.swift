@@ -109,11 +109,7 @@ import Transport
             _ = try await world.move(on: actor) {
                 try await late.runScript("begin; select * from pushq.run_due_schedule()")
             } afterwards: {
-                try await eventually("it waits") {
-                    try await world.first.number(
-                        "select count(*) from pg_locks where not granted and pid in (select pid from pg_stat_activity where datname = current_database())"
-                    ) > 0
-                }
+                try await world.here.waitUntilBlocked("it waits")
                 try await late.runScript("commit")
             }
             #expect(
@@ -157,7 +153,7 @@ import Transport
                 _ = try await worker.judgeSuspects()
                 _ = try await worker.runDueSchedule()
                 try await worker.countUsage()
-                _ = try await worker.takeWebhook(lease: .seconds(1), most: 10)
+                _ = try await worker.takeWebhook(lease: .seconds(1), most: 10, opening: world.keys)
             }
             try await late.runScript("commit")
             let report = try await moving.value
@@ -171,7 +167,7 @@ import Transport
         try await withMoveWorld { actor, world in
             try await world.fill()
             let (old, new) = (world.first.worker, world.secondWorker)
-            let underWay = try #require(try await old.takeWebhook(lease: .seconds(60), most: 1))
+            let underWay = try #require(try await old.takeWebhook(lease: .seconds(60), most: 1, opening: world.keys))
             let mover = try await world.mover()
             let moving = Task {
                 _ = actor
@@ -184,7 +180,7 @@ import Transport
             }
             #expect(try await world.first.number("select count(*) from pushq.tenant where suspended_at is null") == 1)
             _ = try await old.noteTaken(underWay)
-            #expect(try await old.takeWebhook(lease: .seconds(60), most: 1) == nil)
+            #expect(try await old.takeWebhook(lease: .seconds(60), most: 1, opening: world.keys) == nil)
             _ = try await moving.value
 
             // It goes on behind that one; a report from here and one of a new queue are behind all that were before.
@@ -199,7 +195,7 @@ import Transport
             _ = try await new.listFeedback()
             var last = underWay.last
             var count = 1
-            while let turn = try await new.takeWebhook(lease: .seconds(60), most: 1) {
+            while let turn = try await new.takeWebhook(lease: .seconds(60), most: 1, opening: world.keys) {
                 #expect(turn.first == last)
                 #expect(turn.last > last)
                 last = turn.last
@@ -218,10 +214,12 @@ import Transport
     @Test func `a message to a webhook that was not answered has the same number at the new place`() async throws {
         try await withMoveWorld { _, world in
             try await world.fill()
-            let failed = try #require(try await world.first.worker.takeWebhook(lease: .seconds(60), most: 2))
+            let failed = try #require(
+                try await world.first.worker.takeWebhook(lease: .seconds(60), most: 2, opening: world.keys))
             _ = try await world.first.worker.noteFailed(failed, problem: "it answered 500", pause: .zero)
             _ = try await world.mover().run(under: world.keys)
-            let again = try #require(try await world.secondWorker.takeWebhook(lease: .seconds(60), most: 250))
+            let again = try #require(
+                try await world.secondWorker.takeWebhook(lease: .seconds(60), most: 250, opening: world.keys))
             #expect(again.first == failed.first)
             #expect(again.last == failed.last)
             #expect(again.message == failed.message)

@@ -121,7 +121,7 @@ import Transport
             _ = try await back.run(under: world.keys)
             let after = try await world.rows(of: "acme", in: world.first.connection)
             for (table, rows) in before.sorted(by: { $0.key < $1.key }) { #expect(after[table] == rows, "\(table)") }
-            // Numbers here are lower than those from there. What is new is behind all the same.
+            // What is new is behind what came along.
             try await world.first.run(
                 """
                 update pushq.feedback set cursor = null, listed_at = null where verdict = 'undone';
@@ -129,7 +129,7 @@ import Transport
                 """)
             #expect(
                 try await world.first.number("select min(cursor) from pushq.feedback where verdict = 'undone'") > last)
-            // So are new devices counted, although older ones have higher numbers.
+            // So are new devices counted.
             try await world.first.run(
                 "select pushq.count_usage(tenant_id, true), pushq.enter('\(Self.name)', false) from pushq.tenant_usage;"
             )
@@ -343,7 +343,7 @@ import Transport
             #expect(
                 try await world.refusal("select pushq.remove_tenant('acme')", in: first)
                     == "acme is being moved to another database")
-            _ = try await first.stopLeaving("acme", true)
+            _ = try await first.stopLeaving("acme")
             try await first.detachTenant("acme")
             for store in [first, second] {
                 #expect(

@@ -179,6 +179,42 @@ private func withQueue(_ body: @Sendable @escaping (PostgresConnection) async th
         }
     }
 
+    @Test func `leaves devices inactive that have a newer token or that were logged out or deactivated by hand`()
+        async throws
+    {
+        try await withQueue { store in
+            func register(_ token: String, _ user: String, _ installation: String) async throws {
+                try await store.runScript(
+                    """
+                    select pushq.register_device('\(queue)', '\(token)', '\(user)', installation => '\(installation)')
+                    """)
+            }
+            for (token, user) in [("a1", "ann"), ("b1", "bob"), ("c1", "cid"), ("d1", "dan"), ("e1", "eve")] {
+                try await register(token, user, user)
+            }
+            let file = try #require(
+                try await store.exportDevices(ofQueue: queue, as: .csv, after: 0, includesInactive: true, limit: 100))
+            try await register("a2", "ann", "ann")
+            try await store.runScript("select pushq.unregister_device('\(queue)', 'b1')")
+            _ = try await store.setDevice(DeviceToken(hex: "c1"), inQueue: queue, isActive: false)
+            // As if APNs had reported it.
+            try await store.runScript(
+                """
+                update pushq.device set active = false, inactive_since = now(), inactive_reason = 1
+                where token = '\\xd1'
+                """)
+            for changed in [1, 0] {
+                let summary = try await store.importDevices(
+                    from: .text(DeviceFormat.csv.header! + "\n" + file.lines), inQueue: queue, reactivates: true
+                ) { _ in }
+                #expect((summary.new, summary.changed, summary.keptInactive) == (0, changed, 3))
+                #expect(
+                    try await contents(store)
+                        == ["a1 - false", "a2 ann true", "b1 - false", "c1 cid false", "d1 dan true", "e1 eve true"])
+            }
+        }
+    }
+
     /// A file that says only what tokens are for must not pass for one of bare tokens, which changes nothing.
     @Test func `notes what known tokens are for`() async throws {
         try await withQueue { store in
@@ -485,20 +521,11 @@ private func withQueue(_ body: @Sendable @escaping (PostgresConnection) async th
                     from: .text("token,user_key\nab,ours\ncd,ours\n"), inQueue: queue, reactivates: false
                 ) { _ in }
             }
-            let watcher = try await database.connect()
-            try await eventually("the import waits") { try await watcher.isAnybodyWaiting() }
+            try await database.waitUntilBlocked("the import waits")
             try await other.runScript("commit")
             #expect(try await importing.value.new == 1)
             #expect(try await contents(store) == ["ab theirs true", "cd ours true"])
         }
-    }
-}
-
-extension PostgresConnection {
-    fileprivate func isAnybodyWaiting() async throws -> Bool {
-        // The server is shared with all other tests.
-        let sql = "select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
-        return try await execute(Statement("waiting", sql)).count > 0
     }
 }
 

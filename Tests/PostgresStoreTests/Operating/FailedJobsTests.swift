@@ -51,6 +51,28 @@ import Transport
         }
     }
 
+    @Test(arguments: [
+        ("now() - interval '1 second'", "has passed"), ("'infinity'", "is infinite"),
+        ("'294276-12-31'", "is after the year 9999"),
+    ])
+    func `are sent to again until a time that lies ahead and can be written alone`(end: String, problem: String)
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 20)
+            let (_, job) = try await fail(in: queue)
+            for call in [
+                "retry_failed('\(QueueFixture.name)', \(job.key.jobID)",
+                "retry_failed_campaign('\(QueueFixture.name)', 'k'",
+            ] {
+                let error = await #expect(throws: PostgresError.self) {
+                    try await queue.run("select pushq.\(call), send_by => \(end))")
+                }
+                #expect(error?.description.contains(problem) == true, "\(String(describing: error))")
+            }
+        }
+    }
+
     @Test func `are found by campaign, reason and time, and page by page`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 20)
@@ -171,6 +193,19 @@ import Transport
                 "\(error)".contains(refusal)
             }
             #expect(try await queue.connection.failedJobs(ofQueue: nil, limit: 10).count == 1)
+        }
+    }
+
+    @Test func `are not sent to again without a job`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            await #expect(
+                throws: PostgresError.raised(
+                    message: "the job is null",
+                    hint: "list jobs with failed recipients with: pushq-admin job list --failed")
+            ) {
+                try await queue.run("select pushq.retry_failed('\(QueueFixture.name)', null)")
+            }
         }
     }
 }

@@ -128,9 +128,10 @@ import Transport
                 insert into pushq.queue (tenant_id, app_id, environment)
                 select tenant_id, id, 'sandbox' from pushq.app where bundle_id like 'com.acme.a%';
                 insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, root_id, body_day, recipient_count)
-                select q.id, nextval('pushq.id'), 1, now() - q.id * interval '1 second', now() + interval '1 day', 0, 0,
+                select q.id, nextval('pushq.id'), 1, now() - q.n * interval '1 second', now() + interval '1 day', 0, 0,
                        pushq.today(), 1
-                from (select id from pushq.queue order by id limit 1500) q, generate_series(1, 40) i;
+                from (select id, row_number() over (order by id) as n from pushq.queue order by id limit 1500) q,
+                     generate_series(1, 40) i;
                 insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, root_id, body_day, recipient_count)
                 select \(queue.id), nextval('pushq.id'), 2, now() - interval '1 day', now() + interval '1 day', 0, 0,
                        pushq.today(), 500

@@ -136,11 +136,7 @@ import Transport
                 _ = actor
                 return try await store.reseal(under: keys)
             }
-            try await eventually("that the row is waited for") {
-                try await database.connect().execute(
-                    Statement("waiting", "select count(*) as n from pg_locks where not granted")
-                ).one().count("n") > 0
-            }
+            try await database.waitUntilBlocked("the row is waited for")
             try await other.runScript("commit")
             #expect(try await run.value.credentials == 1)
             let sealed = try #require(try await store.sealedCredential("old-1", of: "acme")).sealed

@@ -1,3 +1,4 @@
+import QueueCore
 import TestSupport
 import Testing
 import Transport
@@ -54,6 +55,46 @@ import Transport
             try await admin.grantTenant("acme", to: login, isReadOnly: false)
             let session = try await database.connect(login: login)
             #expect(try await session.execute(Statement("none", "select queue from pushq.my_queues")).isEmpty)
+            try await admin.runScript("drop owned by \(login); drop role \(login)")
+        }
+    }
+
+    /// What one customer's login was granted is not the next one's, whoever has dropped the role meanwhile.
+    @Test func `is refused to a namesake of the role that other tenants were granted to, until they are revoked`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let admin = try await database.connect()
+            let login = "alice_\(database.name)"
+            for tenant in ["acme", "beta"] {
+                _ = try await admin.createTenant(tenant)
+                _ = try await admin.createApp("com.\(tenant)", of: tenant)
+                _ = try await admin.createQueue(.init(tenant: tenant, app: "com.\(tenant)", environment: .sandbox))
+            }
+            try await admin.runScript("create role \(login) login")
+            try await admin.grantTenant("acme", to: login, isReadOnly: true)
+            #expect(try await HealthCheck.tenantLogins.findings(in: admin) == [])
+            try await admin.runScript("drop role \(login)")
+            let missing = try await HealthCheck.tenantLogins.findings(in: admin)
+            #expect(missing.map(\.subject) == ["login \(login)"])
+
+            try await admin.runScript("create role \(login) login")
+            #expect(try await HealthCheck.tenantLogins.findings(in: admin).count == 1)
+            await #expect(throws: TenantGrantError.hadNamesake(tenants: ["acme"])) {
+                try await admin.grantTenant("beta", to: login, isReadOnly: false)
+            }
+            #expect(try await admin.tenantLogins(of: "beta").isEmpty)
+            #expect(try await admin.revokeTenant("acme", from: login))
+            try await admin.grantTenant("beta", to: login, isReadOnly: false)
+            let session = try await database.connect(login: login)
+            let queues = try await session.execute(Statement("queues", "select queue from pushq.my_queues"))
+            #expect(queues.map { $0.text("queue") } == ["beta/com.beta/sandbox"])
+            #expect(try await HealthCheck.tenantLogins.findings(in: admin) == [])
+
+            // Created anew for the same tenant, as after a restore on another server.
+            try await admin.runScript("drop role \(login); create role \(login) login")
+            try await admin.grantTenant("beta", to: login, isReadOnly: false)
+            try await admin.grantTenant("acme", to: login, isReadOnly: false)
             try await admin.runScript("drop owned by \(login); drop role \(login)")
         }
     }

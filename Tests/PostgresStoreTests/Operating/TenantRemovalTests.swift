@@ -8,7 +8,7 @@ import Transport
 @Suite(.timeLimit(.minutes(10))) struct `Removing a tenant` {
     private static let payload = #"'{"aps":{"alert":"x"}}'"#
 
-    /// Gives a queue rows in every table that has queues or tenants.
+    /// Gives a queue and its tenant rows in every table that has queues or tenants.
     static func fill(_ queue: String) -> String {
         """
         create temporary view named as select * from pushq.queue_name where name = '\(queue)';
@@ -20,10 +20,19 @@ import Transport
         insert into pushq.credential (tenant_id, name, kind, team_id, key_id, environments, sealed)
         select tenant_id, 'main', 'token', 'TEAM123456', 'KEY1234567', '{sandbox}', 'secret' from named;
         update pushq.queue q set credential_id = c.id from pushq.credential c where c.tenant_id = q.tenant_id;
-        insert into pushq.rate_limit (tenant_id, queue_id, rate, burst)
-        select tenant_id, unnest(array[0, queue_id]), 1000, 1000 from named;
         insert into pushq.webhook (tenant_id, url, sealed) select tenant_id, 'https://a.example/', 'secret' from named;
         insert into pushq.webhook_progress (tenant_id, cursor, newest) select tenant_id, 0, 0 from named;
+        insert into pushq.rate_limit (tenant_id, rate, burst) select tenant_id, 1000, 1000 from named;
+        drop view named;
+        \(fillQueue(queue))
+        """
+    }
+
+    /// Gives a queue rows in every table that has queues.
+    private static func fillQueue(_ queue: String) -> String {
+        """
+        insert into pushq.rate_limit (tenant_id, queue_id, rate, burst)
+        select tenant_id, queue_id, 1000, 1000 from pushq.queue_name where name = '\(queue)';
         insert into pushq.judgement values (pushq.queue_id('\(queue)'), now(), false);
         insert into pushq.feedback_poll (queue_id) values (pushq.queue_id('\(queue)'));
         insert into pushq.feedback_record (queue_id, token, reason, reported_at)
@@ -50,8 +59,7 @@ import Transport
         select pushq.add_to_list('\(queue)', pushq.new_list('\(queue)'), array['aa', 'bb']);
         select pushq.add_users_to_list('\(queue)', pushq.new_list('\(queue)'), array['ann', 'nobody']);
         select pushq.send('\(queue)', \(payload), user_key => 'nobody');
-        select pushq.cancel('\(queue)', pushq.send('\(queue)', \(payload), tokens => array['aa'], key => 'order-1'));
-        drop view named
+        select pushq.cancel('\(queue)', pushq.send('\(queue)', \(payload), tokens => array['aa'], key => 'order-1'))
         """
     }
 
@@ -190,6 +198,25 @@ import Transport
             for table in ["job", "body", "message", "device"] {
                 #expect(try await queue.number("select count(*) from pushq.\(table)") == 0, "\(table)")
             }
+        }
+    }
+
+    /// What it commits then is found by the clearing a day later, whatever table it is in.
+    @Test func `leaves nothing that a transaction commits for a removed app`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            try await queue.run(Self.rows)
+            let rows = "from public.rows_of(0, \(queue.id)) where name ~ 'queue_id$'"
+            let producer = try await database.connect()
+            try await producer.runScript("begin; \(Self.fillQueue("\(QueueFixture.name)"))")
+            #expect(try await queue.connection.removeApp("com.acme", of: "acme"))
+            try await producer.runScript("commit")
+            #expect(
+                try await queue.texts("select name \(rows) and count = 0 order by name")
+                    == ["fan_out_turn.queue_id", "lease.queue_id", "result.queue_id"], "the test lacks rows here")
+            try await queue.run("update pushq.removed_queue set removed_at = now() - interval '25 hours'")
+            try await queue.worker.forget()
+            #expect(try await queue.texts("select name \(rows) and count > 0 order by name").isEmpty)
         }
     }
 }

@@ -111,7 +111,7 @@ private let alert = #"{"aps":{"alert":"hello"}}"#
             let place = try #require(try await store.newCredentialID("main", of: "acme"))
             #expect(!place.isTaken)
             let sealed = try credential("secret", for: place.id, under: key)
-            #expect(try await store.addCredential(sealed, name: "main", as: place.id))
+            #expect(try await store.addCredential(sealed, name: "main", as: place.id) == .created)
             #expect(try await store.useCredentialWhereNone(place.id) == ["\(queue)"])
             let stored = try #require(try await store.sealedCredential("main", of: "acme"))
             #expect(try key.open(stored.sealed, of: stored.id.secretOwner) == Array("secret".utf8))
@@ -126,7 +126,8 @@ private let alert = #"{"aps":{"alert":"hello"}}"#
             let store = try await database.connect()
             try await store.makeQueue()
             let id = try #require(try await store.newCredentialID("main", of: "acme")).id
-            #expect(try await store.addCredential(credential("old", for: id, under: key), name: "main", as: id))
+            #expect(
+                try await store.addCredential(credential("old", for: id, under: key), name: "main", as: id) == .created)
             _ = try await store.useCredentialWhereNone(id)
             try await store.runScript(
                 "update pushq.queue set paused_at = now(), paused_reason = '403', paused_credential_version = 1")
@@ -143,7 +144,9 @@ private let alert = #"{"aps":{"alert":"hello"}}"#
             try await store.makeQueue()
             for name in ["main", "spare"] {
                 let id = try #require(try await store.newCredentialID(name, of: "acme")).id
-                #expect(try await store.addCredential(credential(name, for: id, under: key), name: name, as: id))
+                #expect(
+                    try await store.addCredential(credential(name, for: id, under: key), name: name, as: id) == .created
+                )
             }
             #expect(try await store.useCredential("main", forQueue: queue))
             #expect(try await !store.useCredential("other", forQueue: queue))
@@ -160,7 +163,8 @@ private let alert = #"{"aps":{"alert":"hello"}}"#
             let store = try await database.connect()
             try await store.makeQueue()
             let id = try #require(try await store.newCredentialID("main", of: "acme")).id
-            #expect(try await store.addCredential(credential("s", for: id, under: key), name: "main", as: id))
+            #expect(
+                try await store.addCredential(credential("s", for: id, under: key), name: "main", as: id) == .created)
             let sandbox = QueueName(tenant: "acme", app: "com.acme.shop", environment: .sandbox)
             #expect(try await store.createQueue(sandbox) == .created)
             #expect(try await store.queues(of: nil).map(\.credential) == [nil, "main"])

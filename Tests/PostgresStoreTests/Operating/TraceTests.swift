@@ -155,6 +155,15 @@ import Transport
         }
     }
 
+    @Test func `takes the highest number as its maximum`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            _ = try await send(to: 1...1, queue)
+            let steps = "pushq.trace('\(QueueFixture.name)', encode(int8send(1), 'hex'), most => 2147483647)"
+            #expect(try await queue.number("select count(distinct root_id) from \(steps)") == 1)
+        }
+    }
+
     @Test func `tells why a job waits`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 1)

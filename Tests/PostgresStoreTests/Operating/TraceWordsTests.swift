@@ -17,18 +17,11 @@ extension `The trace of a notification` {
 
     // MARK: Which attempts and which sends
 
-    /// What is made in a database with a lower number has lower numbers than what came with the tenant.
-    @Test(arguments: [7, 0])
-    func `goes on to the end where jobs have lower numbers than those before them`(database number: Int) async throws {
+    @Test func `goes on to the end through the jobs in which it is tried again`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 3)
             let root = try await send(to: 1...3, queue)
             let device = Int64(try await queue.number("select id from pushq.device where token = int8send(2)"))
-            try await queue.run(
-                """
-                update pushq.body set job_id = job_id + (\(number)::bigint << 50);
-                update pushq.job set id = id + (\(number)::bigint << 50)
-                """)
             for round in 1...3 {
                 let job = try #require(try await queue.claim(lane: .normal).first)
                 let place = try #require(job.deviceIDs.firstIndex(of: device))
@@ -87,29 +80,6 @@ extension `The trace of a notification` {
             #expect(steps.last?.what == cut)
         }
     }
-
-    @Test func `takes what the tenant was sent in this database as newer than what it brought along`() async throws {
-        try await withDatabase { _, database in
-            let queue = try await QueueFixture(database, devices: 1)
-            for number in 1...12 {
-                _ = try await send(to: 1...1, queue)
-                _ = try await queue.startCampaign(key: "k\(number)")
-            }
-            try await queue.run(
-                """
-                update pushq.body set root_id = root_id + (7::bigint << 50), job_id = job_id + (7::bigint << 50);
-                update pushq.job set id = id + (7::bigint << 50);
-                update pushq.campaign set id = id + (7::bigint << 50)
-                """)
-            let root = try await send(to: 1...1, queue)
-            let campaign = try await queue.startCampaign(key: "here")
-            let roots = try await trace(token(1), queue).compactMap(\.rootID)
-            #expect(Set(roots).isSuperset(of: [root, campaign]))
-            #expect(roots.last == campaign, "the newest is the last")
-        }
-    }
-
-    // MARK: Why something waits
 
     @Test func `tells that nobody works for the queue`() async throws {
         try await withDatabase { _, database in

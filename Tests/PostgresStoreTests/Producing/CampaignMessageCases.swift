@@ -54,6 +54,8 @@ struct CampaignMessageCase: Sendable {
         alert(
             #"\u007B\u007Bname}}"#, #"the payload has braces that are written as \u007b: write { instead"#),
         alert(#"\u007b is one"#),
+        alert(
+            #"\ud83d"#, #"the payload has a \u escape that is not a character: write the character itself"#),
         CampaignMessageCase(
             #"{"aps":{"alert":"x","badge":"{{n}}"}}"#, "aps.badge is a string: use a whole number, 0 or greater"),
         CampaignMessageCase(
@@ -71,6 +73,9 @@ struct CampaignMessageCase: Sendable {
     private static let languages: [CampaignMessageCase] = [
         translated(#"{"de":\#(payload),"pt-BR":\#(payload),"zh_hant_TW":\#(payload)}"#),
         translated("{}"),
+        translated(
+            #"{"de":\#(payload),"pt-BR":{"aps":{"alert":"\\ \u0000"}}}"#,
+            #"language “pt-BR”: the payload has a \u escape that is not a character: write the character itself"#),
         // A payload may have keys of these names beside aps.
         CampaignMessageCase(#"{"aps":{"alert":"x"},"languages":["de"],"default":1}"#),
         CampaignMessageCase(

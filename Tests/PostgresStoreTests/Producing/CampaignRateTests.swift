@@ -164,4 +164,23 @@ import Testing
             }
         }
     }
+
+    @Test(arguments: [(Outcome.delivered, false), (.failed(.named("ServiceUnavailable")), true)])
+    func `is given no rate once it has ended, unless failed recipients can still be sent to again`(
+        outcome: Outcome, canBeSent: Bool
+    ) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 5)
+            try await queue.fanOut(try await queue.startCampaign())
+            let setRate = { try await queue.connection.setRate(5, ofCampaign: "k", ofQueue: QueueFixture.name) }
+            let job = try #require(try await queue.claim().first)
+            #expect(try await setRate(), "a worker has its job")
+            try await queue.run("select pushq.set_campaign_rate('\(QueueFixture.name)', 'k', null)")
+            _ = try await queue.worker.endJobs([queue.settled(job, other: [2: outcome])], workerID: 1)
+            #expect(try await setRate() == canBeSent)
+            #expect(try await queue.number("select count(*) from pushq.rate_limit") == (canBeSent ? 1 : 0))
+            try await queue.run("delete from pushq.body; delete from pushq.rate_limit")
+            #expect(try await !setRate(), "its recipients are no longer kept")
+        }
+    }
 }

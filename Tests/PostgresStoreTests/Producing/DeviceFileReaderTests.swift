@@ -190,6 +190,14 @@ import Testing
             "'seen_at' is not a time: use one such as 2026-11-21T09:30:00Z"
         ),
         ("token,token\nab,cd\n", 1, "the column 'token' is there twice"),
+        (
+            "token,user_key\r00ab,1\rcd,2\r", 1,
+            "a line ends with CR alone: save the file with LF or CRLF at the ends of lines"
+        ),
+        (
+            "00ab\r" + String(repeating: "cdef\r", count: 20_000), 1,
+            "a line ends with CR alone: save the file with LF or CRLF at the ends of lines"
+        ),
         ("token,active\nab,maybe\n", 2, "the column 'active' is neither true nor false"),
         (String(repeating: "ab", count: 101), 1, "the device token has 101 bytes; at most 100 are taken"),
         ("token,user_key\nab,a\u{0}b\n", 2, "the user key is not UTF-8 text"),

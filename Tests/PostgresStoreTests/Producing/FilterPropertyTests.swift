@@ -147,7 +147,7 @@ import Transport
           select id
           from unnest(array['alert', 'voip']) kind
           cross join lateral unnest((
-            pushq.filtered_devices($queue, kind, pushq.parse_filter($filter), to_timestamp($now), 0, 1000000, 1000, 1000)
+            pushq.filtered_devices($queue, kind, pushq.parse_filter($filter), to_timestamp($now), 0, 1::bigint << 60, 1000, 1000)
             ).ids) id
           order by id), ' ') as ids
         """#)

@@ -200,7 +200,7 @@ import Transport
             try await queue.run(
                 """
                 insert into pushq.profile (queue_id, device_id, app_version)
-                select queue_id, id, case when id % 2 = 0 then '03.1.0' else '4' end from pushq.device
+                select queue_id, id, case when (id >> 10) % 2 = 0 then '03.1.0' else '4' end from pushq.device
                 """)
             let versions = "3.1.0.0," + Array(repeating: "7", count: 4900).joined(separator: ",")
             let campaign = try await queue.startCampaign(options: filter("app_version in (\(versions))"))

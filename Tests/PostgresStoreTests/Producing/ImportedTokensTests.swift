@@ -56,6 +56,29 @@ import Transport
         }
     }
 
+    @Test func `takes no longer in a queue of which there are no statistics yet, nor does an export of it`()
+        async throws
+    {
+        try await withQueue(devices: 0) { _, queue in
+            try await queue.run(
+                """
+                alter table pushq.device set (autovacuum_enabled = off);
+                alter table pushq.profile set (autovacuum_enabled = off)
+                """)
+            // A nested loop over them would take minutes, and the export longer than its statement may take.
+            let began = ContinuousClock.now
+            let first = try await add(Self.header + Self.lines(100_000..<120_000, generation: "aa"), queue.connection)
+            #expect(first.new == 20_000 && first.profiles == 20_000 && first.replaced == 0)
+            let export = try #require(
+                try await queue.connection.exportDevices(
+                    ofQueue: QueueFixture.name, as: .csv, after: 0, includesInactive: true, limit: 20_000))
+            #expect(export.lines.split(separator: "\n").count == 20_000)
+            let next = try await add(Self.header + Self.lines(100_000..<120_000, generation: "bb"), queue.connection)
+            #expect(next.new == 20_000 && next.replaced == 20_000)
+            #expect(ContinuousClock.now - began < .seconds(60))
+        }
+    }
+
     @Test func `counts what comes back, and not what is inactive from the beginning`() async throws {
         try await withQueue(devices: 4) { _, queue in
             let store = queue.connection

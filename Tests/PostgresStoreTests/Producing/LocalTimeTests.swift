@@ -126,6 +126,32 @@ import Transport
         }
     }
 
+    @Test func `previews a zone once, which is that of some devices and of those of which nobody has said one`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 6)
+            try await queue.run(
+                """
+                insert into pushq.profile (queue_id, device_id, time_zone)
+                select queue_id, id, case when get_byte(token, 7) = 1 then 'Europe/Vienna' else 'Europe/Paris' end
+                from pushq.device where get_byte(token, 7) <= 3;
+                insert into pushq.quiet_hours (queue_id, hours, time_zone)
+                select queue_id, to_char(now() - interval '4 hours', 'HH24:MI') || to_char(now() + interval '4 hours', '-HH24:MI'),
+                       'Europe/Vienna'
+                from (select id as queue_id from pushq.queue) q
+                """)
+            for preview in [
+                "preview_waves('\(QueueFixture.name)', '09:00', default_zone => 'Europe/Vienna')",
+                "preview_quiet_hours('\(QueueFixture.name)')",
+            ] {
+                let zones = try await queue.texts(
+                    "select format('%s %s', recipients, time_zones) from pushq.\(preview)")
+                #expect(zones == ["6 {Europe/Vienna,Europe/Paris}"], "\(preview)")
+            }
+        }
+    }
+
     // MARK: Its waves
 
     /// Zones whose clocks never change, by their hours ahead of UTC: `Etc/GMT-2` is two hours ahead.
@@ -272,6 +298,23 @@ import Transport
         }
     }
 
+    @Test func `begins now if its start has passed, and is refused for a day that has passed by now`() async throws {
+        try await withDevices([0, -1]) { _, queue in
+            let past = ", start_at => now() - interval '3 days'"
+            let options = ", local_time => '\(time().suffix(5))'\(past)"
+            let campaign = try await queue.startCampaign(options: options)
+            #expect(try await fanOut(queue) == [1])
+            #expect(try await queue.number("select count(*) from pushq.wave where due_at > now()") == 1)
+            #expect(try await queue.startCampaign(options: options) == campaign)
+            let previewed = "select count(*) from pushq.preview_waves('\(Self.name)'\(options)) where due_at >= now()"
+            #expect(try await queue.number(previewed) == 2)
+            let error = await #expect(throws: PostgresError.self) {
+                try await queue.startCampaign(key: "day", options: ", local_time => '\(time(minutesAgo: 2880))'\(past)")
+            }
+            #expect(error?.description.contains("has passed in every time zone") == true)
+        }
+    }
+
     @Test func `is for a list of tokens or a filter, too, and the same when the call is repeated`() async throws {
         try await withDevices([0, -1, 0]) { _, queue in
             let when = time()
@@ -391,6 +434,33 @@ import Transport
             try await queue.run("delete from pushq.job")
             let error = await #expect(throws: PostgresError.self) { try await resume() }
             #expect(error?.description.contains("is not after the next wave at") == true)
+        }
+    }
+
+    @Test
+    func `warns when it is resumed with an end before the local time of some, and is not resumed if all is to come`()
+        async throws
+    {
+        try await withDevices([0, -1, -2, -3]) { _, queue in
+            var warnings: [String] = []
+            queue.connection.onWarning = { warnings.append("\($0)") }
+            let resume = """
+                select pushq.pause_campaign('\(Self.name)', 'k');
+                select pushq.resume_campaign('\(Self.name)', 'k', send_by => now() + interval '90 minutes')
+                """
+            try await start(queue)
+            // Nothing is sorted yet, and it could have been started with another end.
+            let error = await #expect(throws: PostgresError.self) { try await queue.run("begin; \(resume)") }
+            #expect(error?.description.contains("before the local time comes for 2 of its devices") == true)
+            try await queue.run("rollback")
+            #expect(try await fanOut(queue) == [1])
+            #expect(warnings == [])
+            try await queue.run(resume)
+            #expect(warnings.count == 1 && warnings[0].contains("2 of its devices would get nothing"), "\(warnings)")
+            #expect(warnings.first?.contains("before the local time comes for them") == true, "\(warnings)")
+            warnings = []
+            try await queue.run(resume.replacing("90 minutes", with: "10 hours"))
+            #expect(warnings == [])
         }
     }
 

@@ -279,14 +279,7 @@ import Testing
                 try await other.runScript(
                     "select pushq.register_device('\(Self.name)', 'cc', 'ann', installation => 'i1')")
             }
-            let watcher = try await database.connect()
-            try await eventually("the second waits") {
-                try await watcher.execute(
-                    Statement(
-                        "waiting",
-                        "select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()")
-                ).count > 0
-            }
+            try await database.waitUntilBlocked("the second waits")
             try await queue.run("commit")
             try await second.value
             #expect(try await queue.number("select count(*) from pushq.device where active") == 1)
@@ -316,14 +309,7 @@ import Testing
                 try await other.runScript(
                     "select pushq.register_device('\(Self.name)', 'aa', null, installation => 'i1')")
             }
-            let watcher = try await database.connect()
-            try await eventually("the second waits") {
-                try await watcher.execute(
-                    Statement(
-                        "waiting",
-                        "select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()")
-                ).count > 0
-            }
+            try await database.waitUntilBlocked("the second waits")
             try await queue.run("commit")
             try await second.value
             #expect(try await queue.number("select count(*) from pushq.device where active") == 1)
@@ -401,6 +387,31 @@ import Testing
         }
     }
 
+    @Test func `dated ahead, from before the clock was corrected, is dated anew, and wins over no newer one`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register("aa", "installation => 'i1'", in: queue)
+            try await queue.run("update pushq.device set registered_at = now() + interval '3 hours'")
+            try await register("aa", "installation => 'i1'", in: queue)
+            #expect(
+                try await queue.number("select count(*) from pushq.device where registered_at <= clock_timestamp()")
+                    == 1)
+            try await queue.run("update pushq.device set registered_at = now() + interval '3 hours'")
+            try await register("bb", "locale => 'de'", in: queue)
+            try await queue.run(
+                """
+                insert into pushq.profile (queue_id, device_id, installation)
+                select queue_id, id, 'i1' from pushq.device
+                on conflict (queue_id, device_id) do update set installation = 'i1';
+                select pushq.keep_one_token(\(queue.id), '{i1}')
+                """)
+            #expect(
+                try await queue.texts("select encode(token, 'hex') from pushq.device where active") == ["bb"])
+        }
+    }
+
     @Test(arguments: ["Europe/Atlantis", "America/Indiana/Pawnee", "GMT+0530", "GMT+1500", "right/UTC"])
     func `has no zone if the server does not know it, and is registered all the same`(zone: String) async throws {
         try await withDatabase { _, database in
@@ -422,63 +433,6 @@ import Testing
             let queue = try await QueueFixture(database)
             try await register("aa", "locale => '\(locale)'", in: queue)
             #expect(try await device("aa", in: queue).profile.locale == stored)
-        }
-    }
-}
-
-@Suite(.timeLimit(.minutes(10))) struct `Forgetting a device` {
-    private static let name = QueueFixture.name
-
-    private func send(_ tokens: String, in queue: QueueFixture) async throws {
-        try await queue.run(
-            #"select pushq.send('\#(Self.name)', '{"aps":{"alert":"secret"}}', '{\#(tokens)}', key => '\#(tokens)')"#)
-    }
-
-    private func forget(_ token: String, in queue: QueueFixture) async throws -> Int? {
-        try await queue.connection.forgetDevice(DeviceToken(hex: token), inQueue: Self.name)
-    }
-
-    @Test func `erases what was sent to it alone, and what to others only with the last of them`() async throws {
-        try await withDatabase { _, database in
-            let queue = try await QueueFixture(database)
-            for tokens in ["aa", "bb", "aa,bb"] { try await send(tokens, in: queue) }
-            try await queue.run("select pushq.register_device('\(Self.name)', 'aa', 'ann', locale => 'de')")
-            // One send has ended, so that there is history of it.
-            let job = try #require(try await queue.claim(1, lane: .normal).first)
-            _ = try await queue.worker.endJobs(
-                [
-                    queue.settled(
-                        job, other: [0: .rejected(.unregistered)],
-                        reports: [
-                            .init(deviceID: job.deviceIDs[0], reason: .unregistered, reportedAt: nil, sentAt: .now)
-                        ])
-                ], workerID: 1)
-            #expect(try await forget("aa", in: queue) == 1)
-            #expect(try await forget("aa", in: queue) == nil)
-            for table in ["feedback", "result"] {
-                #expect(try await queue.number("select count(*) from pushq.\(table)") == 0, "\(table)")
-            }
-            #expect(try await queue.number("select count(*) from pushq.message") == 2)
-            #expect(try await queue.number("select count(*) from pushq.send_key where key = 'aa'") == 0)
-            #expect(try await forget("bb", in: queue) == 2)
-            for table in ["device", "profile", "message", "body", "job", "send_key"] {
-                #expect(try await queue.number("select count(*) from pushq.\(table)") == 0, "\(table)")
-            }
-        }
-    }
-
-    @Test func `cancels what a worker holds, and leaves campaigns their counts`() async throws {
-        try await withDatabase { _, database in
-            let queue = try await QueueFixture(database)
-            try await send("aa", in: queue)
-            let job = try #require(try await queue.claim(lane: .normal).first)
-            try await queue.fanOut(try await queue.startCampaign())
-            #expect(try await forget("aa", in: queue) == 0)
-            let kept = try await queue.worker.renew([job.key], workerID: 1, lease: .seconds(15))
-            #expect(kept.stopped == [job.key])
-            #expect(try await queue.number("select total from pushq.campaign_progress") == 1)
-            // Nobody is found under its number any more.
-            #expect(try await queue.claim().first?.activeIDs == [])
         }
     }
 }

@@ -230,6 +230,7 @@ import Transport
             try await queue.run("update pushq.schedule set retry_at = now() where problem is not null")
             #expect(try await runDue(queue).count == 1)
             #expect(try await keys(queue).count == 2)
+            try await queue.addCredential()
             #expect(try await queue.connection.schedules(ofQueue: QueueFixture.name, named: "s")[0].problems == [])
         }
     }
@@ -497,6 +498,9 @@ import Transport
             func shown() async throws -> ScheduleSummary { try await store.schedules(ofQueue: name, runs: 3)[0] }
             let hours = try await shown().nextRuns.map { $0.timeIntervalSince1970 / 3600 }
             #expect(hours.count == 3 && hours[1] == hours[0] + 1 && hours[2] == hours[0] + 2)
+            let credential = "the queue has no credential; add one with: pushq-admin credential add"
+            #expect(try await shown().problems == [credential])
+            try await queue.addCredential()
             #expect(try await shown().problems == [])
 
             try await queue.run("update pushq.queue set paused_at = now(), paused_reason = 'by hand'")

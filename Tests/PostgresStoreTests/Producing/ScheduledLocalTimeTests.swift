@@ -47,6 +47,10 @@ import Testing
         Case(zone: "Europe/Berlin", time: "03:00", cron: "30 2 * * *", runZone: "Europe/Berlin"),
         Case(zone: "Europe/Berlin", time: "02:30", cron: "0 2 * * *", runZone: "Europe/Berlin"),
         Case(zone: "America/Havana", time: "00:00", cron: "0 5 * * *"),
+        // Clocks skip the last hour of a day, so its run is on the next one.
+        Case(zone: "America/Nuuk", time: "00:15", cron: "30 23 * * *", runZone: "America/Nuuk"),
+        Case(zone: "America/Scoresbysund", time: "09:00", cron: "0 23 * * *", runZone: "America/Scoresbysund"),
+        Case(zone: "UTC", time: "06:00", cron: "30 23 * * *", runZone: "America/Nuuk"),
         // Only the schedule's clocks change, and both do, on other days.
         Case(zone: "Asia/Kolkata", time: "12:00", cron: "0 8 * * *", runZone: "Europe/Berlin"),
         Case(zone: "America/New_York", time: "08:30", cron: "0 14 * * *", runZone: "Europe/Berlin"),
@@ -60,8 +64,9 @@ import Testing
 
     private static let zones = [
         "Australia/Adelaide", "Australia/Lord_Howe", "Pacific/Chatham", "Pacific/Easter", "Asia/Kolkata",
-        "Asia/Kathmandu", "America/St_Johns", "America/New_York", "America/Havana", "America/Santiago", "Europe/Berlin",
-        "Europe/Dublin", "Africa/Casablanca", "Africa/Cairo", "Asia/Beirut", "Asia/Gaza", "Antarctica/Troll",
+        "Asia/Kathmandu", "America/St_Johns", "America/New_York", "America/Havana", "America/Santiago", "America/Nuuk",
+        "America/Scoresbysund", "Europe/Berlin", "Europe/Dublin", "Africa/Casablanca", "Africa/Cairo", "Asia/Beirut",
+        "Asia/Gaza", "Antarctica/Troll",
         "Pacific/Kiritimati", "Etc/GMT+12", "UTC",
     ]
 

@@ -59,9 +59,9 @@ import Testing
             let queue = try await QueueFixture(database, devices: 20)
             try await queue.run(
                 """
-                update pushq.device set active = false, inactive_since = now() where id % 7 = 0;
-                update pushq.device set user_key = 'u' || id % 4;
-                update pushq.device set kind = 'voip' where id % 5 = 0;
+                update pushq.device set active = false, inactive_since = now() where (id >> 10) % 7 = 0;
+                update pushq.device set user_key = 'u' || (id >> 10) % 4;
+                update pushq.device set kind = 'voip' where (id >> 10) % 5 = 0;
                 """)
             let second = try await other(of: queue)
             // Known tokens, unknown ones, and one that is there twice.
@@ -179,6 +179,37 @@ import Testing
     }
 
     @Test(arguments: [
+        "expiration => 5", "send_by => now() - interval '1 day'",
+        "run_at => now() - interval '3 days', send_by => now() - interval '2 days'",
+        "run_at => '9999-12-31 12:00:00+00'", "expiration => 5, run_at => now() + interval '1 hour'",
+    ])
+    func `repeat a call under its key whatever times it has by now, as single sends do`(times: String) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let first = try await queue.number(
+                "select pushq.send('\(Self.name)', \(Self.alert), array['aa'], key => 'a')")
+            #expect(
+                try await queue.number(
+                    "select pushq.send('\(Self.name)', \(Self.alert), array['aa'], key => 'a', \(times))") == first)
+            let many = { (tokens: String, keys: String) in
+                """
+                pushq.send_many('\(Self.name)', array_fill(\(Self.alert)::json, array[cardinality(k)]),
+                                tokens => '\(tokens)', keys => k, \(times))
+                from (select '\(keys)'::text[]) x(k)
+                """
+            }
+            #expect(try await queue.number("select (r)[1] from (select \(many("{aa}", "{a}"))) s(r)") == first)
+            // What repeats nothing is refused, under its own number.
+            let refusal = await #expect(throws: PostgresError.self) {
+                try await queue.run("select \(many("{aa,bb,cc}", "{a,b,NULL}"))")
+            }
+            let words = "\(try #require(refusal))"
+            #expect(times != "expiration => 5" || words.contains("message 2: expiration 5"))
+            #expect(try await queue.number("select count(*) from pushq.job") == 1)
+        }
+    }
+
+    @Test(arguments: [
         (#"array['{"aps":{"alert":"x"}}']"#, "", "sends need either tokens or user_keys"),
         (
             #"array['{"aps":{"alert":"x"}}', '{"aps":{"alert":"x"}}']"#, "tokens => '{aa}'",
@@ -233,7 +264,16 @@ import Testing
             #"array['{"aps":{"alert":"x"}}']"#, "tokens => '{aa}', run_at => 'infinity'",
             "run_at or send_by is infinite"
         ),
-        (#"array['{"aps":{"alert":"x"}}']"#, "tokens => '{aa}', keys => '{\"\"}'", "the key is empty"),
+        (#"array['{"aps":{"alert":"x"}}']"#, "tokens => '{aa}', keys => '{\"\"}'", "message 1: the key is empty"),
+        (
+            #"array['{"aps":{"alert":"x"}}', '{"aps":{"alert":"x"}}']"#,
+            "tokens => '{aa,bb}', keys => array['a', repeat('k', 201)]", "message 2: the key has 201 bytes"
+        ),
+        (
+            #"array['{"aps":{"alert":"x"}}', '{"aps":{"alert":"x"}}']"#,
+            "tokens => '{aa,bb}', keys => '[0:1]={NULL,\"\"}'",
+            "message 2: the key is empty"
+        ),
         (
             #"array_fill('{"aps":{"alert":"x"}}'::text, '{10001}')"#, "tokens => array_fill('aa'::text, '{10001}')",
             "one call takes at most 10000 messages, not 10001"

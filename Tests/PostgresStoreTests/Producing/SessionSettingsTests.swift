@@ -38,6 +38,15 @@ import Testing
         }
     }
 
+    @Test func `may have all identifiers quoted, and the schema is still the program's`() async throws {
+        try await withDatabase { _, database in
+            let connection = try await database.connect()
+            try await connection.runScript("set quote_all_identifiers = on")
+            #expect(try await Migrator(connection).dryRun().isUpToDate)
+            #expect(try await HealthCheck.schema.findings(in: connection).isEmpty)
+        }
+    }
+
     @Test func `are warned in characters that every encoding of a client has`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
@@ -93,6 +102,14 @@ import Testing
                 ("repeatable read", register, "an installation cannot be registered"),
                 ("serializable", register.replacing("'aa'", with: "'bb'"), "an installation cannot be registered"),
                 ("repeatable read", "select pushq.forget_device('\(Self.name)', 'aa')", "a device cannot be forgotten"),
+                (
+                    "repeatable read", "select pushq.unregister_device('\(Self.name)', 'cc')",
+                    "a token that is not known cannot be unregistered"
+                ),
+                (
+                    "serializable", "select pushq.set_badge('\(Self.name)', token => 'cc')",
+                    "the badge of a token that is not known cannot be set"
+                ),
             ] {
                 let other = try await database.connect()
                 let error = await #expect(throws: PostgresError.self) {
@@ -104,6 +121,15 @@ import Testing
             try await database.connect().runScript(
                 "begin isolation level repeatable read; select pushq.register_device('\(Self.name)', 'bb', 'ann'); commit"
             )
+            // What concerns only a row that the snapshot has works.
+            try await database.connect().runScript(
+                """
+                begin isolation level repeatable read;
+                select pushq.set_badge('\(Self.name)', token => 'bb');
+                select pushq.register_device('\(Self.name)', 'dd');
+                select pushq.unregister_device('\(Self.name)', 'dd');
+                commit
+                """)
             #expect(try await queue.number("select count(*) from pushq.device where active") == 2)
         }
     }

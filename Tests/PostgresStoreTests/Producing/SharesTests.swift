@@ -177,7 +177,7 @@ import Transport
             try await queue.run(
                 """
                 insert into pushq.profile (queue_id, device_id, time_zone)
-                select queue_id, id, case when id % 2 = 0 then 'UTC' else 'Asia/Tokyo' end from pushq.device
+                select queue_id, id, case when (id >> 10) % 2 = 0 then 'UTC' else 'Asia/Tokyo' end from pushq.device
                 """)
             let now = #"to_char(now() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI')"#
             let campaign = try await queue.startCampaign(
@@ -227,8 +227,8 @@ import Transport
             try await queue.run(
                 """
                 insert into pushq.profile (queue_id, device_id, tags, attributes)
-                select queue_id, id, case when id % 3 > 0 then array['vip'] else '{}' end,
-                       case when id % 5 = 0 then '{}' else '{"name": "Ann"}'::jsonb end
+                select queue_id, id, case when (id >> 10) % 3 > 0 then array['vip'] else '{}' end,
+                       case when (id >> 10) % 5 = 0 then '{}' else '{"name": "Ann"}'::jsonb end
                 from pushq.device
                 """)
             let shares =

@@ -11,7 +11,8 @@ import Testing
     private static let data: Set<String> = [
         "audit", "badge", "body", "call", "campaign_share", "campaign_tally", "cancelled", "channel", "device", "duty",
         "empty_send", "fan_out", "fan_out_turn",
-        "feedback", "feedback_poll", "feedback_record", "job", "judgement", "lease", "lineage", "list", "list_member",
+        "feedback", "feedback_poll", "feedback_record", "former_tenant", "job", "judgement", "lease", "lineage", "list",
+        "list_member",
         "list_user",
         "message",
         "migration", "moved_row", "mover", "named_lock", "newest_update", "profile", "provider_token", "recent_push",
@@ -29,7 +30,7 @@ import Testing
         "campaign: id", "campaign: key", "campaign: message_id", "campaign: queue_id", "campaign: forgiven",
         "campaign: forgiven_at", "campaign: forgiven_bad", "campaign: filter", "campaign: filter_tree",
         "schedule: next_at", "schedule: run_at", "schedule: started_at", "schedule: missed_at", "schedule: problem",
-        "schedule: retry_at", "schedule: tried_at", "schedule: failures", "tenant: cursor_offset",
+        "schedule: retry_at", "schedule: tried_at", "schedule: failures",
     ]
     /// What a row is called, and what it belongs to. Entries name it.
     private static let identity: Set<String> = [
@@ -277,6 +278,47 @@ import Testing
         }
     }
 
+    @Test func `is kept of a tenant that is removed as long as before, also if another one gets its name`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let store = queue.connection
+            var change = TenantChange()
+            change.audit = .days(3650)
+            #expect(try await store.setTenant("acme", to: change))
+            let insert = { (days: Int) in
+                """
+                insert into pushq.audit (changed_at, login, tenant, object, action, changes)
+                values (now() - interval '\(days) days', 'old', 'acme', 'queue', 'changed', '{}')
+                """
+            }
+            for days in [300, 700, 3651] { try await queue.run(insert(days)) }
+            _ = try await store.removeTenant("acme")
+            try await store.forget()
+            let count = "select count(*) from pushq.audit where login = 'old'"
+            #expect(try await queue.number(count) == 2)
+            await #expect(throws: PostgresError.self) { try await queue.run("delete from pushq.audit") }
+
+            change.audit = .days(1)
+            _ = try await store.createTenant("acme")
+            #expect(try await store.loss(ofTenant: "acme", by: change)?.entries.count == 0)
+            #expect(try await store.setTenant("acme", to: change))
+            try await store.forget()
+            #expect(try await queue.number(count) == 2)
+            // What is about the new one goes as it says; and the days are forgotten with the last entry.
+            let former = "select count(*) from pushq.former_tenant"
+            try await queue.run("update pushq.former_tenant set removed_at = now() - interval '3649 days'")
+            try await queue.run(insert(2))
+            try await store.forget()
+            #expect(try await queue.number(count) == 0)
+            #expect(try await queue.number(former) == 1)
+            try await queue.run("update pushq.former_tenant set removed_at = now() - interval '3651 days'")
+            try await store.forget()
+            #expect(try await queue.number(former) == 0)
+        }
+    }
+
     @Test func `has what was done to devices by hand, and no token of theirs`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
@@ -334,7 +376,7 @@ import Testing
         }
     }
 
-    @Test func `keeps only the beginning of what is long, so that nobody fills it with filters or payloads`()
+    @Test func `keeps of what is long what a change has overwritten, and else only the beginning`()
         async throws
     {
         try await withDatabase { _, database in
@@ -352,7 +394,29 @@ import Testing
             }
             let entries = "from pushq.audit where object in ('audience', 'schedule')"
             #expect(try await queue.number("select count(*) \(entries)") == 4)
-            #expect(try await queue.number("select max(octet_length(changes::text)) \(entries)") < 2000)
+            let created = "\(entries) and action = 'created'"
+            #expect(try await queue.number("select max(octet_length(changes::text)) \(created)") < 2000)
+            for (object, column, former) in [
+                ("audience", "filter", "tag in ('tag1', %'tag700')"),
+                ("schedule", "payload", #"{"aps": {"alert": "1%1"}}"#),
+            ] {
+                let change = "from pushq.audit where object = '\(object)' and action = 'changed'"
+                let from = "changes -> '\(column)' ->> 'from' like '\(former.replacing("'", with: "''"))'"
+                #expect(try await queue.number("select count(*) \(change) and \(from)") == 1, "\(object)")
+                let to = "select max(octet_length(changes -> '\(column)' ->> 'to')) \(change)"
+                #expect(try await queue.number(to) < 300)
+            }
+            // Still, nobody can fill it.
+            try await queue.run(
+                """
+                select pushq.add_schedule(
+                  \(name), 's', '@daily',
+                  json_build_object('default', json_build_object('aps', json_build_object('alert', 'x')), 'languages', (
+                    select json_object_agg('a' || chr(97 + i), json_build_object('aps', json_build_object('alert', repeat('x', 3000))))
+                    from generate_series(0, 9) i)), replaces => true);
+                select pushq.add_schedule(\(name), 's', '@daily', '{"aps":{"alert":"x"}}'::json, replaces => true);
+                """)
+            #expect(try await queue.number("select max(octet_length(changes::text)) \(entries)") < 12000)
         }
     }
 

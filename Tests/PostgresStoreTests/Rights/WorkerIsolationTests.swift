@@ -47,7 +47,7 @@ import Transport
         result: insert select
         sleeper: delete insert select update
         stuck_job: insert select update
-        tenant: select(connections cursor_offset id name suspended_at weight)
+        tenant: select(connections id name suspended_at weight)
         throughput: delete insert select update
         wave: delete insert select update(device_ids)
         webhook_progress: select(tenant_id) update(newest)
@@ -65,6 +65,7 @@ import Transport
         unknown waiting
         campaign_share: fraction name
         channel: created_at policy retired_reason throttled_until
+        former_tenant: audit_days name removed_at
         lineage: back_to found_at id is_restore name old_id
         list: abandoned campaign_id digest kind loaded_at token_count user_count
         migration: applied_at
@@ -77,7 +78,7 @@ import Transport
         my_queues: app burst environment may_send paused_at paused_reason queue rate suspended_at tenant
         named_lock: name
         profile: installation
-        restored_queue: lineage_id paused_at paused_credential_version paused_reason queue_id
+        restored_queue: credential_id lineage_id paused_at paused_credential_version paused_reason queue_id
         schedule: after_outage created_at cron failures missed_at name next_at options paused_at payload problem queue_id \
         retry_at run_at started_at time_zone tried_at
         send_key: digest due_at key queue_id root_id
@@ -94,7 +95,7 @@ import Transport
     private static let functions: Set = [
         "act_on_feedback", "answers_since", "bad_tokens_problem", "bring_campaign", "bring_message",
         "bring_messages", "cap_window",
-        "clear_day", "clear_queue", "clear_send_keys",
+        "clear_day", "clear_queue", "clear_send_keys", "clear_settings",
         "count_usage", "days_of_history", "days_to_clear", "day_began", "deal_wave", "device_kind", "devices_of_user",
         "drop_partition",
         "fan_out_shares", "fan_out_step", "filter_condition_sql", "filter_order", "filtered_devices", "find_recipients",
@@ -102,14 +103,16 @@ import Transport
         "follow_lineage", "follow_timeline", "forget_audit", "forget_list", "forget_old", "forget_recent_pushes",
         "forget_sends", "forget_updates",
         "give_back_badges", "give_back_free_badges",
-        "has_old_days", "held_until", "hold_to_caps", "hold_to_quiet_hours", "is_alive", "is_due_soon", "is_quiet",
+        "has_old_days", "held_until", "hold_to_caps", "hold_to_quiet_hours", "inactive_among", "is_alive",
+        "is_due_soon", "is_quiet", "is_unbegun", "known_since", "known_zone", "last_place", "last_place_by_now",
         "quiet_until",
         "job_size", "judge_campaigns", "list_feedback", "lists_to_forget", "local_times", "locked_badges",
         "locked_places", "longest_retention",
         "make_jobs",
         "make_share_jobs",
         "make_partition",
-        "message_kind", "move_scheduled", "move_waiting", "note_capped", "note_free_capped",
+        "message_kind", "microseconds_until", "move_scheduled", "move_waiting", "newer_token", "note_capped",
+        "note_free_capped", "own_lane",
         "pause_for_channel", "permits_of_room", "plain_version", "queues_under_way", "ready_above",
         "ready_within", "ready_work",
         "recipient_values", "run_due_schedule", "run_wave", "shares_of", "sort_into_waves", "started_type",
@@ -117,9 +120,11 @@ import Transport
         "take_free_badges", "take_free_places",
         "take_permits",
         "take_webhook", "tell",
-        "tenants_to_count", "today", "version_bounds", "version_for", "version_for_start", "version_sql", "wake",
+        "tenants_to_count", "today", "undecided_since", "unfiltered_devices", "version_bounds", "version_for",
+        "version_for_start",
+        "version_sql", "wake",
         "wave_after", "wave_end", "wave_of", "waves_of", "webhook_failed", "webhook_taken", "why_nobody",
-        "why_none_of_users",
+        "why_none_of_users", "with_newer_tokens",
     ]
 
     private static let usableTables = Statement(
@@ -270,6 +275,9 @@ import Transport
             }
             await #expect(throws: PostgresError.self) {
                 try await worker.runScript("select pushq.clear_send_keys(\(queue.id), 1)")
+            }
+            await #expect(throws: PostgresError.self) {
+                try await worker.runScript("select pushq.clear_settings(\(queue.id))")
             }
         }
     }

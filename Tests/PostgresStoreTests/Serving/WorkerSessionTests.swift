@@ -16,6 +16,7 @@ struct `The session of a worker` {
                 """
                 alter database \(database.name) set jit = on;
                 alter database \(database.name) set plan_cache_mode = force_custom_plan;
+                alter database \(database.name) set default_transaction_isolation = serializable;
                 alter database \(database.name) set search_path = public
                 """)
             let worker = try await database.connect()

@@ -67,6 +67,27 @@ import Testing
         }
     }
 
+    @Test func `sends nothing again after its time has ended, and is ended then`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 3)
+            for (index, end) in ["send_by => now() + interval '1 minute'", "expiration => expires()", ""].enumerated() {
+                let expiration = "extract(epoch from now() + interval '1 minute')::bigint"
+                let options = end.isEmpty ? "" : ", " + end.replacing("expires()", with: expiration)
+                try await queue.fanOut(try await queue.startCampaign(key: "k\(index)", options: options))
+            }
+            let jobs = try await queue.claim()
+            let settled = jobs.map { job in
+                queue.settled(
+                    job, other: [0: .retried(.otherPassing)],
+                    again: [.init(deviceID: job.deviceIDs[0], delay: .seconds(120), attempts: 1, losses: 0)])
+            }
+            #expect(try await queue.worker.endJobs(settled, workerID: 1).keys.count == 3)
+            let delays = try await queue.texts(
+                "select round(extract(epoch from run_at - now()) / 60) from pushq.job order by root_id")
+            #expect(delays == ["1", "1", "2"])
+        }
+    }
+
     @Test func `a dead token is deactivated unless it registered again later`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 4)
@@ -93,6 +114,29 @@ import Testing
             #expect(inactive.allSatisfy { $0.int2("inactive_reason") == Int16(Reason.unregistered.code) })
             #expect(try await queue.number("select count(*) from pushq.feedback where verdict = 'deactivated'") == 2)
             #expect(try await queue.number("select count(*) from pushq.feedback where verdict = 'kept'") == 2)
+        }
+    }
+
+    @Test func `deactivates a device whose registration is dated ahead, from before the clock was corrected`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 2)
+            try await queue.fanOut(try await queue.startCampaign())
+            let job = try #require(try await queue.claim().first)
+            try await queue.run(
+                """
+                update pushq.device set registered_at = now() + interval '3 hours'
+                where id = \(job.deviceIDs[0]);
+                update pushq.device set reactivated_at = now() + interval '3 hours'
+                where id = \(job.deviceIDs[1])
+                """)
+            let reports = job.deviceIDs.map {
+                SettledJob.DeviceReport(deviceID: $0, reason: .unregistered, reportedAt: nil, sentAt: .now)
+            }
+            let outcomes = Dictionary(uniqueKeysWithValues: (0..<2).map { ($0, Outcome.rejected(.unregistered)) })
+            _ = try await queue.worker.endJobs([queue.settled(job, other: outcomes, reports: reports)], workerID: 1)
+            #expect(try await queue.number("select count(*) from pushq.device where not active") == 2)
         }
     }
 

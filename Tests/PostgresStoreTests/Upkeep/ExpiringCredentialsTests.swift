@@ -15,7 +15,7 @@ import Testing
         let credential = NewCredential(
             kind: .certificate(topics: [queue.app], fingerprint: [1], notAfter: Date.now + daysLeft * 86_400),
             environments: ["production"], sealed: [1])
-        #expect(try await store.addCredential(credential, name: name, as: id))
+        #expect(try await store.addCredential(credential, name: name, as: id) == .created)
         #expect(try await store.useCredential(name, forQueue: queue))
     }
 

@@ -146,17 +146,18 @@ import Transport
         }
     }
 
-    @Test func `an older update gives way to a newer one however long both wait`() async throws {
+    @Test(arguments: [true, false])
+    func `an older update gives way to a newer one however long both wait`(olderReplaces: Bool) async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
             let payload = #"{"aps":{"timestamp":1,"event":"update","content-state":{}}}"#
             var roots: [Int] = []
-            for _ in 0..<2 {
+            for replaces in [olderReplaces, true] {
                 roots.append(
                     try await queue.number(
                         """
                         select pushq.send('\(Self.name)', '\(payload)', '{ac01}', push_type => 'liveactivity',
-                                          replace_waiting => true, send_by => now() + interval '20 days')
+                                          replace_waiting => \(replaces), send_by => now() + interval '20 days')
                         """))
             }
             for column in [

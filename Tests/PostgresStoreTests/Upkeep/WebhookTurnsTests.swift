@@ -9,6 +9,10 @@ import Transport
 /// What is sent to a tenant's webhook, and who may say how it went.
 @Suite(.timeLimit(.minutes(10))) struct `The turns of a webhook` {
     private static let lease = Duration.seconds(60)
+    private static let keys = MasterKeys(MasterKey(Array(repeating: 7, count: 32))!)
+
+    /// What begins as a secret does that was sealed under ``keys``.
+    private static func sealed(_ end: UInt8) -> [UInt8] { keys.first.name.bytes + [end] }
 
     private static func report(_ device: Int, _ verdict: String = "deactivated") -> String {
         """
@@ -23,7 +27,7 @@ import Transport
             let queue = try await QueueFixture(database)
             let tenant = Int32(try await queue.number("select id from pushq.tenant"))
             try await queue.connection.setWebhook(
-                ofTenant: tenant, url: "https://a.example/", sealed: [1], formerFor: .zero)
+                ofTenant: tenant, url: "https://a.example/", sealed: Self.sealed(1), formerFor: .zero)
             try await body(queue, tenant)
         }
     }
@@ -35,16 +39,19 @@ import Transport
 
     @Test func `bring all reports in their order, a message after the other, and then none`() async throws {
         try await withWebhook { queue, _ in
-            #expect(try await queue.worker.takeWebhook(lease: Self.lease, most: 2) == nil)
+            #expect(try await queue.worker.takeWebhook(lease: Self.lease, most: 2, opening: Self.keys) == nil)
             try await queue.run((1...5).map { Self.report($0) }.joined())
             #expect(try await queue.worker.listFeedback() == 5)
             for wanted in [["1", "2"], ["3", "4"], ["5"]] {
-                let turn = try #require(try await queue.worker.takeWebhook(lease: Self.lease, most: 2))
+                let turn = try #require(
+                    try await queue.worker.takeWebhook(lease: Self.lease, most: 2, opening: Self.keys))
                 #expect(devices(turn) == wanted)
-                #expect(try await queue.worker.takeWebhook(lease: Self.lease, most: 2) == nil, "it is taken")
+                #expect(
+                    try await queue.worker.takeWebhook(lease: Self.lease, most: 2, opening: Self.keys) == nil,
+                    "it is taken")
                 #expect(try await !queue.worker.noteTaken(turn))
             }
-            #expect(try await queue.worker.takeWebhook(lease: Self.lease, most: 2) == nil)
+            #expect(try await queue.worker.takeWebhook(lease: Self.lease, most: 2, opening: Self.keys) == nil)
         }
     }
 
@@ -52,11 +59,13 @@ import Transport
         try await withWebhook { queue, _ in
             try await queue.run(Self.report(1))
             _ = try await queue.worker.listFeedback()
-            let first = try #require(try await queue.worker.takeWebhook(lease: Self.lease, most: 10))
+            let first = try #require(
+                try await queue.worker.takeWebhook(lease: Self.lease, most: 10, opening: Self.keys))
             _ = try await queue.worker.noteFailed(first, problem: "p", pause: .seconds(3600))
-            #expect(try await queue.worker.takeWebhook(lease: Self.lease, most: 10) == nil)
+            #expect(try await queue.worker.takeWebhook(lease: Self.lease, most: 10, opening: Self.keys) == nil)
             try await queue.run("update pushq.webhook_progress set not_before = not_before + interval '10 days'")
-            #expect(devices(try await queue.worker.takeWebhook(lease: Self.lease, most: 10)) == ["1"])
+            #expect(
+                devices(try await queue.worker.takeWebhook(lease: Self.lease, most: 10, opening: Self.keys)) == ["1"])
         }
     }
 
@@ -64,16 +73,19 @@ import Transport
         try await withWebhook { queue, _ in
             try await queue.run(Self.report(1))
             _ = try await queue.worker.listFeedback()
-            let first = try #require(try await queue.worker.takeWebhook(lease: Self.lease, most: 10))
+            let first = try #require(
+                try await queue.worker.takeWebhook(lease: Self.lease, most: 10, opening: Self.keys))
             #expect(first.failures == 0)
             #expect(try await queue.worker.noteFailed(first, problem: "p", pause: .zero) == 1)
             try await queue.run(Self.report(2))
             _ = try await queue.worker.listFeedback()
-            let again = try #require(try await queue.worker.takeWebhook(lease: Self.lease, most: 10))
+            let again = try #require(
+                try await queue.worker.takeWebhook(lease: Self.lease, most: 10, opening: Self.keys))
             #expect((again.first, again.last) == (first.first, first.last))
             #expect(again.message == first.message && again.failures == 1)
             #expect(try await queue.worker.noteTaken(again), "it had failed")
-            #expect(devices(try await queue.worker.takeWebhook(lease: Self.lease, most: 10)) == ["2"])
+            #expect(
+                devices(try await queue.worker.takeWebhook(lease: Self.lease, most: 10, opening: Self.keys)) == ["2"])
         }
     }
 
@@ -82,8 +94,58 @@ import Transport
             try await queue.run(Self.report(1))
             _ = try await queue.worker.listFeedback()
             try await queue.run("select pg_sleep(mod(1.6 - extract(epoch from clock_timestamp()) % 1, 1))")
-            let turn = try #require(try await queue.worker.takeWebhook(lease: Self.lease, most: 10))
+            let turn = try #require(try await queue.worker.takeWebhook(lease: Self.lease, most: 10, opening: Self.keys))
             #expect(Int(turn.sentAt) <= (try await queue.number("floor(extract(epoch from clock_timestamp()))")))
+        }
+    }
+
+    @Test func `are left to workers that have the master key of its secret, and of the former one`() async throws {
+        try await withWebhook { queue, tenant in
+            let other = MasterKeys(MasterKey(Array(repeating: 8, count: 32))!)
+            try await queue.run(Self.report(1))
+            _ = try await queue.worker.listFeedback()
+            #expect(try await queue.worker.takeWebhook(lease: .zero, most: 1, opening: other) == nil)
+            #expect(try await queue.worker.takeWebhook(lease: .zero, most: 1, opening: Self.keys) != nil)
+            try await queue.connection.setWebhook(
+                ofTenant: tenant, url: nil, sealed: other.first.name.bytes + [2], formerFor: .seconds(60))
+            #expect(try await queue.worker.takeWebhook(lease: .zero, most: 1, opening: other) == nil)
+            #expect(try await queue.worker.takeWebhook(lease: .zero, most: 1, opening: Self.keys) == nil)
+            let both = MasterKeys(Self.keys.first, opening: [other.first])
+            #expect(try await queue.worker.takeWebhook(lease: .zero, most: 1, opening: both) != nil)
+        }
+    }
+
+    @Test func `go on while the secret is changed, and nothing is sent twice`() async throws {
+        try await withWebhook { queue, tenant in
+            try await queue.run(Self.report(1))
+            _ = try await queue.worker.listFeedback()
+            let turn = try #require(try await queue.worker.takeWebhook(lease: Self.lease, most: 1, opening: Self.keys))
+            for url in [nil, "https://a.example/"] {
+                try await queue.connection.setWebhook(
+                    ofTenant: tenant, url: url, sealed: Self.sealed(2), formerFor: .zero)
+                #expect(try await queue.worker.takeWebhook(lease: Self.lease, most: 1, opening: Self.keys) == nil)
+            }
+            _ = try await queue.worker.noteTaken(turn)
+            #expect(
+                try await queue.number("select count(*) from pushq.webhook_progress where cursor = \(turn.last)") == 1)
+        }
+    }
+
+    @Test func `of a webhook that was removed say nothing of the one that was set again`() async throws {
+        try await withWebhook { queue, tenant in
+            try await queue.run(Self.report(1))
+            _ = try await queue.worker.listFeedback()
+            let late = try #require(try await queue.worker.takeWebhook(lease: Self.lease, most: 1, opening: Self.keys))
+            try await queue.run("delete from pushq.webhook")
+            try await queue.connection.setWebhook(
+                ofTenant: tenant, url: "https://b.example/", sealed: Self.sealed(1), formerFor: .zero)
+            try await queue.run(Self.report(2))
+            _ = try await queue.worker.listFeedback()
+            let turn = try #require(try await queue.worker.takeWebhook(lease: Self.lease, most: 1, opening: Self.keys))
+            #expect(devices(turn) == ["2"])
+            _ = try await queue.worker.noteTaken(late)
+            #expect(try await queue.worker.noteFailed(late, problem: "late", pause: .zero) == nil)
+            #expect(try await queue.worker.takeWebhook(lease: Self.lease, most: 1, opening: Self.keys) == nil)
         }
     }
 
@@ -92,8 +154,8 @@ import Transport
             try await queue.run(Self.report(1) + Self.report(2))
             _ = try await queue.worker.listFeedback()
             // A worker that was stopped for longer than its lease.
-            let late = try #require(try await queue.worker.takeWebhook(lease: .zero, most: 1))
-            let next = try #require(try await queue.worker.takeWebhook(lease: Self.lease, most: 1))
+            let late = try #require(try await queue.worker.takeWebhook(lease: .zero, most: 1, opening: Self.keys))
+            let next = try #require(try await queue.worker.takeWebhook(lease: Self.lease, most: 1, opening: Self.keys))
             #expect(next.message == late.message)
             _ = try await queue.worker.noteTaken(late)
             #expect(try await queue.worker.noteFailed(late, problem: "late", pause: .seconds(9)) == nil)
@@ -104,11 +166,12 @@ import Transport
             try await queue.connection.setWebhook(
                 ofTenant: tenant, url: "https://b.example/", sealed: nil, formerFor: .zero)
             _ = try await queue.worker.noteTaken(next)
-            let moved = try #require(try await queue.worker.takeWebhook(lease: Self.lease, most: 1))
-            #expect(moved.url == "https://b.example/" && moved.sealed == [1])
+            let moved = try #require(try await queue.worker.takeWebhook(lease: Self.lease, most: 1, opening: Self.keys))
+            #expect(moved.url == "https://b.example/" && moved.sealed == Self.sealed(1))
             #expect(moved.message == next.message)
             _ = try await queue.worker.noteTaken(moved)
-            #expect(devices(try await queue.worker.takeWebhook(lease: Self.lease, most: 1)) == ["2"])
+            #expect(
+                devices(try await queue.worker.takeWebhook(lease: Self.lease, most: 1, opening: Self.keys)) == ["2"])
         }
     }
 
@@ -116,11 +179,11 @@ import Transport
         try await withWebhook { queue, _ in
             try await queue.run(Self.report(1))
             _ = try await queue.worker.listFeedback()
-            let turn = try #require(try await queue.worker.takeWebhook(lease: Self.lease, most: 1))
+            let turn = try #require(try await queue.worker.takeWebhook(lease: Self.lease, most: 1, opening: Self.keys))
             #expect(try await queue.worker.noteFailed(turn, problem: "p", pause: .seconds(3600)) == 1)
-            #expect(try await queue.worker.takeWebhook(lease: Self.lease, most: 1) == nil)
+            #expect(try await queue.worker.takeWebhook(lease: Self.lease, most: 1, opening: Self.keys) == nil)
             try await queue.run("delete from pushq.feedback; update pushq.webhook_progress set not_before = now();")
-            #expect(try await queue.worker.takeWebhook(lease: Self.lease, most: 1) == nil)
+            #expect(try await queue.worker.takeWebhook(lease: Self.lease, most: 1, opening: Self.keys) == nil)
             #expect(
                 try await queue.number("select count(*) from pushq.webhook_progress where newest = cursor") == 1)
         }
@@ -140,22 +203,15 @@ import Transport
             let setting = Task {
                 _ = actor  // where the connection lives
                 try await queue.connection.setWebhook(
-                    ofTenant: tenant, url: "https://a.example/", sealed: [1], formerFor: .zero)
+                    ofTenant: tenant, url: "https://a.example/", sealed: Self.sealed(1), formerFor: .zero)
             }
-            let waiting = try await database.connect()
-            try await eventually("it to wait for the step", within: .seconds(30)) {
-                try await waiting.execute(
-                    Statement(
-                        "waiting",
-                        "select 1 as one from pg_stat_activity where wait_event_type = 'Lock' and query ~ 'set_webhook' and datname = current_database()"
-                    )
-                ).count == 1
-            }
+            try await database.waitUntilBlocked("it to wait for the step", running: "set_webhook")
             try await slow.runScript("commit")
             try await setting.value
             try await queue.run(Self.report(3))
             _ = try await queue.worker.listFeedback()
-            #expect(devices(try await queue.worker.takeWebhook(lease: Self.lease, most: 10)) == ["3"])
+            #expect(
+                devices(try await queue.worker.takeWebhook(lease: Self.lease, most: 10, opening: Self.keys)) == ["3"])
         }
     }
 
@@ -167,9 +223,9 @@ import Transport
                 let webhook = try #require(try await queue.connection.webhook(of: "acme")?.webhook)
                 return (webhook.sealed, webhook.formerSealed)
             }
-            #expect(try await change(2, .seconds(86_400)) == ([2], [1]))
+            #expect(try await change(2, .seconds(86_400)) == ([2], Self.sealed(1)))
             let until = try await queue.connection.webhook(of: "acme")?.webhook?.formerUntil
-            #expect(try await change(3, .seconds(3600)) == ([3], [1]), "the receiver has that one")
+            #expect(try await change(3, .seconds(3600)) == ([3], Self.sealed(1)), "the receiver has that one")
             #expect(try await queue.connection.webhook(of: "acme")?.webhook?.formerUntil == until)
             try await queue.run("update pushq.webhook set former_until = now() - interval '1 second'")
             #expect(try await change(4, .seconds(3600)) == ([4], [3]))

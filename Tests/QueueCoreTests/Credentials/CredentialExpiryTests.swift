@@ -19,10 +19,13 @@ import Testing
 
     @Test(
         arguments: [
-            (40, nil), (10.5, "expires in 10 days"), (1.2, "expires in 1 day"), (0.5, "expires in 12 hours"),
-            (0.001, "expires in 1 hour"), (0, "expired"), (-9, "expired"),
-        ] as [(Double, String?)])
-    func `is told in words`(days: Double, words: String?) {
-        #expect(expiry(days * 86_400).warning == words)
+            (40 * 86_400, nil), (10.5 * 86_400, "expires in 10 days"), (1.2 * 86_400, "expires in 1 day"),
+            (86_400, "expires in 24 hours"), (12 * 3600, "expires in 12 hours"), (7199, "expires in 1 hour"),
+            (3600, "expires in 1 hour"), (3599, "expires in 59 minutes"), (120, "expires in 2 minutes"),
+            (96, "expires in 1 minute"), (60, "expires in 1 minute"), (59, "expires in less than a minute"),
+            (0.1, "expires in less than a minute"), (0, "expired"), (-9 * 86_400, "expired"),
+        ] as [(TimeInterval, String?)])
+    func `is told in words, down to the minute`(timeLeft: TimeInterval, words: String?) {
+        #expect(expiry(timeLeft).warning == words)
     }
 }

@@ -111,6 +111,23 @@ import Testing
         #expect(dialogue.wait.map { $0 >= .seconds(2) } == true)
     }
 
+    @Test func `recovers beside pushes that are always refused, and opens again where nothing else is sent`() {
+        var dialogue = opened()
+        dialogue.pass(.seconds(2))
+        dialogue.serve(2)
+        for _ in 0..<30 {
+            dialogue.refuseAgain(0..<5)
+            #expect(dialogue.room > 0)
+            dialogue.serve(3)
+        }
+        var refusals = 0
+        while dialogue.wait == nil, refusals < 100 {
+            dialogue.refuseAgain(0..<1)
+            refusals += 1
+        }
+        #expect((10...30).contains(refusals))
+    }
+
     @Test func `stays closed for one push that is always refused`() {
         var dialogue = Dialogue(from: start)
         for _ in 0..<10_000 {

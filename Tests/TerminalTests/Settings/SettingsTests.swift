@@ -44,7 +44,7 @@ import Transport
     private let transcript = Transcript()
 
     private func keys(_ environment: [String: String]) throws -> MasterKeys {
-        try MasterKeySetting(environment: environment).keys(transcript.console())
+        try MasterKeySetting(environment: environment).keys(transcript.console().warn)
     }
 
     /// Reads a file of that text and mode.
@@ -111,5 +111,22 @@ import Transport
         #expect(Hexadecimal.text(of: [0, 255, 161]) == "00ffa1")
         #expect(Hexadecimal.bytes(of: "0") == nil)
         #expect(Hexadecimal.bytes(of: "0é") == nil)
+    }
+}
+
+@Suite struct `A file with a secret that others have access to` {
+    @Test(arguments: [false, true])
+    func `is warned of with the command that mends it, and the console says that it is a warning`(json: Bool) throws {
+        let url = FileManager.default.temporaryDirectory.appending(path: "pushq-secret-\(UUID().uuidString)")
+        try Data("secret".utf8).write(to: url)
+        defer { try? FileManager.default.removeItem(at: url) }
+        try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: url.path)
+        let warning = try #require(SecretFile(url.path).warning)
+        #expect(
+            warning == "the mode 0644 of \(url.path) gives others access to the secret in it. "
+                + "Run 'chmod 600 \(url.path)'")
+        let transcript = Transcript()
+        transcript.console(speaksJSON: json).warn(warning)
+        #expect(transcript.errors == (json ? #"{"note":"warning: \#(warning)"}"# : "warning: \(warning)") + "\n")
     }
 }

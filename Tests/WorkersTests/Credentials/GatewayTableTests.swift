@@ -1,3 +1,4 @@
+import Foundation
 import QueueCore
 import Testing
 
@@ -19,8 +20,8 @@ private func settings(
         isPaused: false,
         credential: credential.map {
             StoredCredential(
-                id: $0.id, tenantID: tenantID, version: $0.version, kind: .certificate(fingerprint: []), sealed: [],
-                expiredAt: nil)
+                id: $0.id, tenantID: tenantID, version: $0.version, replacedAt: $0.replacedAt,
+                kind: .certificate(fingerprint: []), sealed: [], expiredAt: nil)
         })
 }
 
@@ -51,6 +52,17 @@ extension GatewayTable {
         #expect(table.entry(for: theirs, now: now) == "a")
         table.note(secret: [8], of: theirs.credential)
         #expect(table.entry(for: theirs, now: now) == nil)
+    }
+
+    @Test func `is another where a restored database counts a credential's versions again`() {
+        var table = GatewayTable<String>()
+        let lost = GatewayUse(settings(credential: .init(id: 1, version: 2, replacedAt: .distantPast)))!
+        let now = GatewayUse(settings(credential: .init(id: 1, version: 2, replacedAt: .distantFuture)))!
+        #expect(table.open("a", secret: 7, for: lost) == true)
+        table.note(secret: [8], of: now.credential)
+        #expect(table.entry(for: now, now: self.now) == nil)
+        #expect(table.open("b", secret: 8, for: now) == true)
+        #expect(table.entry(for: now, now: self.now) == "b")
     }
 
     @Test

@@ -111,6 +111,23 @@ import Transport
         }
     }
 
+    @Test func `is not doubted where another process has replaced the one that was refused`() async throws {
+        try await withDatabase { _, database in
+            let connection = try await database.connect()
+            let events = EventLog()
+            let (first, second) = (
+                tokens(of: signer, database, events: events), tokens(of: signer, database, events: events)
+            )
+            #expect(try await first.current().text == second.current().text)
+            try await age(connection, by: "30 minutes")
+            let new = try await first.current(isRefused: true)
+            #expect(try await second.current(isRefused: true).text == new.text)
+            #expect(events.all.isEmpty)
+            #expect(try await second.current(isRefused: true).text == new.text)
+            #expect(events.all.count { $0.contains("correct the clock") } == 1, "this one was refused, too")
+        }
+    }
+
     @Test func `sealed under a master key that was replaced is minted anew, once in 20 minutes, and that is said once`()
         async throws
     {

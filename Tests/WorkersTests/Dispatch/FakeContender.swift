@@ -37,7 +37,7 @@ final class FakeContender: Contender {
         visits += 1
         return max(0, slots - inFlight)
     }
-    func eachWay(_ body: (ObjectIdentifier) -> Void) { body(ObjectIdentifier(self)) }
+    func eachGateway(_ body: (ObjectIdentifier) -> Void) { body(ObjectIdentifier(self)) }
     func allowance(at now: ContinuousClock.Instant) -> Int {
         guard let permits else { return .max }
         return permitsFrom.map { now < $0 } == true ? 0 : permits

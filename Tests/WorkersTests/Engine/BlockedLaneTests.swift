@@ -20,7 +20,7 @@ import Testing
                 from (select token from pushq.device order by id limit 2) d;
                 update pushq.device
                 set active = false, inactive_since = now()
-                where id = (select min(id) + 1 from pushq.device);
+                where id = (select id from pushq.device order by id offset 1 limit 1);
                 insert into pushq.rate_limit (tenant_id, queue_id, rate, burst)
                 select tenant_id, id, 0.5, 1 from pushq.queue;
                 commit

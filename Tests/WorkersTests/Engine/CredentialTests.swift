@@ -72,8 +72,13 @@ import Transport
             let queue = try await fixture.makeQueue(devices: 1)
             try await fixture.connection.runScript(
                 """
-                create function public.refuse() returns trigger language plpgsql as
-                $$ begin raise exception 'not now' using errcode = 'P0001'; end $$;
+                -- A sequence keeps its number although the statement fails.
+                create sequence public.tries;
+                grant usage on sequence public.tries to public;
+                create function public.refuse() returns trigger language plpgsql as $$ begin
+                  perform nextval('public.tries');
+                  raise exception 'not now' using errcode = 'P0001';
+                end $$;
                 create trigger refuse before update of paused_at on pushq.queue
                     for each row execute function public.refuse();
                 """)
@@ -82,8 +87,10 @@ import Transport
                 try await eventually("the refusal", within: .seconds(30)) {
                     fixture.events.contains("PostgreSQL refused")
                 }
-                // As long as the settings are read a dozen times.
-                try await Task.sleep(for: .seconds(2))
+                // Meanwhile the settings are read again and again, and say that it is not paused.
+                try await eventually("the pause to be tried three times", within: .seconds(60)) {
+                    try await fixture.number("select last_value from public.tries") >= 3
+                }
                 #expect(await fixture.simulator.snapshot().arrived == 1)
                 try await fixture.connection.runScript("drop trigger refuse on pushq.queue")
                 try await eventually("the queue to pause", within: .seconds(90)) {

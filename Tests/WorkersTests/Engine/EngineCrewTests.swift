@@ -18,7 +18,7 @@ import Transport
                     }
                 })
             await #expect(throws: PostgresError.self) { try await crew.run() }
-            #expect(fixture.events.contains("started"))
+            // The other one may have been told to end before it had connected.
             #expect(fixture.events.contains("stopped after 0 requests"))
         }
     }

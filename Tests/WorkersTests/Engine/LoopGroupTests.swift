@@ -20,14 +20,22 @@ import Transport
                     ["one", "faulty", "two"], on: loop,
                     { name in
                         if name == "faulty" { try await faulty(self) } else { await self.follow(name) }
-                    }, mayEnd: { isToldToEnd }, endAll: { endAll() })
+                    }, mayEnd: { mayEnd }, endAll: { endAll() })
                 return nil
             } catch {
                 return error
             }
         }
 
-        func endAll() { isToldToEnd = true }
+        private var mayEnd: Bool {
+            assertIsolated("asked from outside the actor whose state this is")
+            return isToldToEnd
+        }
+
+        func endAll() {
+            assertIsolated("told from outside the actor whose state this is")
+            isToldToEnd = true
+        }
 
         private func follow(_ name: String) async {
             while !isToldToEnd { try? await Task.sleep(for: .milliseconds(5)) }

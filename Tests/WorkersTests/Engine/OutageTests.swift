@@ -50,11 +50,11 @@ import Transport
             let queue = try await fixture.makeQueue(devices: 10)
             try await fixture.withEngine { _ in
                 try await fixture.startCampaign(queue)
-                try await eventually("it to be noticed", within: .seconds(60)) {
+                try await eventually("it to be noticed", within: .seconds(120)) {
                     fixture.events.contains("APNs currently refuses the pushes of acme/com.acme/sandbox with 503")
                 }
                 await fixture.simulator.use(Rules())
-                try await fixture.waitForCampaigns(within: .seconds(60))
+                try await fixture.waitForCampaigns(within: .seconds(120))
             }
             #expect(try await fixture.progress()["delivered"] == 10)
         }
@@ -142,6 +142,40 @@ import Transport
         }
     }
 
+    /// As where all pushes to one app are refused for what they are: more than are needed for an outage are refused at
+    /// once, which spends none of their attempts, and they are older than all others, or more urgent.
+    @Test(arguments: [(60, false), (200, false), (200, true)])
+    func `seen in a burst that is always refused lets the others try first, whatever their queue`(
+        burst: Int, isUrgent: Bool
+    ) async throws {
+        try await EngineFixture.run { configuration in
+            configuration.rules.outcomes = [OutcomeRule(.refuse(.init(.serviceUnavailable)), tokenPrefix: "00")]
+        } _: { _, fixture in
+            let queue = try await fixture.makeQueue()
+            let other = try await fixture.makeQueue(app: "com.other")
+            _ = try await fixture.connection.useCredential("com.acme", forQueue: other)
+            let send = { (queue: QueueName, prefix: String, count: Int, isUrgent: Bool) in
+                _ = try await fixture.number(
+                    #"""
+                    select count(pushq.send('\#(queue)', '{"aps":{"alert":"x"}}',
+                        array['\#(prefix)' || lpad(to_hex(i), 62, '0')], urgent => \#(isUrgent)))
+                    from generate_series(1, \#(count)) i
+                    """#)
+            }
+            try await fixture.withEngine { _ in
+                try await send(queue, "00", burst, isUrgent)
+                try await eventually("it to be taken for an outage", within: .seconds(120)) {
+                    fixture.events.contains("APNs currently refuses")
+                }
+                try await send(queue, "aa", 30, false)
+                try await send(other, "bb", 30, false)
+                try await eventually("the others to arrive", within: .seconds(120)) {
+                    await fixture.simulator.snapshot().accepted == 60
+                }
+            }
+        }
+    }
+
     @Test func `for a key that changes its token too often is a pause, and spends no attempt`() async throws {
         try await EngineFixture.run { configuration in
             configuration.rules.outcomes = [OutcomeRule(.refuse(.init(.tooManyProviderTokenUpdates)))]
@@ -214,7 +248,9 @@ import Transport
                 try await eventually("both pushes to have arrived", within: .seconds(30)) {
                     await fixture.simulator.snapshot().arrived == 2
                 }
-                try await fixture.connection.runScript("select pushq.register_device('\(queue)', '\(token)')")
+                // When it was sent is known as exactly as the time that a statement takes to PostgreSQL.
+                try await fixture.connection.runScript(
+                    "select pg_sleep(1); select pushq.register_device('\(queue)', '\(token)')")
                 let unanswered = await fixture.simulator.snapshot().waiting
                 isInTime.withLock { $0 = unanswered == 2 }
                 try await fixture.waitForCampaigns(within: .seconds(90))

@@ -1,3 +1,4 @@
+import APNsSimulator
 import PostgresStore
 import TestSupport
 import Testing
@@ -30,7 +31,8 @@ import Transport
                 try await fixture.waitForCampaigns(within: .seconds(60))
             }
             #expect(try await fixture.progress()["delivered"] == 3)
-            #expect(fixture.events.all.count { $0.contains("out of reach") } == 3)
+            // On a busy machine, a connection for fan-out may fail besides.
+            #expect(fixture.events.all.count { $0.contains("out of reach") } >= 3)
             #expect(fixture.events.contains("PostgreSQL is back"))
         }
     }
@@ -62,13 +64,17 @@ import Transport
         try await EngineFixture.run { _, fixture in
             let proxy = try await DatabaseProxy { _ in .cut }
             defer { proxy.close() }
+            var toldAt = ContinuousClock.now
             try await fixture.withEngine(over: try proxy.address(of: fixture.database)) {
                 $0.waits = .untilInReach
             } _: { _ in
                 try await eventually("it to say so", within: .seconds(60)) {
                     fixture.events.contains("cannot be used, trying again")
                 }
+                toldAt = .now
             }
+            // Its attempt to connect has ten seconds, which it does not wait for.
+            #expect(toldAt.duration(to: .now) < .seconds(8))
             #expect(fixture.events.contains("stopped after 0 requests"))
             #expect(!fixture.events.contains("started"))
         }
@@ -90,6 +96,44 @@ import Transport
                 isThere.withLock { $0 = true }
                 try await eventually("it to start", within: .seconds(60)) { fixture.events.contains("started") }
             }
+        }
+    }
+
+    /// As where a login may have three sessions, and a worker needs five. It would send what it cannot record, and so
+    /// would the next one.
+    @Test(arguments: [true, false])
+    func `sends nothing while it has no connection on which it could record that`(isStarting: Bool) async throws {
+        try await EngineFixture.run { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 20)
+            let isRefused = Locked(isStarting)
+            let name = "pushq work (leases)"
+            let proxy = try await DatabaseProxy { message in
+                guard message.type == nil, isRefused.withLock(\.self) else { return .pass }
+                return String(decoding: message.bytes, as: UTF8.self).contains(name) ? .cut : .pass
+            }
+            defer { proxy.close() }
+            try await fixture.withEngine(over: try proxy.address(of: fixture.database)) {
+                $0.waits = .untilInReach
+            } _: { engine in
+                if !isStarting {
+                    try await eventually("it to start", within: .seconds(60)) { fixture.events.contains("started") }
+                    isRefused.withLock { $0 = true }
+                    try await fixture.connection.runScript(
+                        "select pg_terminate_backend(pid) from pg_stat_activity where application_name = '\(name)'")
+                }
+                try await eventually("it to say why", within: .seconds(60)) {
+                    await !engine.snapshot().obstacles.isEmpty
+                        && (fixture.events.contains("out of reach") || fixture.events.contains("cannot be used"))
+                }
+                try await fixture.startCampaign(queue)
+                // Long enough for several claims, if there were any.
+                try await stays("nothing has arrived", for: .seconds(3)) {
+                    await fixture.simulator.snapshot().arrived == 0
+                }
+                isRefused.withLock { $0 = false }
+                try await fixture.waitForCampaigns(within: .seconds(90))
+            }
+            #expect(try await fixture.progress()["delivered"] == 20)
         }
     }
 }

@@ -128,8 +128,9 @@ import Transport
                 }
                 let arrived = await fixture.simulator.snapshot().arrived
                 #expect(arrived < 19_000)
-                try await Task.sleep(for: .milliseconds(300))
-                #expect(await fixture.simulator.snapshot().arrived == arrived)
+                try await stays("nothing more is sent", for: .milliseconds(300)) {
+                    await fixture.simulator.snapshot().arrived == arrived
+                }
                 if order == .pauseCampaign {
                     #expect(
                         try await fixture.connection.order(.resume(sendBy: nil), campaign: "k", ofQueue: queue))

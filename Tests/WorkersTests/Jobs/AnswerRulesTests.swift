@@ -8,12 +8,15 @@ import Testing
 @Suite struct `What an answer does to a recipient` {
     private func refused(
         _ ordinal: Int, of job: HeldJob, in queue: QueueState = JobFixture.queue(), _ refusal: Refusal,
-        sentAt: ContinuousClock.Instant = .now, spendsAttempts: Bool = true, isRare: Bool = false
+        sentAt: ContinuousClock.Instant = .now, spendsAttempts: Bool = true, isRare: Bool = false,
+        isOfFormerCredential: Bool = false
     ) -> AnswerRules.Consequence {
         job.noteEnded()
         return AnswerRules.refused(
             ordinal, of: job, in: queue, refusal,
-            .init(sentAt: sentAt, spendsAttempts: spendsAttempts, isRare: isRare))
+            .init(
+                sentAt: sentAt, now: .now, spendsAttempts: spendsAttempts, isRare: isRare,
+                isOfFormerCredential: isOfFormerCredential))
     }
 
     private func sent(_ job: HeldJob) -> HeldJob {
@@ -61,8 +64,7 @@ import Testing
         let job = sent(JobFixture.job(recipients: 1, attempt: 3))
         _ = refused(0, of: job, Refusal(status: 503, text: "ServiceUnavailable", retryAfter: .seconds(9)))
         #expect(job.retries.map(\.attempts) == [1])
-        #expect(job.retries.map(\.step) == [3])
-        #expect(job.retries.map(\.atLeast) == [.seconds(9)])
+        #expect(job.retries.map(\.delay) == [.backoff(.refusal, step: 3, atLeast: .seconds(9))])
     }
 
     @Test func `a rare transient refusal is sent again soon, and not before the server's retry-after`() {
@@ -70,14 +72,17 @@ import Testing
         let refusal = Refusal(status: 503, text: "ServiceUnavailable", retryAfter: .seconds(9))
         _ = refused(0, of: job, refusal, isRare: true)
         _ = refused(1, of: job, refusal, isRare: false)
-        #expect(job.retries.map(\.backoff) == [.rareRefusal, .refusal])
-        #expect(job.retries.map(\.atLeast) == [.seconds(9), .seconds(9)])
+        let least = Duration.seconds(9)
+        #expect(
+            job.retries.map(\.delay) == [
+                .backoff(.rareRefusal, step: 1, atLeast: least), .backoff(.refusal, step: 1, atLeast: least),
+            ])
         // A GOAWAY with a reason, or the fourth answer of its kind: nothing is known of what else the server takes.
         for _ in 0..<4 {
             _ = refused(2, of: job, Refusal(status: 503, text: "Shutdown"), isRare: true)
             _ = job.sendAll()
         }
-        #expect(job.retries.map(\.backoff) == [.rareRefusal, .refusal, .refusal])
+        #expect(job.retries.dropFirst(2).map(\.delay) == [.backoff(.refusal, step: 1)])
     }
 
     @Test func `a transient refusal does not hide an earlier send that stayed unanswered`() {
@@ -157,6 +162,22 @@ import Testing
         let refusal = Refusal(status: 400, text: "TopicDisallowed")
         let alerts = sent(JobFixture.job(recipients: 1))
         #expect(refused(0, of: alerts, in: queue, refusal) == .pauseQueue(refusal.reason))
+    }
+
+    /// A call was lost because the key before the present one had still been accepted for alerts.
+    @Test(arguments: [("TopicDisallowed", PushType.voip), ("UnrelatedKeyIdInToken", .alert)])
+    func `what a replaced credential is answered says nothing of the present one`(text: String, type: PushType) {
+        let (queue, start) = (JobFixture.queue(), ContinuousClock.now)
+        let refusal = Refusal(status: 403, text: text)
+        let calls = sent(JobFixture.job(recipients: 3, pushType: type))
+        #expect(refused(0, of: calls, in: queue, refusal, sentAt: start, isOfFormerCredential: true) == .none)
+        #expect(calls.outcomes[0] == 0 && calls.retries.isEmpty, "it is sent again at once")
+        #expect(refused(1, of: calls, in: queue, refusal, sentAt: start) == .none, "the first of this credential")
+        let alerts = sent(JobFixture.job(recipients: 1))
+        AnswerRules.accepted(
+            0, of: alerts, in: queue, isOfFormerCredential: true, sentAt: start + .seconds(1))
+        #expect(alerts.outcomes.map(Outcome.init) == [.delivered])
+        #expect(refused(2, of: calls, in: queue, refusal, sentAt: start + .seconds(3)) == .pauseQueue(refusal.reason))
     }
 
     @Test func `an expired provider token is renewed, and the push sent again`() {

@@ -58,7 +58,7 @@ import Testing
         let due = start + .seconds(1)
         #expect(queue.allowance(at: due) == 1)
         #expect(ready(queue) == [lane(70)] && queue.nextPermit == start + .seconds(2))
-        #expect(queue.lanesOfTurn(isUrgent: false).filter { !$0.isShared } == [lane(70)])
+        #expect(queue.lanesOfTurn(isUrgent: false, .oldest).filter { !$0.isShared } == [lane(70)])
 
         _ = queue.sendableJob(in: lane(70))?.sendAll()
         queue.usePermits(1, in: lane(70), at: due)

@@ -86,7 +86,8 @@ import Testing
         job.accept(0)
         job.noteEnded()
         _ = AnswerRules.refused(
-            1, of: job, in: JobFixture.queue(), .init(status: 503, text: "ServiceUnavailable"), .init(sentAt: .now))
+            1, of: job, in: JobFixture.queue(), .init(status: 503, text: "ServiceUnavailable"),
+            .init(sentAt: .now, now: .now))
         #expect(Outcome(rawValue: job.outcomes[1]).kind == .retried)
         #expect(job.progress(watermark: 2).outcomes == [Outcome.delivered.rawValue, 0])
         #expect(!job.canBeYielded)
@@ -149,7 +150,7 @@ import Testing
         _ = job.sendAll()
         job.noteEnded()
         _ = AnswerRules.refused(
-            0, of: job, in: JobFixture.queue(), .init(status: 400, text: "a\0b\"c"), .init(sentAt: .now))
+            0, of: job, in: JobFixture.queue(), .init(status: 400, text: "a\0b\"c"), .init(sentAt: .now, now: .now))
         #expect(job.settled { $0.atLeast }.notes == #"{"0":"a\u{FFFD}b\"c"}"#.replacing(#"\u{FFFD}"#, with: "\u{FFFD}"))
     }
 

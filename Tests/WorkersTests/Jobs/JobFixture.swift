@@ -49,6 +49,16 @@ enum JobFixture {
     }
 }
 
+extension HeldJob.Retry {
+    /// The shortest time until it is sent to again.
+    var atLeast: Duration {
+        switch delay {
+        case .fixed(let delay): delay
+        case .backoff(_, _, let least): least
+        }
+    }
+}
+
 extension HeldJob {
     /// Takes recipients until there is none, and returns the token of each.
     func takeTokens() -> [Int: [UInt8]] {

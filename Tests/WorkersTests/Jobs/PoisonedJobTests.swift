@@ -97,7 +97,12 @@ import Transport
         // As the settler: one delay for each half.
         let delays = (0...1).map { _ in Double.random(in: 0...1) }
         let settled = jobs.map { job in
-            job.settled { Backoff.connection.ceiling(afterAttempt: $0.step) * delays[$0.group] }
+            job.settled { retry in
+                switch retry.delay {
+                case .fixed(let delay): delay
+                case .backoff(let backoff, let step, _): backoff.ceiling(afterAttempt: step) * delays[retry.group]
+                }
+            }
         }
         _ = try await store.endJobs(settled, workerID: 1)
     }

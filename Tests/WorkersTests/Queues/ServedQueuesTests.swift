@@ -168,6 +168,23 @@ private final class Dialogue {
         #expect(dialogue.served[1] == nil)
     }
 
+    @Test func `says once when a gateway may be used no more`() {
+        let dialogue = Dialogue()
+        let queue = dialogue.learn(Dialogue.settings())
+        func isReleased() -> Bool { dialogue.served.takeReleasedGateways() }
+        #expect(!isReleased())
+        func read(_ found: [QueueSettings]) -> Bool {
+            dialogue.answer(dialogue.served.beginReading([queue.id]), found)
+            return isReleased()
+        }
+        #expect(!read([Dialogue.settings(isPaused: true)]))
+        #expect(read([Dialogue.settings(credential: .init(id: 1, version: 2))]))
+        #expect(!read([Dialogue.settings(credential: .init(id: 1, version: 2))]))
+        #expect(read([Dialogue.settings(credential: .init(id: 1, version: 2), expiredAt: .now)]))
+        #expect(read([]), "it is gone")
+        #expect(!isReleased())
+    }
+
     @Test func `gives back what is held of a queue that is gone, and serves it no more`() {
         let dialogue = Dialogue()
         let queue = dialogue.learn(Dialogue.settings())

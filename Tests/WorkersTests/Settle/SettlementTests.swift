@@ -235,7 +235,7 @@ private func written(_ jobs: [HeldJob], isRepeated: Bool = false) -> Endings.Ans
         mixed.noteEnded()
         _ = AnswerRules.refused(
             0, of: mixed, in: dialogue.queue, .init(status: 503, text: "ServiceUnavailable"),
-            .init(sentAt: dialogue.now))
+            .init(sentAt: dialogue.now, now: dialogue.now))
         for job in [plain, mixed] { dialogue.settlement.close(job, .yielded(after: .zero)) }
         #expect(!mixed.isSettling, "its other answer is outstanding")
         mixed.noteEnded()

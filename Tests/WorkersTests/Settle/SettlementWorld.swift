@@ -245,7 +245,7 @@ final class SettlementWorld {
         switch Int.random(in: 0..<10, using: &generator) {
         case 0:
             let refusal = Refusal(status: 503, text: "ServiceUnavailable")
-            _ = AnswerRules.refused(ordinal, of: job, in: queue, refusal, .init(sentAt: now))
+            _ = AnswerRules.refused(ordinal, of: job, in: queue, refusal, .init(sentAt: now, now: now))
         case 1: AnswerRules.unanswered(ordinal, of: job)
         default:
             AnswerRules.accepted(ordinal, of: job, in: queue, sentAt: now)

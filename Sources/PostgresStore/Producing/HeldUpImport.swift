@@ -1,0 +1,44 @@
+import Transport
+
+/// An import that other transactions were in the way of until it gave up. Nothing was imported.
+package struct ImportHeldUp: Error, CustomStringConvertible {
+    /// What the last attempt ended with.
+    let cause: PostgresError
+
+    package var description: String {
+        "nothing was imported, because other transactions held devices of the file all the time: "
+            + "\(cause.serverError?.message ?? "\(cause)"); find old transactions with: pushq-admin doctor; "
+            + "then run the import again"
+    }
+}
+
+extension PostgresConnection {
+    /// How long an import is tried again.
+    package static let heldUpLimit = Duration.seconds(600)
+    private static let shortestWait = Duration.milliseconds(500)
+    private static let longestWait = Duration.seconds(4)
+
+    /// Runs `body` in a transaction that has begun, and runs it again as long as other transactions are in the way.
+    /// Before it waits long for one, or while it lets time pass, it has given back what it had locked: a producer that
+    /// leaves its transaction open holds up the import, but not the registrations of all other devices of the file.
+    ///
+    /// The first wait is shorter than PostgreSQL's `deadlock_timeout`, after which one of two transactions that wait
+    /// for each other fails. That is this one then, which can repeat what it has done, and not an app's registration.
+    func repeatingIfHeldUp<Success>(
+        for limit: Duration, _ body: () async throws -> Success
+    ) async throws -> Success {
+        try await runScript("savepoint staged")
+        let deadline = loop.now + limit
+        var wait = Self.shortestWait
+        while true {
+            do {
+                return try await waitingForLocks(atMost: wait, body)
+            } catch let error as PostgresError where error.isContended {
+                guard loop.now < deadline else { throw ImportHeldUp(cause: error) }
+                try await runScript("rollback to staged")
+                try await Task.sleep(for: wait * 2)
+                wait = min(wait * 2, Self.longestWait)
+            }
+        }
+    }
+}

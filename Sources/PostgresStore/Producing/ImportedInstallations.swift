@@ -1,0 +1,149 @@
+extension Statement {
+    /// Locks the active tokens of installations of which more than one is active. Whatever an app registers meanwhile
+    /// has ended then, and the next statement sees it. In the order in which registrations lock them, too.
+    static let lockImportedTokens = Statement(
+        "lock_imported_tokens",
+        #"""
+        with tokens as materialized (
+          select t.id
+          from (
+            select d.id, count(*) over (
+                     partition by p.installation, coalesce(d.kind, 'alert'), p.activity_type, p.activity) as tokens
+            from pushq.profile p
+            join pushq.device d on d.queue_id = $queue_id and d.id = p.device_id and d.active
+            where p.queue_id = $queue_id
+              and p.installation in (select s.installation from device_stage s where s.installation <> '')) t
+          where t.tokens > 1),
+        locked as materialized (
+          select d.id
+          from tokens t
+          join pushq.device d on d.queue_id = $queue_id and d.id = t.id
+          order by d.id
+          for no key update of d)
+        select count(*) from locked
+        """#)
+
+    /// The installations that the file names, a thousand in a row. As text, since nobody here reads them.
+    static let importedInstallations = Statement(
+        "imported_installations",
+        #"""
+        select array_agg(n.installation)::text as installations, count(*) as count
+        from (
+          select s.installation, (row_number() over (order by s.installation) - 1) / 1000 as part
+          from (select distinct installation from device_stage where installation <> '') s) n
+        group by n.part
+        order by n.part
+        """#)
+
+    static let keepOneToken = Statement(
+        "keep_one_token",
+        #"""
+        select pushq.keep_one_token($queue_id, ($installations::text[])[$from::int:$to::int]) as count
+        """#)
+
+    /// Keeps one active token of each installation that the file names, as a registration does: the one that the app
+    /// has registered, else the one that was seen last. If it is not known of all of them when they were seen, a token
+    /// of this file goes before those of earlier ones, and the last line before others. The others are nobody's.
+    ///
+    /// A queue may just have got its first devices, and there are no statistics about them: what has to be found is a
+    /// query of its own (`offset 0`) or an array, so that it is found by its key, and the tokens and their lines are
+    /// grouped and not joined. Joins would be loops: 20,000 lines took three minutes.
+    static let replaceImportedTokens = Statement(
+        "replace_imported_tokens",
+        #"""
+        with told as materialized (
+          select s.installation
+          from (select distinct installation from device_stage where installation <> '') s
+          where 1 < (
+            select count(*)
+            from (
+              select from pushq.profile p
+              where p.queue_id = $queue_id and p.installation = s.installation
+              limit 2) p)),
+        tokens as materialized (
+          select d.id, d.token, d.registered_at, coalesce(d.kind, 'alert') as kind, p.installation, p.activity_type,
+                 p.activity, p.seen_at
+          from told t
+          cross join lateral (
+            select * from pushq.profile p where p.queue_id = $queue_id and p.installation = t.installation offset 0) p
+          cross join lateral (
+            select * from pushq.device d where d.queue_id = $queue_id and d.id = p.device_id and d.active offset 0) d),
+        known as (
+          select max(k.id) as id, max(k.registered_at) as registered_at, max(k.kind) as kind,
+                 max(k.installation) as installation, max(k.activity_type) as activity_type,
+                 max(k.activity) as activity, max(k.seen_at) as seen_at, max(k.line) as line,
+                 (array_agg(k.line_seen_at order by k.line desc nulls last))[1] as line_seen_at
+          from (
+            select t.*, null::bigint as line, null::timestamptz as line_seen_at from tokens t
+            union all
+            select null, s.token, null, null, null, null, null, null, s.line, s.seen_at
+            from device_stage s
+            where exists (select from tokens)) k
+          group by k.token
+          having max(k.id) is not null),
+        dated as (
+          select k.*,
+                 bool_and(k.registered_at is not null
+                          or k.seen_at is not null and (k.line is null or k.line_seen_at is not null)) over (
+                   partition by k.installation, k.kind, k.activity_type, k.activity) as are_dated
+          from known k),
+        placed as materialized (
+          select k.id,
+                 row_number() over (
+                   partition by k.installation, k.kind, k.activity_type, k.activity
+                   order by pushq.known_since(k.registered_at) desc, (not k.are_dated and k.line is not null) desc,
+                            k.seen_at desc nulls last, k.line desc nulls last, k.id desc) as place
+          from dated k),
+        forgotten as (
+          update pushq.profile p
+          set installation = null
+          where p.queue_id = $queue_id and p.device_id = any (array(select o.id from placed o where o.place > 1)))
+        update pushq.device d
+        set active = false, user_key = null, inactive_since = clock_timestamp(), inactive_reason = null
+        where d.queue_id = $queue_id and d.id = any (array(select o.id from placed o where o.place > 1))
+        """#)
+}
+
+extension PostgresConnection {
+    /// Installations that a file names, as PostgreSQL writes an array.
+    struct Installations {
+        let queueID: Int32
+        let names: String
+        let count: Int32
+    }
+
+    func importedInstallations(ofQueue queueID: Int32) async throws(PostgresError) -> [Installations] {
+        try await execute(.importedInstallations).map {
+            Installations(queueID: queueID, names: $0.text("installations"), count: Int32($0.int8("count")))
+        }
+    }
+
+    /// Deactivates what a registration and the import have both left active because neither saw the other. Apps wait
+    /// for few installations at a time, and only as long as one statement takes. If that is interrupted, importing the
+    /// file again does it.
+    func keepOneToken(of part: Installations) async throws -> Int {
+        func keep(from first: Int32, to last: Int32) async throws -> Int {
+            try await count(
+                .keepOneToken,
+                [
+                    "queue_id": .int4(part.queueID), "installations": .text(part.names), "from": .int4(first),
+                    "to": .int4(last),
+                ])
+        }
+        do {
+            return try await transaction(within: Self.fileLimit) {
+                try await waitingForLocks(atMost: .milliseconds(250)) { try await keep(from: 1, to: part.count) }
+            }
+        } catch PostgresError.contended {
+            // One by one, so that a producer whose transaction registers several of them never waits for this while
+            // this waits for it.
+            var replaced = 0
+            for number in 1...part.count {
+                replaced += try await transaction(within: Self.fileLimit) {
+                    try await keep(from: number, to: number)
+                }
+            }
+            return replaced
+        }
+    }
+}

@@ -1,0 +1,98 @@
+import PostgresStore
+import QueueCore
+
+/// What follows from a claim before anything is sent: who gets nothing, who goes on in another job, and what earlier
+/// holders learned.
+extension HeldJob {
+    /// Gives an outcome, or a later time, to recipients that nothing is sent to now.
+    func ruleOut(_ maximumPayloadBytes: Int) {
+        suppressUnreachable()
+        if let personal = claim.personal { suppressUnfit(for: personal, maximumPayloadBytes) }
+        if !claim.quietHolds.isEmpty { holdInQuietHours() }
+        if let answer = claim.capAnswer, !answer.held.isEmpty { holdBack(by: answer) }
+        if !claim.lockedBadges.isEmpty { awaitBadges() }
+    }
+
+    /// Recovers what answers to earlier holders said about devices or the channel. Only the end of a job writes that,
+    /// and the earlier holders did not reach it. Nobody knows when those pushes were sent, except that it was after the
+    /// message was made.
+    func recallReports() {
+        for (ordinal, byte) in claim.outcomes.enumerated() where Outcome(rawValue: byte).kind == .rejected {
+            guard let reason = Outcome(rawValue: byte).reason else { continue }
+            if claim.message.isBroadcast {
+                if reason.broadcastAction == .retireChannel { channelNews = .isGone(reason) }
+            } else if reason.concernsDevice(afterPushOf: claim.message.pushType) {
+                reports.append(
+                    .init(
+                        deviceID: claim.deviceIDs[ordinal], reason: reason, reportedAt: claim.madeAt, sentAt: renewedAt)
+                )
+            }
+        }
+    }
+
+    /// Gives an outcome to recipients whose device is not active any more, or whose update was replaced by a newer one.
+    /// If a newer token has taken the place of theirs, they go on by that, unless they may have been sent to.
+    private func suppressUnreachable() {
+        for ordinal in outcomes.indices where claim.tokens.range(of: ordinal) == nil {
+            let isUncertain = isUncertain(ordinal)
+            if let successor = claim.successors[claim.deviceIDs[ordinal]], !isUncertain, outcomes[ordinal] == 0 {
+                recordRetry(Retry(deviceID: successor, delay: .fixed(.zero)), because: .givenBack, for: ordinal)
+            } else {
+                record(isUncertain ? .unknown : .suppressed, for: ordinal)
+            }
+        }
+    }
+
+    /// Gives an outcome to recipients for which a personal message cannot be made, or would be too long.
+    private func suppressUnfit(for personal: PersonalPayloads, _ maximumPayloadBytes: Int) {
+        for ordinal in outcomes.indices where outcomes[ordinal] == 0 {
+            let byteCount = personal.byteCount(of: ordinal)
+            if let byteCount, byteCount <= maximumPayloadBytes { continue }
+            record(
+                isUncertain(ordinal) ? .unknown : byteCount == nil ? .lacksAttribute : .tooLong, for: ordinal)
+        }
+    }
+
+    /// Lets those who have quiet hours go on in jobs that are due when these have ended. What must not be sent again
+    /// after a worker was lost with it ends as it does without quiet hours.
+    private func holdInQuietHours() {
+        for ordinal in outcomes.indices where outcomes[ordinal] == 0 {
+            if claim.isAtMostOnce, isUncertain(ordinal) { continue }
+            switch claim.quietHolds[claim.deviceIDs[ordinal]] {
+            case .forGood: record(isUncertain(ordinal) ? .unknown : .tooLate, for: ordinal)
+            case .until(let delay):
+                postpone(ordinal, for: delay, because: .quietHours, isQuiet: true)
+            case nil: break
+            }
+        }
+    }
+
+    /// Holds back those whom the queue's frequency cap does not let through: for good, or until it is asked again.
+    private func holdBack(by answer: CapAnswer) {
+        for ordinal in outcomes.indices where outcomes[ordinal] == 0 {
+            // Another job would not know that it may have been sent.
+            if claim.isAtMostOnce, !answer.isWhole, isUncertain(ordinal) { continue }
+            switch answer.held[claim.deviceIDs[ordinal]] {
+            case .forGood: record(isUncertain(ordinal) && !answer.isWhole ? .unknown : .capped, for: ordinal)
+            case .until(let delay):
+                postpone(ordinal, for: delay, because: .givenBack)
+            case nil: break
+            }
+        }
+    }
+
+    /// Lets those whose badge another transaction keeps locked go on in a job that asks again.
+    private func awaitBadges() {
+        for ordinal in outcomes.indices where outcomes[ordinal] == 0 {
+            guard claim.lockedBadges.contains(claim.deviceIDs[ordinal]) else { continue }
+            if claim.isAtMostOnce, isUncertain(ordinal) { continue }
+            postpone(ordinal, for: .seconds(1), because: .givenBack)
+        }
+    }
+
+    /// Lets a recipient go on in a job that is due after `delay`. It spends no attempt.
+    private func postpone(_ ordinal: Ordinal, for delay: Duration, because reason: Reason, isQuiet: Bool = false) {
+        let retry = Retry(deviceID: claim.deviceIDs[ordinal], delay: .fixed(delay), isQuiet: isQuiet)
+        recordRetry(retry, because: reason, for: ordinal)
+    }
+}

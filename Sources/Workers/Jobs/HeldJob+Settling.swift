@@ -1,0 +1,141 @@
+import FoundationEssentials
+import PostgresStore
+import QueueCore
+
+/// The forms in which a job is written: its progress, its end, and what is given back of it.
+extension HeldJob {
+    /// Gives every recipient that waits the outcome that follows from why the job was closed.
+    func endWaitingAsClosed() {
+        switch closing {
+        case .expired: endWaiting(as: .expired)
+        case .cancelled: endWaiting(as: .cancelled)
+        case .refused(let reason): endWaiting(as: .rejected(reason))
+        case .yielded, .lost, nil: precondition(waiting == 0, "a job ends when nobody waits")
+        }
+    }
+
+    /// What may have been sent becomes `unknown`, whatever the rest becomes.
+    private func endWaiting(as outcome: Outcome) {
+        precondition(inFlight == 0, "what is in flight is awaited first")
+        for ordinal in outcomes.indices where outcomes[ordinal] == 0 {
+            record(isUncertain(ordinal) ? .unknown : outcome, for: ordinal)
+        }
+    }
+
+    /// What is known of it, with the watermark that is committed by writing this.
+    ///
+    /// A recipient that is to continue in another job is written as waiting. That job is created only by the end of
+    /// this one; until then the next holder of this job must send to the recipient.
+    func progress(watermark: Int) -> LeaseProgress {
+        let known = retries.isEmpty ? outcomes : outcomes.map { Outcome(rawValue: $0).goesOn ? 0 : $0 }
+        return LeaseProgress(key: claim.key, watermark: watermark, outcomes: known)
+    }
+
+    /// Whether the whole job can be given back: nothing was learned that only the end of a job can write.
+    var canBeYielded: Bool { retries.isEmpty && reports.isEmpty && channelNews == nil && notes.isEmpty }
+
+    /// Moves the recipients that wait to another job, as if nothing had been sent.
+    func splitWaiting(after delay: Duration) {
+        for ordinal in outcomes.indices where outcomes[ordinal] == 0 {
+            recordRetry(
+                Retry(
+                    deviceID: claim.deviceIDs[ordinal], delay: .fixed(delay), losses: lossesInLease(of: ordinal)),
+                because: .givenBack, for: ordinal)
+        }
+    }
+
+    /// The job in the form in which it is given back. Its watermark is lowered to the first recipient without an
+    /// outcome, so that a deploy leaves nothing uncertain. If sends stayed unanswered, the watermark is lowered only to
+    /// where sending stopped.
+    func yielded(after delay: Duration) -> YieldedLease {
+        precondition(inFlight == 0, "what is in flight is awaited first")
+        let isUncertain = !claim.isAtMostOnce && mostLossesInLease > 0
+        let watermark = isUncertain ? next : outcomes.firstIndex(of: 0) ?? outcomes.count
+        return YieldedLease(
+            progress: progress(watermark: watermark), addedRescues: mostLossesInLease, delay: delay,
+            capNews: capNews(isGivenBack: true))
+    }
+
+    /// What the queue's frequency cap has to learn of it: who got nothing, and of a job that is given back, who did get
+    /// it. A recipient that may have got it keeps its place.
+    private func capNews(isGivenBack: Bool) -> [CapNews] {
+        guard let answer = claim.capAnswer, claim.damage == nil,
+            answer.wasAsked || claim.previousWatermark > 0 || claim.rescues > 0
+        else { return [] }
+        return outcomes.indices.compactMap { ordinal in
+            let outcome = Outcome(rawValue: outcomes[ordinal])
+            let hasArrived: Bool?
+            switch outcome.kind {
+            case .delivered, .unknown: hasArrived = isGivenBack ? true : nil
+            case .rejected, .expired, .cancelled: hasArrived = false
+            case .suppressed: hasArrived = outcome == .capped ? nil : false
+            case .failed, .retried, .postponed: hasArrived = losses(of: ordinal) == 0 ? false : nil
+            case .waiting, nil: hasArrived = isUncertain(ordinal) ? nil : false
+            }
+            return hasArrived.map { CapNews(deviceID: claim.deviceIDs[ordinal], hasArrived: $0) }
+        }
+    }
+
+    /// The job in the form in which it is ended.
+    func settled(delay: (Retry) -> Duration) -> SettledJob {
+        let again = retries.map {
+            SettledJob.Again(
+                deviceID: $0.deviceID, delay: delay($0), attempts: $0.attempts, losses: $0.losses, group: $0.group,
+                isQuiet: $0.isQuiet)
+        }
+        return SettledJob(
+            key: claim.key, outcomes: outcomes, again: again, reports: reports,
+            channelReport: channelReport(pause: again.first?.delay), notes: notesAsJSON,
+            capNews: capNews(isGivenBack: false), givenBackBadges: givenBackBadges)
+    }
+
+    /// Those for whom the number on the app's icon was raised, and who got nothing.
+    private var givenBackBadges: GivenBackBadges? {
+        guard let increment = claim.badgeIncrement, claim.damage == nil else { return nil }
+        let devices = outcomes.indices.filter { ordinal in
+            let outcome = Outcome(rawValue: outcomes[ordinal])
+            return switch outcome.kind {
+            case .rejected, .expired, .cancelled, .suppressed: true
+            case .failed: losses(of: ordinal) == 0
+            // What goes on in another job is sent with the same number.
+            case .delivered, .unknown, .retried, .postponed, .waiting, nil: false
+            }
+        }
+        return devices.isEmpty
+            ? nil : GivenBackBadges(increment: increment, deviceIDs: devices.map { claim.deviceIDs[$0] })
+    }
+
+    /// - Parameter pause: until this broadcast is sent again; nil if it is not.
+    private func channelReport(pause: Duration?) -> SettledJob.ChannelReport? {
+        switch (channelNews, pause) {
+        case (.isGone(let reason), _): .init(channelID: claim.deviceIDs[0], reason: reason, pause: nil)
+        case (.isThrottled(let reason), let pause?):
+            .init(channelID: claim.deviceIDs[0], reason: reason, pause: pause)
+        case (.isThrottled, nil), (nil, _): nil
+        }
+    }
+
+    /// Raw texts of reasons as a JSON object; nil for none. PostgreSQL accepts no zero byte in a text, and an answer
+    /// that is not JSON may contain one.
+    private var notesAsJSON: String? {
+        guard !notes.isEmpty else { return nil }
+        let texts = Dictionary(
+            uniqueKeysWithValues: notes.map { (String($0.key), $0.value.replacing("\0", with: "\u{FFFD}")) })
+        return (try? JSONEncoder().encode(texts)).map { String(decoding: $0, as: UTF8.self) }
+    }
+
+    /// Moves the recipients that wait into two jobs, to find the one that costs workers. A loss of all of them does not
+    /// count against any of them alone, so each half starts as a job that may be split.
+    func splitInHalves() {
+        let half = waiting / 2
+        var seen = 0
+        for ordinal in outcomes.indices where outcomes[ordinal] == 0 {
+            recordRetry(
+                Retry(
+                    deviceID: claim.deviceIDs[ordinal], delay: .backoff(.connection, step: claim.rescues),
+                    losses: EngineSettings.rescuesBeforeSplit - claim.rescues, group: seen < half ? 0 : 1),
+                because: .noAnswer, for: ordinal)
+            seen += 1
+        }
+    }
+}

@@ -1,0 +1,280 @@
+import OperatorViews
+import PostgresStore
+import QueueCore
+import Terminal
+
+enum CampaignCommands {
+    static let all: [CommandTree] = [
+        .command(List.self), .command(Show.self), .command(Set.self), .command(Pause.self), .command(Resume.self),
+        .command(Cancel.self),
+        .command(RetryFailed.self),
+    ]
+
+    struct List: Command {
+        static let name = "list"
+        static let users = CommandUsers.readers
+        static let summary = "Lists campaigns, the latest first."
+        static let discussion = """
+            With --matching or --state, it lists those among the latest 10,000 campaigns of the queue, or of all queues.
+            """
+        static let examples = [
+            "campaign list", "campaign list acme/com.acme.shop/production --limit 100", "campaign list --state paused",
+        ]
+
+        @Positional("Only those of this queue.") var queue: QueueName?
+        @Option("List only those with this text in their keys.", "TEXT") var matching: String?
+        @Option("List only those in this state.") var state: StateName<CampaignState>?
+        @Option("Maximum number of rows.") var limit: Count = 20
+        var database = DatabaseOptions()
+
+        func run(_ console: Console) async throws {
+            let (queue, matching, state, limit) = (queue, matching, state?.state, limit.number)
+            console.show(
+                try await database.session { store in
+                    try await store.campaigns(ofQueue: queue, matching: matching, state: state, limit: limit)
+                },
+                columns: CampaignColumns.all)
+        }
+    }
+
+    struct Show: Command {
+        static let name = "show"
+        static let users = CommandUsers.readers
+        static let summary = "Shows the progress of a campaign, and why recipients were refused."
+        static let examples = ["campaign show acme/com.acme.shop/production spring-sale"]
+
+        var named = NamedCampaign()
+
+        func run(_ console: Console) async throws {
+            let (campaign, refusals, standstill, shares) = try await named.withCampaign { campaign, store in
+                let queue = campaign.queue
+                return (
+                    campaign, try await store.refusals(ofRoot: campaign.id, inQueue: queue),
+                    campaign.isFinished ? nil : try await store.standstill(ofRoot: campaign.id, inQueue: queue),
+                    try await store.shares(ofCampaign: campaign.id, inQueue: queue)
+                )
+            }
+            var facts: [(name: String, value: Cell)] = [
+                ("queue", .text("\(campaign.queue)")), ("key", .text(campaign.key)), ("state", .text(campaign.state)),
+                ("total", .count(campaign.total)), ("waiting", .count(campaign.waiting)),
+                ("max_rate", .rate(campaign.maxRate)),
+            ]
+            if let filter = campaign.filter { facts.insert(("filter", .text(filter)), at: 2) }
+            if let time = campaign.localTime {
+                facts += [
+                    ("local_time", .text(time)), ("next_wave", .time(campaign.nextWaveAt)),
+                    ("left_out", .count(campaign.leftOut)),
+                ]
+            }
+            if campaign.inQuietHours > 0 {
+                facts += [
+                    ("in_quiet_hours", .count(campaign.inQuietHours)), ("released_at", .time(campaign.releasedAt)),
+                ]
+            }
+            if shares.contains(where: { $0.name == "holdout" }) { facts.append(("held_out", .count(campaign.heldOut))) }
+            if let share = campaign.stopAtErrors {
+                facts.append(("stop_at_errors", .text(Share(fraction: share).shown)))
+            }
+            if let reason = campaign.pausedReason { facts.append(("paused_because", .text(reason))) }
+            facts += OutcomeColumns.facts(of: campaign.tally, refusals: refusals)
+            facts += [("started_at", .time(campaign.createdAt)), ("fanned_out_at", .time(campaign.fannedOutAt))]
+            if campaign.isCancelled { facts.append(("not_sent_to", .text(campaign.notSentTo))) }
+            if let standstill { facts.append(("held_up", .text("\(standstill)"))) }
+            console.show(facts, "shares", shares, columns: Self.shareColumns)
+        }
+
+        /// Of a campaign with variants or a holdout.
+        private static var shareColumns: [Column<ShareSummary>] {
+            [
+                Column("share") { .text($0.name) },
+                Column("of_devices") { .text(Share(fraction: $0.fraction).shown) },
+                Column("total") { .count($0.total) },
+                Column("waiting") { .count($0.waiting) },
+            ] + OutcomeColumns.outcomes(\.tally)
+        }
+    }
+
+    struct Set: Command {
+        static let name = "set"
+        static let users = CommandUsers.tenants
+        static let summary = "Changes the rate of a campaign; workers apply it within seconds."
+        static let discussion = """
+            The rate is over all workers. The rates of the campaign's queue and tenant still apply. Pushes that wait \
+            for this rate do not block other pushes and campaigns of the queue.
+
+            A campaign that has ended is not changed, unless it has failed recipients: 'campaign retry-failed' sends \
+            to them at this rate.
+            """
+        static let examples = [
+            "campaign set acme/com.acme.shop/production spring-sale --max-rate 250",
+            "campaign set acme/com.acme.shop/production spring-sale --max-rate none",
+        ]
+
+        @Option("Maximum number of pushes per second: 250, 0.5 or 15000/min; none lifts the limit.") var maxRate:
+            RateLimitSetting
+        var named = NamedCampaign()
+
+        func run(_ console: Console) async throws {
+            let rate = maxRate.rate?.perSecond
+            let wasSet = try await named.withCampaign { campaign, store in
+                try await store.setRate(rate, ofCampaign: campaign.key, ofQueue: campaign.queue)
+            }
+            console.show(
+                wasSet ? "set \(named.key)" : "campaign \(named.key) has ended: there was nothing left to limit",
+                json: [
+                    "queue": .string("\(named.queue)"), "campaign": .string(named.key), "changed": .bool(wasSet),
+                ])
+        }
+    }
+
+    struct Pause: Command {
+        static let name = "pause"
+        static let users = CommandUsers.tenants
+        static let summary = "Pauses a campaign; pushes that were sent are not affected."
+        static let examples = ["campaign pause acme/com.acme.shop/production spring-sale"]
+
+        var named = NamedCampaign()
+
+        func run(_ console: Console) async throws {
+            try await named.carryOut(.pause, done: "paused", console)
+        }
+    }
+
+    struct Resume: Command {
+        static let name = "resume"
+        static let users = CommandUsers.tenants
+        static let summary = "Resumes a paused campaign."
+        static let discussion = """
+            If the campaign's time to send ended while it was paused, give it a new one with --send-by. If that is \
+            before the local time of some devices, they get nothing, and a warning says how many they are.
+            """
+        static let examples = ["campaign resume acme/com.acme.shop/production spring-sale"]
+
+        @Option("Do not send after this time; by default the one that the campaign has.") var sendBy: Moment?
+        var named = NamedCampaign()
+
+        func run(_ console: Console) async throws {
+            try await named.carryOut(.resume(sendBy: sendBy?.date), done: "resumed", console)
+        }
+    }
+
+    struct Cancel: Command {
+        static let name = "cancel"
+        static let users = CommandUsers.tenants
+        static let summary = "Cancels a campaign permanently; recipients not sent to yet are recorded as cancelled."
+        static let examples = ["campaign cancel acme/com.acme.shop/production spring-sale"]
+
+        var named = NamedCampaign()
+        var confirmation = Confirmation()
+
+        func run(_ console: Console) async throws {
+            if !confirmation.isGiven {
+                let campaign = try await named.withCampaign { campaign, _ in campaign }
+                if !campaign.isCancelled, !campaign.isFinished {
+                    try confirmation.ask(
+                        console, "cancels campaign \(named.key) for good: \(Self.losers(of: campaign)) will get nothing"
+                    )
+                }
+            }
+            try await named.carryOut(.cancel, done: "cancelled", console)
+        }
+
+        /// Who waits: known as far as jobs were made.
+        private static func losers(of campaign: CampaignSummary) -> String {
+            let waiting = NumberText.counted(campaign.waiting, "recipient")
+            guard campaign.fannedOutAt == nil else { return waiting }
+            return campaign.waiting == 0
+                ? "its recipients, who are in no job yet," : "\(waiting), and those who are in no job yet,"
+        }
+    }
+
+    struct RetryFailed: Command {
+        static let name = "retry-failed"
+        static let users = CommandUsers.tenants
+        static let summary = "Sends again, once, to the recipients of a campaign that have failed so far."
+        static let discussion = """
+            The failed recipients go into new jobs, which are sent within 24 hours with a new count of attempts. They \
+            keep their apns-id. If you repeat the command, it sends only to those that have failed since.
+
+            Recipients are kept as long as the tenant's history. To those that are no longer kept nothing is sent; if \
+            that are all, the command fails.
+            """
+        static let examples = ["campaign retry-failed acme/com.acme.shop/production spring-sale"]
+
+        var named = NamedCampaign()
+        var confirmation = Confirmation()
+
+        func run(_ console: Console) async throws {
+            let (queue, key, asks) = (named.queue, named.key, !confirmation.isGiven)
+            let (campaign, kept) = try await named.withCampaign { campaign, store in
+                var jobs = JobFilter()
+                jobs.campaign = key
+                return (
+                    campaign, asks ? try await store.retryFailedJobs(ofQueue: queue, jobs, counts: true).recipients : 0
+                )
+            }
+            // What cannot be done, the order itself says.
+            if asks, !campaign.isCancelled, kept > 0 {
+                let failed = NumberText.counted(kept, "failed recipient")
+                let lost =
+                    campaign.tally.failed > kept ? "; \(campaign.tally.failed - kept) more are no longer kept" : ""
+                try confirmation.ask(console, "sends again to \(failed) of campaign \(key)\(lost)")
+            }
+            let count = try await named.database.session { store in
+                try await store.retryFailed(ofCampaign: key, inQueue: queue)
+            }
+            if campaign.tally.failed > count {
+                let lost = NumberText.counted(campaign.tally.failed - count, "failed recipient")
+                console.note("not sent again: \(lost), no longer kept")
+            }
+            console.show([("queue", .text("\(queue)")), ("campaign", .text(key)), ("sent_again", .count(count))])
+        }
+    }
+}
+
+/// The campaign that a command is about.
+struct NamedCampaign: ParameterGroup {
+    @Positional("The queue: tenant/app/environment.") var queue: QueueName
+    @Positional("The campaign's key.") var key: String
+    var database = DatabaseOptions()
+
+    /// Runs `body` with the campaign as it is and a connection.
+    ///
+    /// - Throws: ``Failure`` if the queue has no campaign of that key.
+    func withCampaign<Success: Sendable>(
+        _ body: @Sendable (CampaignSummary, PostgresConnection) async throws -> Success
+    ) async throws -> Success {
+        let queue = queue
+        return try await database.session { store in
+            guard let campaign = try await store.campaign(key, ofQueue: queue) else {
+                throw Failure(
+                    "there is no campaign \(key) in \(queue); list them with: pushq-admin campaign list \(queue)")
+            }
+            return try await body(campaign, store)
+        }
+    }
+
+    /// Carries out an order, and says so; or that it needs no carrying out.
+    ///
+    /// - Parameter done: what the campaign is then.
+    func carryOut(_ order: CampaignOrder, done: String, _ console: Console) async throws {
+        let (wasDone, campaign) = try await withCampaign { campaign, store in
+            (try await store.order(order, campaign: campaign.key, ofQueue: campaign.queue), campaign)
+        }
+        if !wasDone, campaign.isCancelled, order != .cancel {
+            throw Failure("campaign \(key) was cancelled, which cannot be undone: start another one under a new key")
+        }
+        // Scripts may give an order twice.
+        let isAlready =
+            switch order {
+            case .pause where campaign.isFinished: "has ended: there was nothing left to pause"
+            case .resume where campaign.isFinished: "has ended: there was nothing left to resume"
+            case .resume: "is not paused"
+            case .cancel where !campaign.isCancelled: "has ended: there was nothing left to cancel"
+            default: "is already \(done)"
+            }
+        console.show(
+            wasDone ? "\(done) \(key)" : "campaign \(key) \(isAlready)",
+            json: ["queue": .string("\(queue)"), "campaign": .string(key), "changed": .bool(wasDone)])
+    }
+}

@@ -1,0 +1,141 @@
+import PostgresStore
+import QueueCore
+import Terminal
+import Transport
+
+/// What all checks have found: those of the database, and those of the machine that this program runs on.
+struct Diagnosis {
+    private var findings: [(check: String, finding: HealthFinding)] = []
+    private var checkCount = 0
+
+    /// The checks of this machine.
+    private static let local = [
+        (name: "trust_store", summary: "a machine without certificate authorities, from which APNs cannot be reached"),
+        (name: "master_key", summary: "a master key that cannot be read"),
+        (name: "database", summary: "a database that does not let this program in"),
+    ]
+
+    /// Every check, in the order in which they are made.
+    static var names: [(name: String, summary: String)] {
+        local + HealthCheck.all(version: Version.current, keys: nil).map { ($0.name, $0.summary) }
+    }
+
+    /// Makes all checks.
+    /// - Throws: ``Refusal`` if the login is a tenant's, or nobody's.
+    static func make(of database: DatabaseOptions, _ console: Console) async throws -> Diagnosis {
+        var diagnosis = Diagnosis()
+        diagnosis.note(TrustStoreCheck.findings(ThisProcess.environment), of: "trust_store")
+        let keys = MasterKeySetting().isGiven ? Result { try MasterKeySetting().keys(console.warn) } : nil
+        var problem: HealthFinding?
+        if case .failure(let error) = keys {
+            problem = HealthFinding(.error, "master key", "\(error)", .advice("see docs/security.md"))
+        }
+        diagnosis.note([problem].compactMap(\.self), of: "master_key")
+        let checks = HealthCheck.all(version: Version.current, keys: try? keys?.get())
+        do {
+            let (login, results) = try await database.session { store in
+                // What operators alone may read; without a schema nobody is refused.
+                let standing = try await store.loginStanding()
+                if standing != nil { _ = try await store.workers() }
+                var results: [(String, Result<[HealthFinding], CheckNotMade>)] = []
+                for check in checks {
+                    do throws(CheckNotMade) {
+                        results.append((check.name, .success(try await check.findings(in: store))))
+                    } catch {
+                        results.append((check.name, .failure(error)))
+                    }
+                }
+                return (standing?.kind == .operator ? nil : standing?.login, results)
+            }
+            diagnosis.note([], of: "database")
+            for case (let check, .success(let findings)) in results {
+                // A login of workers is to get no more rights: another login is to ask.
+                diagnosis.note(
+                    findings.filter { login == nil || !$0.remedy.text.hasPrefix("grant ") }, of: check)
+            }
+            diagnosis.noteNotMade(
+                results.compactMap { if case (_, .failure(let reason)) = $0 { reason } else { nil } }, login: login)
+        } catch let refusal as Refusal {
+            throw refusal
+        } catch {
+            let remedy = HealthFinding.Remedy.advice("check PUSHQ_DATABASE_URL, the server, and what lies between")
+            diagnosis.note([HealthFinding(.error, "database", "\(error)", remedy)], of: "database")
+        }
+        return diagnosis
+    }
+
+    private mutating func note(_ findings: [HealthFinding], of check: String) {
+        checkCount += 1
+        self.findings += findings.map { (check, $0) }
+    }
+
+    /// Notes the checks that were not made: an error, since what they look for may be there.
+    /// - Parameter login: that of the session, if it is not an operator's.
+    private mutating func noteNotMade(_ checks: [CheckNotMade], login: String?) {
+        for notMade in checks where login == nil || !notMade.isForbidden {
+            findings.append(
+                (
+                    notMade.check,
+                    HealthFinding(
+                        .error, notMade.check, "could not be checked: \(notMade.reason)",
+                        .advice("correct what the line names, then run pushq-admin doctor again"))
+                ))
+        }
+        // One line for what one thing keeps from being seen.
+        guard let login else { return }
+        let names = checks.filter(\.isForbidden).map(\.check)
+        findings.append(
+            (
+                "database",
+                HealthFinding(
+                    .error, "login \(login)",
+                    "is not a member of pushq_owner, so it does not see all of the installation"
+                        + (names.isEmpty ? "" : "; not checked: " + names.joined(separator: ", ")),
+                    .advice("run pushq-admin doctor with the address of an operator's login"))
+            ))
+    }
+
+    /// How many findings are so bad.
+    func count(of severity: HealthFinding.Severity) -> Int { findings.count { $0.finding.severity == severity } }
+
+    private var sorted: [(check: String, finding: HealthFinding)] {
+        HealthFinding.Severity.allCases.flatMap { severity in findings.filter { $0.finding.severity == severity } }
+    }
+
+    /// For people: the worst first, and what to do below each.
+    var text: String {
+        let lines = sorted.map { _, finding in
+            let place = finding.remedy.kind == "sql" ? "in psql: " : ""
+            return "\(finding.severity): \(finding.subject.printable()): \(finding.evidence.printable())\n"
+                + "    \(place)\(finding.remedy.text.printable())\n"
+        }
+        return (lines + [summary]).joined(separator: "\n")
+    }
+
+    private var summary: String {
+        let checks = NumberText.counted(checkCount, "check")
+        guard !findings.isEmpty else { return "\(checks), nothing found" }
+        return checks + ": "
+            + HealthFinding.Severity.allCases.map { NumberText.counted(count(of: $0), $0.rawValue) }.joined(
+                separator: ", ")
+    }
+
+    /// For monitoring.
+    var json: JSON {
+        .object([
+            ("checks", .integer(checkCount)), ("errors", .integer(count(of: .error))),
+            ("warnings", .integer(count(of: .warning))), ("notes", .integer(count(of: .note))),
+            (
+                "findings",
+                .array(
+                    sorted.map { check, finding in
+                        .object([
+                            ("check", .string(check)), ("severity", .string(finding.severity.rawValue)),
+                            ("subject", .string(finding.subject)), ("evidence", .string(finding.evidence)),
+                            ("remedy", .string(finding.remedy.text)), ("remedy_kind", .string(finding.remedy.kind)),
+                        ])
+                    })
+            ),
+        ])
+    }
+}

@@ -1,0 +1,48 @@
+import PostgresStore
+import Terminal
+import Transport
+import Workers
+
+extension ServedDatabases {
+    private static let interval = Duration.seconds(60)
+    /// Before the round that decides.
+    private static let shortInterval = Duration.seconds(5)
+
+    /// Tells of tenants that are in two databases, until the task is cancelled.
+    func tellOfDoubledTenants(_ log: Log) async {
+        var doubled = DoubledTenants()
+        // A loop is a thread: there is none while a single database is served, and later the same one in each round.
+        var loop: EventLoop?
+        defer { loop?.shutDown() }
+        while !Task.isCancelled {
+            if count > 1 {
+                let asking = loop ?? EventLoop(name: "tenants")
+                loop = asking
+                var found: [(DatabaseAddress, Set<String>?)] = []
+                for address in databases {
+                    found.append((address, try? await Self.tenants(at: address, on: asking)))
+                }
+                for (tenant, places) in doubled.take(found) {
+                    let names = places.map(\.description)
+                    log.note(
+                        LogEntry(
+                            .error, "tenant_in_two_databases",
+                            "tenant \(tenant) is in \(names.joined(separator: " and in ")), and each of them sends for "
+                                + "it: suspend it in one of them at once, and see docs/restore.md",
+                            [("tenant", .string(tenant)), ("databases", .array(names.map(JSON.string)))]))
+                }
+            } else {
+                doubled = DoubledTenants()
+            }
+            try? await Task.sleep(for: doubled.isUndecided ? Self.shortInterval : Self.interval)
+        }
+    }
+
+    private static func tenants(at address: DatabaseAddress, on loop: EventLoop) async throws -> Set<String> {
+        try await loop.run { _ in
+            let connection = try await PostgresConnection.connect(to: address, as: "pushq work (tenants)", on: loop)
+            defer { connection.close() }
+            return try await connection.tenantNames()
+        }
+    }
+}

@@ -1,0 +1,23 @@
+-- Why nothing can be sent with the credential of a queue, in words: there is none, or it is not one for the queue.
+create or replace function pushq.credential_problems(q pushq.queue) returns text[]
+language plpgsql stable as $$
+declare
+  problems text[] := '{}';
+  c        pushq.credential;
+  topic    text   := (select a.bundle_id from pushq.app a where a.id = q.app_id);
+begin
+  select * into c from pushq.credential x where x.tenant_id = q.tenant_id and x.id = q.credential_id;
+  if not found then
+    return array['the queue has no credential; add one with: pushq-admin credential add'];
+  end if;
+  if c.not_after <= now() then
+    problems := problems || format('certificate “%s” expired at %s', c.name, c.not_after::timestamptz(0));
+  end if;
+  if not q.environment = any (c.environments) then
+    problems := problems || format('credential “%s” is not for environment %s', c.name, q.environment);
+  end if;
+  if cardinality(c.topics) > 0 and not topic = any (c.topics) then
+    problems := problems || format('credential “%s” is not for topic %s', c.name, topic);
+  end if;
+  return problems;
+end $$;
