@@ -17,8 +17,10 @@ final class BenchStack: Sendable {
     private let folder: String
 
     /// Starts everything but workers.
-    /// - Parameter streams: that the simulator allows at a time on a connection.
-    init(latency: Duration, streams: Int = 1000) async throws {
+    /// - Parameters:
+    ///   - streams: that the simulator allows at a time on a connection.
+    ///   - isRecorded: whether the simulator keeps what arrives in a file, for ``arrivals()``.
+    init(latency: Duration, streams: Int = 1000, isRecorded: Bool = true) async throws {
         minder = try Minder()
         postgres = try await PrivatePostgres.start(
             ServerSettings(["track_commit_timestamp": "on"]), minder: minder)
@@ -28,7 +30,7 @@ final class BenchStack: Sendable {
         var configuration = SimulatorConfiguration(folder: folder)
         configuration.rules.latency = latency...latency
         configuration.streamLimit = streams
-        configuration.recordFile = "\(folder)/record.ndjson"
+        if isRecorded { configuration.recordFile = "\(folder)/record.ndjson" }
         simulator = try await Simulator.start(configuration)
         masterKeys = try .random()
         loop = EventLoop(name: "bench")
@@ -171,5 +173,14 @@ final class BenchStack: Sendable {
             case at
             case apnsID = "apns_id"
         }
+    }
+}
+
+extension ChildProcess {
+    /// What the kernel says of its memory, in MB (proc_pid_status(5)): `VmRSS` now, `VmHWM` at the peak.
+    func memory(_ name: String) -> Int {
+        let status = (try? String(contentsOfFile: "/proc/\(processID)/status", encoding: .utf8)) ?? ""
+        let line = status.split(separator: "\n").first { $0.hasPrefix(name) } ?? ""
+        return (Int(line.filter(\.isNumber)) ?? 0) / 1024
     }
 }

@@ -64,7 +64,7 @@ struct ManyQueues {
             """
             \(queues) queues known, \(max(most, seen.openConnections)) connections open at the most, \
             \(seen.connections) opened one after the other in \(Self.text(start.duration(to: .now))) s, the first push \
-            after \(Self.text(first)) s: \(memory("VmHWM")) MB of memory at the peak, \(Self.text(cpuTime - cpu)) s of the \
+            after \(Self.text(first)) s: \(worker.memory("VmHWM")) MB of memory at the peak, \(Self.text(cpuTime - cpu)) s of the \
             worker's CPU, \(Self.text(stack.postgres.backendCPU() - serverCPU)) s of PostgreSQL's
             """)
     }
@@ -84,7 +84,7 @@ struct ManyQueues {
             """
             idle with \(await stack.simulator.snapshot().openConnections) connections: \
             \(statements.formatted(.number.precision(.fractionLength(1)))) statements a second, \
-            \((share * 100).formatted(.number.precision(.fractionLength(1)))) % of a core, \(memory("VmRSS")) MB of memory
+            \((share * 100).formatted(.number.precision(.fractionLength(1)))) % of a core, \(worker.memory("VmRSS")) MB of memory
             """)
     }
 
@@ -114,13 +114,6 @@ struct ManyQueues {
     }
 
     private var cpuTime: Duration { ProcessTimes(of: worker.processID)?.cpu ?? .zero }
-
-    /// What the kernel says of the worker's memory, in MB (proc_pid_status(5)): `VmRSS` now, `VmHWM` at the peak.
-    private func memory(_ name: String) -> Int {
-        let status = (try? String(contentsOfFile: "/proc/\(worker.processID)/status", encoding: .utf8)) ?? ""
-        let line = status.split(separator: "\n").first { $0.hasPrefix(name) } ?? ""
-        return (Int(line.filter(\.isNumber)) ?? 0) / 1024
-    }
 }
 
 enum BenchError: Error {

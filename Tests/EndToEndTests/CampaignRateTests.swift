@@ -111,10 +111,10 @@ extension `Measured processes` {
         }
 
         private func expectPaced(_ times: [Int]) {
-            // A tenth for the burst. A permit may be used 100 ms late, and on a busy machine an arrival be noted 300 ms
-            // late: a permit that is used twice would show more.
-            let second = SimulatorRecord.maximumCount(of: times[...], within: 1_000_000)
-            #expect(Double(second) <= Self.rate * 1.5, "a second went over rate and burst")
+            // A tenth for the burst. A permit may be used 100 ms late, and on a busy machine an arrival be noted half a
+            // second late: permits that are used twice would show twice as many.
+            let most = SimulatorRecord.maximumCount(of: times[...], within: 3_000_000)
+            #expect(Double(most) <= 3 * Self.rate * 1.25, "\(most) in three seconds")
             let best = SimulatorRecord.maximumCount(of: times.dropFirst(50), within: 3_000_000)
             #expect(Double(best) >= 3 * Self.rate * 0.95, "\(best) in three seconds")
             guard let first = times.first, let last = times.last else { return }

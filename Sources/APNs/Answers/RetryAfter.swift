@@ -3,15 +3,18 @@ enum RetryAfter {
     /// The maximum, whatever the server asks for.
     static let maximum = Duration.seconds(3600)
 
-    /// - Parameter now: seconds since 1970, for a date.
-    static func delay(from text: String, now: Int64) -> Duration? {
+    /// - Parameters:
+    ///   - sentAt: the answer's field `date`. A date is as far ahead as it is after this one: the server wrote both, so
+    ///     this machine's clock may be wrong.
+    ///   - now: seconds since 1970 by this machine's clock, for a date in an answer that has no `date`.
+    static func delay(from text: String, sentAt: String? = nil, now: Int64) -> Duration? {
         let text = text.trimmingSpaces
         if !text.isEmpty, text.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) {
             // A number too large for an integer is a very long time as well.
             return Int64(text).map { min(.seconds($0), maximum) } ?? maximum
         }
         guard let date = secondsSince1970(text) else { return nil }
-        return min(.seconds(max(0, date - now)), maximum)
+        return min(.seconds(max(0, date - (sentAt.flatMap(secondsSince1970) ?? now))), maximum)
     }
 
     /// The only form in which dates may be sent, `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 §5.6.7).

@@ -139,7 +139,7 @@ extension RequestConnection: ByteStreamHandler {
 
 extension RequestConnection: HTTP2Handler {
     func received(_ section: borrowing FieldSection, on stream: StreamReference, isLast: Bool) {
-        let channelID = section.withValue(of: APNsFields.channelID) { String(decoding: Array($0), as: UTF8.self) }
+        let channelID = section.text(of: APNsFields.channelID)
         let response = Response(status: section.status, channelID: channelID)
         if isLast { answered?.resume(.success(response)) } else { partial = response }
     }

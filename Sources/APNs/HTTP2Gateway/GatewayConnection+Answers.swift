@@ -15,9 +15,10 @@ extension GatewayConnection: HTTP2Handler {
             if !isLast { acceptedEarly.insert(stream.id) }
             return
         }
-        let retryAfter = section.withValue(of: APNsFields.retryAfter) { String(decoding: Array($0), as: UTF8.self) }
-        let partial = PartialRefusal(
-            status: status, retryAfter: retryAfter.flatMap { RetryAfter.delay(from: $0, now: Self.wallClock) })
+        let retryAfter = section.text(of: APNsFields.retryAfter).flatMap {
+            RetryAfter.delay(from: $0, sentAt: section.text(of: APNsFields.date), now: Self.wallClock)
+        }
+        let partial = PartialRefusal(status: status, retryAfter: retryAfter)
         if isLast { refuse(stream, partial) } else { partials[stream.id] = partial }
     }
 

@@ -4,6 +4,7 @@ import HTTP2
 enum APNsFields {
     static let names = FieldNames(application: [
         "apns-id", "apns-expiration", "apns-collapse-id", "retry-after", "apns-channel-id", "apns-request-id",
+        "date",
     ])
     static let apnsID = FieldName(application: 0)
     static let expiration = FieldName(application: 1)
@@ -11,4 +12,5 @@ enum APNsFields {
     static let retryAfter = FieldName(application: 3)
     static let channelID = FieldName(application: 4)
     static let requestID = FieldName(application: 5)
+    static let date = FieldName(application: 6)
 }

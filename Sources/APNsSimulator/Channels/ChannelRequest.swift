@@ -30,12 +30,9 @@ struct ChannelRequest {
     var body: [UInt8] = []
 
     init(_ section: borrowing FieldSection, _ credential: inout ConnectionCredential, _ simulation: Simulation) {
-        func text(_ name: FieldName) -> String? {
-            section.withValue(of: name) { String(decoding: Array($0), as: UTF8.self) }
-        }
-        method = text(.method) ?? ""
-        path = (text(.path) ?? "").split(separator: "/", omittingEmptySubsequences: false).dropFirst().map(String.init)
-        channel = text(.apnsChannelID)
+        method = section.text(of: .method) ?? ""
+        path = (section.text(of: .path) ?? "").split(separator: "/", omittingEmptySubsequences: false).dropFirst().map(String.init)
+        channel = section.text(of: .apnsChannelID)
         if let given = section.withValue(of: FieldName.apnsRequestID, { RequestID($0) }) { id = given }
         refusal = Self.refusal(section, path: path, id: id, &credential, simulation)
     }

@@ -43,6 +43,11 @@ package struct FieldSection: ~Copyable {
         return nil
     }
 
+    /// The value of the first field of that name, as text; nil if there is none.
+    package func text(of name: FieldName) -> String? {
+        withValue(of: name) { String(decoding: Array($0), as: UTF8.self) }
+    }
+
     /// The value of `:status`, 0 if it is missing or not three digits.
     package var status: Int {
         withValue(of: .status) { value in

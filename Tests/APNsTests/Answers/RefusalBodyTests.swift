@@ -91,6 +91,15 @@ import Testing
         #expect(RetryAfter.delay(from: "Thu, 01 Mar 2096 00:00:05 GMT", now: 3_981_398_400) == .seconds(5))
     }
 
+    @Test(arguments: [
+        ("Sat, 21 Nov 2026 00:00:00 GMT", 90), ("Sat, 21 Nov 2026 00:01:20 GMT", 10), ("soon", 90), ("", 90),
+    ])
+    func `counts a date from that of the answer, if it has one`(sentAt: String, seconds: Int) {
+        let date = "Sat, 21 Nov 2026 00:01:30 GMT"
+        #expect(RetryAfter.delay(from: date, sentAt: sentAt, now: now) == .seconds(seconds))
+        #expect(RetryAfter.delay(from: "120", sentAt: sentAt, now: now) == .seconds(120))
+    }
+
     @Test(arguments: ["", "-1", "soon", "Sat, 21 Nov 2026 00:01:30", "Sat, 21 Nex 2026 00:01:30 GMT", "1.5"])
     func `that is nothing of the kind is ignored`(text: String) {
         #expect(RetryAfter.delay(from: text, now: now) == nil)

@@ -165,11 +165,14 @@ import Transport
         #expect(results == [0: "410 Unregistered"])
     }
 
-    @Test func `with the details of a refusal`() async throws {
-        let refusal = try await Stage(respond: { request in
-            request.answer(
-                410, body: #"{"reason":"Unregistered","timestamp":1458114061260}"#, fields: [("retry-after", "30")])
-        }).run { _, scene in
+    @Test(arguments: [
+        [("retry-after", "30")],
+        // Whatever this machine's clock says.
+        [("date", "Sun, 06 Nov 1994 08:49:37 GMT"), ("retry-after", "Sun, 06 Nov 1994 08:50:07 GMT")],
+    ])
+    func `with the details of a refusal`(fields: [(String, String)]) async throws {
+        let body = #"{"reason":"Unregistered","timestamp":1458114061260}"#
+        let refusal = try await Stage(respond: { $0.answer(410, body: body, fields: fields) }).run { _, scene in
             let keeper = Keeper()
             scene.gateway.handler = keeper
             scene.gateway.requestCapacity()
