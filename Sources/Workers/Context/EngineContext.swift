@@ -1,18 +1,18 @@
 import PostgresStore
 import Transport
 
-/// What every part of an engine gets when it is made.
+/// What every part of an engine receives when it is created.
 ///
 /// Belongs to the engine's event loop.
 final class EngineContext {
-    /// The event loop that the engine lives on.
+    /// The event loop on which the engine runs.
     let loop: EventLoop
     let settings: EngineSettings
-    /// The worker that this engine is: the number under which it holds leases and duties.
+    /// The ID under which this engine holds leases and duties.
     let workerID: Int64
-    /// Opens credentials; nil if this worker has none.
+    /// The keys that open credentials; nil if this worker has none.
     let masterKeys: MasterKeys?
-    /// Reports what has happened to the process that runs the engine.
+    /// Reports events to the process that runs the engine.
     let report: (EngineEvent) -> Void
     let stores: EngineStores
     /// Counts what the engine does.
@@ -21,8 +21,8 @@ final class EngineContext {
     let mayHaveWork: Signal
     /// Raised when a queue has fewer permits than recipients. Only `PermitTaker` waits for it.
     let lacksPermits: Signal
-    /// Raised when the engine is to drain, and then when something is over that the drain waits for: the last answer
-    /// has come, intake or the audit has ended. Only the drain waits for it.
+    /// Raised when the engine is to drain, and again when something that the drain waits for has ended: the last answer
+    /// has arrived, or intake or the audit has ended. Only the drain waits for it.
     let drainProgress: Signal
 
     init(

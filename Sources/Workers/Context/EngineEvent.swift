@@ -2,7 +2,7 @@ package import FoundationEssentials
 package import PostgresStore
 import QueueCore
 
-/// What an engine reports to the process that runs it; each event is one line of a log.
+/// What an engine reports to the process that runs it. Each event is one log line.
 package enum EngineEvent: Sendable, CustomStringConvertible {
     case started(name: String, version: String, database: String, queues: String)
     case noQueueMatches(pattern: String)
@@ -17,7 +17,7 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
     case databaseRestored(queues: Int, backTo: Date)
     case sessionLacks(SessionLack)
     case queuePaused(queue: String, reason: String)
-    /// Somebody else paused it.
+    /// The queue was paused, but not by this engine.
     case queueIsPaused(queue: String)
     case queueResumed(queue: String)
     case queueWithoutCredential(queue: String)
@@ -41,7 +41,7 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
     case jobQuarantined(queue: String, job: Int64, reason: String)
     case leasesFound(Int)
     case jobSetAside(queue: String, job: Int64, reason: String)
-    /// Another transaction keeps its end from being written.
+    /// Another transaction prevents the job's end from being written.
     case endHindered(queue: String, job: Int64)
     case campaignStopped(queue: String, key: String, reason: String)
     case scheduleRun(queue: String, schedule: String, campaign: String)

@@ -1,5 +1,5 @@
 extension EngineFigures {
-    /// Counts what is reported of an event, too.
+    /// Counts those events that metrics show.
     func note(_ event: EngineEvent) {
         switch event {
         case .leasesLost(let count): counts.leasesLost += count

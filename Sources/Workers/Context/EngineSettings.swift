@@ -3,96 +3,97 @@ package import PostgresStore
 import QueueCore
 package import Transport
 
-/// How a worker works. Every bound of the engine is here.
+/// The settings of a worker. Every bound of the engine is here.
 package struct EngineSettings: Sendable {
-    /// Which queues it serves, as a pattern of `tenant/app/environment` in which `*` stands for anything.
+    /// The queues that the worker serves, as a pattern of `tenant/app/environment` in which `*` matches anything.
     package var queues = "*"
-    /// Where the worker sends pushes over HTTP/2; nil for Apple.
+    /// Where the worker sends pushes over HTTP/2; nil for Apple's hosts.
     package var endpoint: Endpoint?
-    /// The port of Apple's hosts.
+    /// The port at Apple's hosts.
     package var applePort = Endpoint.applePorts[0]
-    /// Where it sends broadcasts; nil for where pushes to devices go. Apple's pages disagree on the host for
-    /// broadcasts: the page on connections names the one for devices, some samples name `api-broadcast.push.apple.com`.
+    /// Where the worker sends broadcasts; nil to use the endpoint for devices. Apple's pages disagree on the host for
+    /// broadcasts: the page on connections names the host for devices, some samples name
+    /// `api-broadcast.push.apple.com`.
     package var broadcastEndpoint: Endpoint?
-    /// Where it sends the queues that use the binary interface, and where it asks the feedback service. If these are
-    /// nil, a worker that sends anything elsewhere than to Apple uses neither.
+    /// Where the worker sends pushes of queues that use the binary interface, and where it asks the feedback service.
+    /// If these are nil, a worker with any other endpoint than Apple's uses neither.
     package var binaryEndpoint: Endpoint?
     package var feedbackEndpoint: Endpoint?
     package var binary = BinarySettings()
-    /// Limits and times of the connections to APNs; how many there are is each queue's setting.
+    /// The limits and times of connections to APNs. The number of connections is a setting of each queue.
     package var connections = GatewaySettings()
-    /// Where the webhooks of tenants may be.
+    /// Which addresses tenants' webhooks may have.
     package var webhooks = AddressRules()
-    /// The maximum number of connections to APNs, over all queues. If more are wanted, the connections that were idle
-    /// for the longest time are closed.
+    /// The maximum number of connections to APNs, over all queues. If more are wanted, the engine closes those that
+    /// have been idle for the longest time.
     package var maximumConnections = 2000
-    /// What it waits for at the start.
+    /// What the engine waits for at the start.
     package var waits = WaitAtStart.never
     /// The name that operators see, such as host and process.
     package var name = "worker"
-    /// The program's version, shown to operators.
+    /// The program's version, which operators see.
     package var version = ""
 
-    /// How long a claim holds without being renewed. Alone decides who may write.
+    /// How long a claim holds without a renewal. Only the lease decides who may write.
     package var lease = Duration.seconds(15)
-    /// How long after a lease's end its job is put back, so that clocks need not agree to the millisecond.
+    /// How long after a lease's end its job is put back. Because of it, clocks need not agree to the millisecond.
     package var rescueGrace = Duration.seconds(2)
     /// The maximum number of requests that wait for an answer, over all connections.
     package var inFlight = 10_000
-    /// The maximum number of recipients that are held and not sent to, over all queues. Each queue has a part of it,
+    /// The maximum number of held recipients that are not sent to yet, over all queues. Each queue has a part of it,
     /// and at least one job. A held recipient takes about 60 bytes.
     package var maximumHeld = 400_000
-    /// The maximum number of leases that are held, over all queues. A job is one lease, whether it has one recipient or
-    /// 500. While renewals are slow, the limit is lower (``LeaseBudget``).
+    /// The maximum number of leases held, over all queues. A job is one lease, whether it has one recipient or 500.
+    /// While renewals are slow, the limit is lower (``LeaseBudget``).
     package var maximumLeases = 20_000
-    /// How long the tokens that a claim has read are sent to. After that the job is given back with the recipients that
-    /// it still has, and claimed again with the devices as they are by then: a device may have been deactivated, or
-    /// registered by another user. Jobs are held for so long behind more urgent ones of their queue, and while a rate
-    /// limit or APNs is slow.
+    /// How long the worker sends to the tokens that a claim has read. After that it gives the job back with its
+    /// remaining recipients, and a new claim reads the devices again: a device may have been deactivated, or registered
+    /// by another user. Jobs are held this long behind more urgent jobs of their queue, or while a rate limit or APNs
+    /// is slow.
     package var tokenAge = Duration.seconds(10)
-    /// How long a drain waits for what is in flight.
+    /// How long a drain waits for pushes in flight.
     package var drain = Duration.seconds(25)
-    /// How far a job that is sent at most once may run ahead of its committed watermark.
+    /// How far the sending of an at-most-once job may run ahead of its committed watermark.
     package var atMostOnceWindow = 100
 
-    /// When a job whose end PostgreSQL refuses is tried no more.
+    /// When the worker stops trying to end a job whose end PostgreSQL refuses.
     package var setAside = SetAsidePolicy()
 
     /// How often outcomes are written.
     package var flushInterval = Duration.milliseconds(100)
-    /// Whether it may be the worker that asks the database for the figures of the fleet.
+    /// Whether this worker may be the one that asks the database for the figures of the fleet.
     package var publishesMetrics = false
 
     /// How often a busy worker polls for more urgent work.
     package var busyPoll = Duration.milliseconds(10)
-    /// The longest time between two polls of an idle worker, which is also woken by notifications.
+    /// The longest time between two polls of an idle worker. Notifications wake it, too.
     package var idlePoll = Duration.milliseconds(500)
     /// How soon changed settings of a queue take effect.
     package var settingsRefresh = Duration.seconds(2)
-    /// A duty that failed is due again after this time, if not sooner.
+    /// The time after which a failed duty is due again, if not sooner.
     package var dutyRetry = Duration.seconds(30)
-    /// How often the worker checks whether a provider token is due, if none was due before.
+    /// How often the worker checks whether a provider token is due, if none was due at the last check.
     package var tokenPoll = Duration.seconds(30)
-    /// The time that a drain needs beyond the grace of the binary interface to end cleanly: to notice the silence and
-    /// to write the outcomes.
+    /// The time that a drain needs in addition to the grace of the binary interface to end cleanly: it has to notice
+    /// the silence and write the outcomes.
     static let drainMargin = Duration.seconds(1)
-    /// How far ahead permits of a rate limit are taken. The permits of a worker that stalls are lost to the rate.
+    /// How far ahead the worker takes permits of a rate limit. If a worker stalls, its permits are lost to the rate.
     package var permitHorizon = Duration.milliseconds(250)
 
-    /// Unanswered sends of a recipient before it is given up as `unknown`.
+    /// The number of unanswered sends after which a recipient is given up as `unknown`.
     package static let maximumLosses = 5
-    /// The number of workers that may be lost with a job before it is split in two.
+    /// The number of workers that may be lost with a job before the job is split in two.
     package static let rescuesBeforeSplit = 2
 
     package init() {}
 
-    /// Where the binary interface of an environment is spoken; nil if that is not known.
+    /// The endpoint of an environment's binary interface; nil if it is not known.
     func binaryEndpoint(of environment: Environment) -> Endpoint? {
         if let binaryEndpoint { return binaryEndpoint }
         return sendsElsewhere ? nil : Endpoint(binaryInterfaceOf: environment)
     }
 
-    /// Where the feedback service of an environment is; nil if that is not known.
+    /// The endpoint of an environment's feedback service; nil if it is not known.
     func feedbackEndpoint(of environment: Environment) -> Endpoint? {
         if let feedbackEndpoint { return feedbackEndpoint }
         return sendsElsewhere ? nil : Endpoint(feedbackServiceOf: environment)
@@ -100,16 +101,16 @@ package struct EngineSettings: Sendable {
 
     private var sendsElsewhere: Bool { endpoint != nil || binaryEndpoint != nil || feedbackEndpoint != nil }
 
-    /// After this much of a lease without a successful renewal, nothing more is sent for it.
+    /// The part of a lease after which, without a successful renewal, the worker sends nothing more for it.
     var fence: Duration { lease * 2 / 3 }
 }
 
-/// Whether an engine waits for a database that it cannot use at the start. Otherwise it ends with an error.
+/// Whether an engine waits for a database that it cannot use at the start. Otherwise the engine ends with an error.
 package enum WaitAtStart: Sendable {
     case never
-    /// While PostgreSQL is out of reach, which passes. What somebody has to mend first is an error.
+    /// Waits while PostgreSQL is out of reach, which passes. A problem that an operator has to mend first is an error.
     case untilInReach
-    /// Also if the server refuses this worker, or their versions do not suit each other. For workers of several
-    /// databases, which serve the others meanwhile.
+    /// Also waits if the server refuses this worker, or if the versions of worker and schema do not suit each other.
+    /// For workers of several databases, which serve the other databases meanwhile.
     case always
 }

@@ -2,8 +2,8 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// The engine's way to PostgreSQL: one connection that its loops share, so that their statements travel together, and
-/// the patience to repeat what must be written.
+/// The engine's access to PostgreSQL. Its loops share one connection, so that their statements travel together. Writes
+/// that must succeed are repeated.
 ///
 /// Belongs to the engine's event loop.
 final class EngineStore {
@@ -11,9 +11,9 @@ final class EngineStore {
     private let loop: EventLoop
     private let report: (EngineEvent) -> Void
     private var generator = SystemRandomNumberGenerator()
-    /// Past this, what could not be written is left to the lease's end.
+    /// The time after which writes are not repeated any more; their leases expire.
     private var lastTry: ContinuousClock.Instant?
-    /// Whether the last wait for a connection was in vain.
+    /// Whether the last wait for a connection failed.
     private(set) var isAway = false
 
     init(_ store: StoreConnection, loop: EventLoop, report: @escaping (EngineEvent) -> Void) {
@@ -22,10 +22,10 @@ final class EngineStore {
         self.loop = loop
     }
 
-    /// How long to wait for a connection, unless the caller says something else.
+    /// How long to wait for a connection, unless the caller passes another limit.
     static let patience = Duration.seconds(5)
 
-    /// The connection, as soon as there is one; throws when PostgreSQL is out of reach.
+    /// Returns the connection as soon as there is one. Throws if PostgreSQL is out of reach.
     func connection(within limit: Duration = patience) async throws(PostgresError) -> PostgresConnection {
         do throws(PostgresError) {
             let connection = try await store.current(within: limit)
@@ -37,8 +37,8 @@ final class EngineStore {
         }
     }
 
-    /// Runs `body` once. Returns nil when PostgreSQL is out of reach, which its connection reports, or refuses, which
-    /// is reported here; the caller tries again by itself.
+    /// Runs `body` once. Returns nil if PostgreSQL is out of reach, which the connection reports, or if it refuses,
+    /// which this method reports. The caller has to try again.
     @discardableResult
     func attempt<Result>(
         within limit: Duration = patience, _ body: (PostgresConnection) async throws -> Result
@@ -52,12 +52,12 @@ final class EngineStore {
     }
 
     /// Runs `body` until PostgreSQL has answered, with backoff. Only for writes that are harmless when repeated.
-    /// Returns nil for a refusal that repeating will not change, which is reported, and past the end of a drain. That
-    /// the worker is not let in is waited out: its password may be changed here before it is there, and what it has to
-    /// write is known to nobody else.
+    /// Returns nil for a refusal that repeating does not change, which is reported, and after the end of a drain.
+    /// Repeats also while PostgreSQL refuses the worker's login: its password may have been changed here before it is
+    /// changed at the server, and only this worker knows what it has to write.
     /// - Parameters:
-    ///   - isRefusal: whether an error that passes counts as a refusal all the same.
-    ///   - refused: told what PostgreSQL refuses, if it does.
+    ///   - isRefusal: whether a passing error counts as a refusal nevertheless.
+    ///   - refused: called with the refusal, if PostgreSQL refuses.
     @discardableResult
     func persist<Result>(
         _ body: (PostgresConnection) async throws -> Result, isRefusal: (PostgresError) -> Bool = { _ in false },
@@ -83,11 +83,11 @@ final class EngineStore {
         }
     }
 
-    /// Whether the end of a drain has passed.
+    /// Whether the time after which writes are not repeated has passed.
     var hasGivenUp: Bool { lastTry.map { ContinuousClock.now >= $0 } ?? false }
 
-    /// Reports a refusal: a full disk among them, which the operator has to know of. What is tried again is refused
-    /// again, and the log says the same once. That PostgreSQL is out of reach is its connection's to report.
+    /// Reports a refusal, for example a full disk, because the operator has to know of it. A repeated write is refused
+    /// again, and the log shows the same line once. The connection itself reports that PostgreSQL is out of reach.
     func note(_ error: any Error) {
         if let error = error as? PostgresError, error.isPassing {
             guard case .server = error else { return }
@@ -95,6 +95,6 @@ final class EngineStore {
         report(.storeRefused("\(error)"))
     }
 
-    /// From `deadline` on, writes are no longer repeated.
+    /// Sets the time after which writes are not repeated.
     func giveUp(after deadline: ContinuousClock.Instant) { lastTry = deadline }
 }

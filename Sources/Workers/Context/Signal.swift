@@ -1,6 +1,6 @@
 import Transport
 
-/// Wakes one waiting loop of the engine. Raised while nobody waits, it is kept until somebody does.
+/// Wakes one waiting loop of the engine. If no loop waits when it is raised, it stays raised until one does.
 ///
 /// Belongs to the engine's event loop.
 final class Signal {
@@ -13,7 +13,7 @@ final class Signal {
         self.loop = loop
     }
 
-    /// Wakes the loop that waits; if none does, the next wait returns at once.
+    /// Wakes the loop that waits. If none waits, the next wait returns at once.
     func raise() {
         isRaised = true
         resume()
@@ -25,7 +25,7 @@ final class Signal {
         if !isRaised {
             precondition(waiter == nil, "a signal has one waiter")
             await withCheckedContinuation { continuation in
-                // It was raised meanwhile, and nobody would resume this continuation.
+                // The signal was raised meanwhile, so nothing else would resume this continuation.
                 if isRaised { return continuation.resume() }
                 waiter = continuation
                 timer = loop.schedule(after: limit) { [self] in resume() }

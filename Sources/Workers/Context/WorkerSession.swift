@@ -1,21 +1,21 @@
 import PostgresStore
 import Transport
 
-/// Prepares the sessions of one engine, and says once what they lack.
+/// Prepares the sessions of one engine, and reports once what they lack.
 ///
 /// Belongs to the engine's event loop.
 final class WorkerSession {
-    /// How long a server may take that is looked at, so that one that says nothing holds up no start.
+    /// How long a survey waits for one server, so that a silent server delays the start only a little.
     private static let surveyLimit = Duration.seconds(2)
 
     private let address: String
     private let report: (EngineEvent) -> Void
     private var hasSaid = false
-    /// The newest timeline of a server that sessions were opened at.
+    /// The newest timeline of all servers at which sessions were opened.
     private var timeline: Int32 = 0
-    /// The older one of which was said that it is refused.
+    /// The older timeline whose refusal was reported.
     private var refusedTimeline: Int32?
-    /// Whether it was said that queues wait for a decision since the database was restored.
+    /// Whether it was reported that queues wait for a decision since the database was restored.
     private var hasSaidRestore = false
 
     /// - Parameter address: where the database is, for errors.
@@ -24,12 +24,12 @@ final class WorkerSession {
         self.report = report
     }
 
-    /// Looks at all servers of the address before one of them is used. Two may take writes: the old primary is back,
-    /// and does not know that it was replaced. Which one it is, their timelines tell.
-    /// - Parameter loop: the caller's.
+    /// Looks at all servers of the address before one of them is used. Two of them may accept writes: an old primary
+    /// may be back and not know that it was replaced. Their timelines show which is the old one.
+    /// - Parameter loop: the caller's event loop.
     func survey(_ database: DatabaseAddress, on loop: EventLoop) async {
         for host in database.eachHost {
-            // A server that cannot be reached now, or takes no writes, is not the one.
+            // A server that is out of reach now, or accepts no writes, is not the primary.
             guard
                 let connection = try? await PostgresConnection.connect(
                     to: host, as: "pushq work (survey)", on: loop, within: Self.surveyLimit, needsWrites: true)
@@ -40,11 +40,11 @@ final class WorkerSession {
         }
     }
 
-    /// Called with each connection before the engine uses it.
-    /// - Throws: ``PostgresError/cannotConnect(address:reason:)`` at a server whose place another one has taken: it
-    ///   does not know what was sent since, and would have it sent again.
+    /// Prepares a connection before the engine uses it.
+    /// - Throws: ``PostgresError/cannotConnect(address:reason:)`` for a server that another one has replaced. It does
+    /// not know what was sent since, so that pushes would be sent again.
     func prepare(_ connection: PostgresConnection) async throws(PostgresError) {
-        // First of all, because it fixes the search path.
+        // This comes first because it fixes the search path.
         let lack = try await connection.prepareWorkerSession()
         if let copy = try await connection.followTimeline() {
             let found = copy.timeline

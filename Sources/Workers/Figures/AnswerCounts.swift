@@ -2,18 +2,18 @@ import APNs
 import Metrics
 import QueueCore
 
-/// What became of requests: plain integers, to which an engine's loop adds as answers come.
+/// The answers to requests: plain integers, to which an engine's loop adds as answers arrive.
 struct AnswerCounts: Sendable {
-    /// Taken by APNs, without an answer, or certainly not acted on.
+    /// Requests that APNs accepted, did not answer, or certainly did not act on.
     private(set) var accepted = 0
     private(set) var unanswered = 0
     private(set) var untouched = 0
-    /// Refusals, by the code of their reason; empty until there is one.
+    /// Refusals by the code of their reason; empty until the first refusal.
     private(set) var refused: [Int] = []
-    /// From a request to the answer that took or refused it.
+    /// The time from a request to the answer that accepted or refused it.
     private(set) var latency = Histogram(Histogram.waits)
 
-    /// Whether APNs has answered nothing, and left nothing unanswered.
+    /// Whether there was neither an answer nor a request that stayed unanswered.
     var isEmpty: Bool { accepted == 0 && unanswered == 0 && refused.isEmpty }
 
     /// Counts an answer.

@@ -1,14 +1,14 @@
 import Metrics
 import QueueCore
 
-/// The statements of a worker whose times are worth to be watched.
+/// The statements of a worker that are timed.
 enum TimedStatement: Int, CaseIterable, Sendable {
     case poll, claim, flush, renew, end, yield
 }
 
-/// What an engine has counted since it started, apart from what it counts for each queue.
+/// What an engine has counted since it started, except its counts for each queue.
 struct EngineCounts: Sendable {
-    /// From sending a statement to its answer.
+    /// The time from sending a statement to its answer.
     var statements = [Histogram](repeating: Histogram(Histogram.waits), count: TimedStatement.allCases.count)
     var jobsClaimed = 0
     var jobsEnded = 0
@@ -18,16 +18,16 @@ struct EngineCounts: Sendable {
     var jobsSetAside = 0
     var leasesLost = 0
     var leasesFound = 0
-    /// Flushes and renewals without a good answer, which the next round repeats; and ends that were tried again.
+    /// Flushes and renewals that failed and are repeated by the next round, and ends that were tried again.
     var flushRetries = 0
     var endRetries = 0
-    /// Times that PostgreSQL went out of reach.
+    /// How often PostgreSQL went out of reach.
     var storeLosses = 0
-    /// Times that a server was refused because another one has taken its place.
+    /// How often a server was refused because another server has replaced it.
     var oldPrimaries = 0
-    /// Times that APNs began to answer with transient refusals only.
+    /// How often APNs began to answer with transient refusals only.
     var outages = 0
-    /// How late timers of the loop fire, which is how long one turn keeps the others waiting.
+    /// How late the loop's timers fire: how long one turn keeps the others waiting.
     var loopLag = Histogram(Histogram.waits)
 
     mutating func note(_ statement: TimedStatement, took duration: Duration) {
@@ -53,7 +53,7 @@ struct EngineCounts: Sendable {
     }
 }
 
-/// What an engine counts: of itself, and of each queue.
+/// What an engine counts for itself and for each queue.
 ///
 /// Belongs to the engine's event loop.
 final class EngineFigures {
@@ -66,8 +66,8 @@ final class EngineFigures {
         self.admission = admission
     }
 
-    /// The counts of a queue: its own, or those of all queues beyond the limit. They last as long as the engine, also
-    /// while the queue is forgotten.
+    /// The counts of a queue: its own, or those that all queues beyond the limit share. They last as long as the
+    /// engine, even while the queue is forgotten.
     func figures(of queue: QueueName) -> QueueFigures {
         if let known = queues[queue] { return known }
         guard admission.admits(queue) else { return others }
@@ -76,7 +76,7 @@ final class EngineFigures {
         return new
     }
 
-    /// The counts of all queues; those beyond the limit are nil's.
+    /// The counts of all queues. The key nil has those of all queues beyond the limit.
     var countsOfQueues: [QueueName?: QueueCounts] {
         var counts: [QueueName?: QueueCounts] = [:]
         for (name, figures) in queues { counts[name] = figures.counts }

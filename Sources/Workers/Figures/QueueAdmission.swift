@@ -1,20 +1,20 @@
 import QueueCore
 import Transport
 
-/// Which queues have metrics of their own. The engines of a process share it, so that all of them count a queue under
-/// the same labels.
+/// Decides which queues have metrics of their own. The engines of a process share it, so that all of them count a queue
+/// under the same labels.
 ///
-/// The first queues up to the limit have their own; all others are counted together. A queue that was admitted stays,
-/// so that no counter ever goes back.
+/// The first queues up to the limit have their own metrics; all other queues are counted together. An admitted queue
+/// stays admitted, so that no counter ever goes back.
 package final class QueueAdmission: Sendable {
     private struct State {
         var admitted: Set<QueueName> = []
         var refused: Set<QueueName> = []
     }
 
-    /// The most queues with metrics of their own: each is some fifty lines of every scrape.
+    /// The maximum number of queues with metrics of their own. Each adds some fifty lines to every scrape.
     package static let usualLimit = 200
-    /// Beyond this number those that were refused are not told apart any more.
+    /// The maximum number of refused queues that are remembered, to count them.
     private static let maximumRefused = 10_000
 
     package let limit: Int

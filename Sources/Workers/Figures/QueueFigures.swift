@@ -1,17 +1,18 @@
 import Metrics
 import QueueCore
 
-/// What an engine has counted of one queue since it started: plain integers, to which the loop adds as it sends.
+/// What an engine has counted for one queue since it started: plain integers, to which the loop adds as it sends.
 struct QueueCounts: Sendable {
-    /// Requests handed to a connection, by lane; the lane of a campaign counts as the shared one that is as urgent.
+    /// Requests handed to a connection, by lane. A campaign's own lane counts as the shared lane of the same urgency.
     var sent = [Int](repeating: 0, count: Lane.shared.count)
-    /// How long those had been due, by lane.
+    /// How long those pushes had been due when they were sent, by lane.
     var age = [Histogram](repeating: Histogram(Histogram.ages), count: Lane.shared.count)
-    /// What became of requests.
+    /// The answers to its requests.
     var answers = AnswerCounts()
-    /// Outcomes that were written with the end of a job, by lane and outcome byte; empty until there is one.
+    /// Outcomes written with the ends of jobs, by lane and outcome byte. A lane's array is empty until its first
+    /// outcome.
     var outcomes: [[Int]] = [[Int]](repeating: [], count: Lane.shared.count)
-    /// Permits that were taken and not used in time.
+    /// Permits that were taken but not used in time.
     var permitsLapsed = 0
 
     /// Counts the outcomes of a job whose end was written.
@@ -37,7 +38,7 @@ struct QueueCounts: Sendable {
     }
 }
 
-/// The counts of one queue, or of all queues beyond the limit, where the parts of an engine reach them.
+/// The counts of one queue, or of all queues beyond the limit, as an object that the parts of an engine share.
 ///
 /// Belongs to the engine's event loop.
 final class QueueFigures {

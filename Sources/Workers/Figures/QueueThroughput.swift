@@ -2,8 +2,8 @@ import Metrics
 import PostgresStore
 import QueueCore
 
-/// What was sent for a queue, and answered, since this worker last showed itself: plain integers, to which the loop
-/// adds as it sends.
+/// What was sent and answered for a queue since this worker's last heartbeat: plain integers, to which the loop adds as
+/// it sends.
 struct QueueThroughput: Sendable {
     var sent = 0
     var answers = AnswerCounts()
@@ -11,7 +11,7 @@ struct QueueThroughput: Sendable {
     /// Whether nothing was sent and nothing answered.
     var isEmpty: Bool { sent == 0 && answers.isEmpty }
 
-    /// As the worker shows it.
+    /// The throughput in the form in which the heartbeat writes it.
     func shown(of queue: Int32, inFlight: Int) -> Throughput {
         var throughput = Throughput(queueID: queue)
         throughput.sent = sent
