@@ -2,37 +2,37 @@ import APNs
 import PostgresStore
 import QueueCore
 
-/// What an answer, or its absence, means for the recipient. `QueueCore.Reason` says what follows from each reason, by
-/// its `table` and by that of broadcasts; here it is done.
+/// Applies an answer, or its absence, to the recipient. `QueueCore.Reason` says what follows from each reason: its
+/// `table` for pushes to devices, and its table for broadcasts.
 struct AnswerRules {
-    /// What the engine must do beyond the job's own record.
+    /// What the engine must do in addition to updating the job.
     enum Consequence: Equatable {
         case none
-        /// The queue's credential is at fault: it must not go on sending with it.
+        /// The queue's credential is at fault: the queue must stop sending with it.
         case pauseQueue(Reason)
-        /// The provider token has expired: a new one is needed.
+        /// The provider token has expired, so a new one is needed.
         case renewToken
-        /// Provider tokens came too often: the present one is to stay, and its key to rest.
+        /// APNs received new provider tokens too often: the present token stays, and its key rests.
         case keepToken
     }
 
-    /// When a push was sent and answered, and what is known beyond its answer.
+    /// The circumstances of an answer: when the push was sent and answered, and what else is known.
     struct Circumstances {
         let sentAt: ContinuousClock.Instant
         let now: ContinuousClock.Instant
-        /// Whether a transient refusal is about the push. During an outage of APNs it is not, and uses no attempt.
+        /// Whether a transient refusal concerns this push. During an outage of APNs it does not, and uses no attempt.
         var spendsAttempts = true
-        /// Whether the gateway takes nearly all else, so that the push may be sent again soon.
+        /// Whether the gateway's other pushes are nearly all accepted, so that this one may be sent again soon.
         var isRare = false
-        /// Whether it was sent with a credential that was replaced meanwhile: what APNs says of that one says nothing
-        /// of the other.
+        /// Whether the push was sent with a credential that was replaced meanwhile. What APNs says about the old
+        /// credential says nothing about the new one.
         var isOfFormerCredential = false
     }
 
     /// The delay before an update of a Live Activity is sent again.
     private static let updateDelay = Duration.milliseconds(100)
 
-    /// Records that APNs took the push.
+    /// Records that APNs accepted the push.
     /// - Parameter isOfFormerCredential: see ``Circumstances``.
     static func accepted(
         _ ordinal: Int, of job: HeldJob, in queue: QueueState, isOfFormerCredential: Bool = false,
@@ -55,8 +55,8 @@ struct AnswerRules {
         RefusedPush(ordinal: ordinal, job: job, queue: queue, refusal: refusal, circumstances: circumstances).follow()
     }
 
-    /// Records that a request was sent and not answered. It is sent again, unless that is forbidden or was tried often
-    /// enough.
+    /// Records that a request was sent but not answered. Sends the push again, unless that is forbidden or was tried
+    /// often enough.
     static func unanswered(_ ordinal: Int, of job: HeldJob) {
         let losses = job.countLoss(of: ordinal)
         if job.claim.isAtMostOnce || losses >= EngineSettings.maximumLosses {
@@ -64,7 +64,7 @@ struct AnswerRules {
         } else if losses == 1 {
             sendAgain(ordinal, of: job)
         } else {
-            // A push that makes connections break must not be sent with the same others again.
+            // A push that breaks connections must not be sent with the same other pushes again.
             job.recordRetry(
                 .init(
                     deviceID: job.claim.deviceIDs[ordinal], delay: .backoff(.connection, step: losses),
@@ -73,19 +73,19 @@ struct AnswerRules {
         }
     }
 
-    /// Handles a request that APNs has not processed: it is sent again as if it had not been sent.
+    /// Handles a request that APNs has certainly not acted on. Sends the push again as if it had not been sent.
     static func untouched(_ ordinal: Int, of job: HeldJob) {
         sendAgain(ordinal, of: job)
     }
 
-    /// Sends to a recipient again. An update of a Live Activity is claimed again first, because a newer one may have
+    /// Sends to a recipient again. Puts an update of a Live Activity into another job, because a newer update may have
     /// been sent meanwhile, and every claim checks for that.
     fileprivate static func sendAgain(_ ordinal: Int, of job: HeldJob) {
         guard job.claim.message.pushType == .liveactivity else { return job.putBack(ordinal) }
         sendAgain(ordinal, of: job, after: updateDelay)
     }
 
-    /// Sends to a recipient again in another job, without an attempt spent.
+    /// Sends to a recipient again in another job, without using an attempt.
     fileprivate static func sendAgain(_ ordinal: Int, of job: HeldJob, after delay: Duration) {
         job.recordRetry(
             .init(
@@ -93,7 +93,7 @@ struct AnswerRules {
             because: .givenBack, for: ordinal)
     }
 
-    /// Sends to a recipient again in another job, unless that was the last of its attempts.
+    /// Sends to a recipient again in another job, unless the recipient has used its last attempt.
     fileprivate static func retry(
         _ ordinal: Int, of job: HeldJob, in queue: QueueState, _ refusal: Refusal, spendsAttempt: Bool,
         isRare: Bool = false
@@ -111,14 +111,14 @@ struct AnswerRules {
             because: refusal.reason, for: ordinal)
     }
 
-    /// Keeps the text of a final answer if the table does not know its reason.
+    /// Keeps the text of a final answer whose reason the table does not contain.
     fileprivate static func noteText(of refusal: Refusal, for ordinal: Int, of job: HeldJob) {
         guard [.other, .otherPassing].contains(refusal.reason), let text = refusal.text else { return }
         job.notes[ordinal] = text
     }
 
     /// Uses an attempt of each recipient that was sent back to use another connection. A job that is given back forgets
-    /// how often that happened; without this, a push that ends every connection would block its queue for ever.
+    /// how often that happened. Without this, a push that ends every connection would block its queue for ever.
     static func spendAttemptsOfReturned(of job: HeldJob, in queue: QueueState) {
         let spendsAttempt = queue.circuit?.spendsAttempts ?? true
         for (ordinal, refusal) in job.returned {
@@ -127,7 +127,7 @@ struct AnswerRules {
     }
 }
 
-/// A push that APNs has refused, and what its reason says of it.
+/// A push that APNs has refused. Carries out what its reason demands.
 private struct RefusedPush {
     let ordinal: HeldJob.Ordinal
     let job: HeldJob
@@ -135,9 +135,10 @@ private struct RefusedPush {
     let refusal: Refusal
     let circumstances: AnswerRules.Circumstances
 
-    /// After this number of answers in a row that blame the message, the rest of the job is refused without being sent.
+    /// After this number of consecutive answers that blame the message, the rest of the job is refused without being
+    /// sent.
     private static let faultsThatRefuseAll = 3
-    /// Times that a recipient goes back at once to another connection, before that counts as an attempt.
+    /// How often a recipient goes back at once to use another connection, before a return counts as an attempt.
     private static let maximumReturns = 3
 
     private var reason: Reason { refusal.reason }
@@ -186,7 +187,7 @@ private struct RefusedPush {
         return .none
     }
 
-    /// Has the queue pause for its credential, unless the refusal is about the push's topic alone.
+    /// Makes the queue pause because of its credential, unless the refusal concerns only the push's topic.
     private func blame() -> AnswerRules.Consequence {
         guard !circumstances.isOfFormerCredential else {
             job.putBack(ordinal)
@@ -197,7 +198,8 @@ private struct RefusedPush {
         return .pauseQueue(reason)
     }
 
-    /// Whether it was refused for its topic alone, or perhaps: then it is rejected, or sent again.
+    /// Whether the push was refused for its topic alone, or may have been. Rejects it in the first case, and sends it
+    /// again in the second.
     private func isAboutTopic() -> Bool {
         guard reason.mayDependOnTopic else { return false }
         let verdict = queue.topicRefusals.noteRefused(
@@ -210,7 +212,7 @@ private struct RefusedPush {
         return true
     }
 
-    /// The answer concerns the device, too.
+    /// Records a refusal that concerns the device, too.
     private func report() {
         job.record(.rejected(reason), for: ordinal)
         job.reports.append(
@@ -225,7 +227,7 @@ private struct RefusedPush {
         if job.countMessageFault(reason.row.blamesMessage) >= Self.faultsThatRefuseAll { job.close(.refused(reason)) }
     }
 
-    /// Another connection may take it.
+    /// Sends the push again over another connection, which may accept it.
     private func sendBack() {
         let isUpdate = job.claim.message.pushType == .liveactivity
         if !isUpdate, job.noteReturn(of: ordinal, because: refusal) <= Self.maximumReturns {
@@ -241,6 +243,6 @@ private struct RefusedPush {
 }
 
 extension StoredMessage {
-    /// What the topic of a push to a device has behind the app's bundle ID. A broadcast names the bundle ID alone.
+    /// The part of a push's topic after the app's bundle ID. Empty for a broadcast, which names the bundle ID alone.
     var topicSuffix: String { isBroadcast ? "" : pushType.topicSuffix }
 }

@@ -1,28 +1,30 @@
 import QueueCore
 
-/// A lane that is one campaign's own: its jobs in this worker's hands, and its rate. What waits here for permits is in
-/// nobody's way.
+/// A campaign's own lane: the campaign's jobs that this worker holds, and its rate. Jobs that wait here for permits do
+/// not delay other jobs of the queue.
 ///
 /// Belongs to the engine's event loop.
 final class CampaignLane: Throttleable {
     let lane: Lane
     let campaignID: Int64
-    /// Its permits are also those of its queue and its tenant. Without a rate it is sent as the rest of its queue is.
+    /// The campaign's limit. Each of its permits is also a permit of the queue and of the tenant. Without a rate, the
+    /// lane uses the permits of the queue.
     var limit: RateLimit
-    /// Those with recipients to send to.
+    /// Jobs that have recipients to send to.
     var jobs = JobLane()
-    /// Its jobs that this worker holds, whatever it does with them.
+    /// The number of its jobs that this worker holds, in whatever state.
     var heldJobs = 0
-    /// Recipients of a job, on the average of those claimed.
+    /// The average number of recipients of the claimed jobs.
     var jobSize: Double
-    /// Whether a poll found jobs that are not claimed; with fewer recipients held than this, it could soon send more.
+    /// Whether a poll found jobs that are not claimed. With fewer held recipients than `lowWater`, the lane could soon
+    /// send more than it holds.
     var hasMoreWaiting = false
     var lowWater = 0
-    /// When a poll last found jobs, or jobs to be made.
+    /// When a poll last found jobs, or jobs to create.
     var lastWanted: ContinuousClock.Instant
 
-    /// What ``CampaignLanes`` keeps of it, and nobody else looks at: whether it may have recipients to send to, whether
-    /// it is looked at in each turn, until when it is not, and whether its permits have to be compared with those.
+    /// Bookkeeping of ``CampaignLanes``, for no other use: whether the lane may have recipients to send to; whether
+    /// each turn looks at it; until when it is throttled; whether its permits have to be compared with its recipients.
     var hasJobs = false
     var isReady = false
     var throttledUntil: ContinuousClock.Instant?
@@ -36,12 +38,12 @@ final class CampaignLane: Throttleable {
         lastWanted = now
     }
 
-    /// Recipients of a job at a rate, as `pushq.job_size` makes them.
+    /// The number of recipients that `pushq.job_size` gives a job at a rate.
     static func expectedJobSize(at rate: Double) -> Double { min(max(rate * 2, 1), 500) }
 
-    /// As what it is urgent: an index of ``Lane/shared``.
+    /// The urgency of the lane, as an index of ``Lane/shared``.
     var urgency: Int { Int(lane.peer.rawValue) }
 
-    /// Whether jobs wait that it could soon send.
+    /// Whether the lane could soon send more than it holds, and jobs wait.
     var runsLow: Bool { hasMoreWaiting && jobs.unsent < lowWater }
 }

@@ -1,38 +1,38 @@
 import PostgresStore
 import QueueCore
 
-/// The lanes of a queue that are one campaign's own: of thousands of campaigns perhaps, each with its own rate.
+/// The lanes of a queue that belong to one campaign each. There may be thousands, each with a rate of its own.
 ///
-/// A lane that has jobs and no permit is set aside until its next permit is due, or until it is woken with others. So a
-/// turn costs what may be sent in it, and not what waits for a permit.
+/// A lane that has jobs but no permit is set aside until its next permit is due, or until it is woken because it may
+/// have got one. So the cost of a turn depends on what may be sent in it, not on what waits for a permit.
 struct CampaignLanes {
-    /// A lane without jobs is forgotten after this time without work.
+    /// The time without work after which a lane without jobs is forgotten.
     private static let forgottenAfter = Duration.seconds(30)
-    /// How often those are looked for.
+    /// How often lanes to forget are looked for.
     private static let cleanUpAfter = Duration.seconds(1)
 
     private var known: [Int32: CampaignLane] = [:]
-    /// Those that have jobs, and permits as far as is known; by urgency.
+    /// Lanes that have jobs, and permits as far as is known, by urgency.
     private var ready = [[CampaignLane]](repeating: [], count: Lane.shared.count)
-    /// Those that have jobs, and a permit that is due later.
+    /// Lanes that have jobs, but whose next permit is due later.
     private var throttled = Throttled<CampaignLane>()
-    /// How many have jobs, set aside or not; by urgency.
+    /// The number of lanes that have jobs, set aside or not, by urgency.
     private var withJobs = [Int](repeating: 0, count: Lane.shared.count)
-    /// Those whose recipients or permits have changed since ``takeLackOfPermits()``.
+    /// Lanes whose recipients or permits have changed since the last ``takeLackOfPermits()``.
     private var changed: [CampaignLane] = []
-    /// Whether one of them has begun to hold less than it could soon send while more of it waits.
+    /// Whether a lane has begun to hold less than it could soon send, while more of its jobs wait.
     private var runsLow = false
     private var cleanedUpAt: ContinuousClock.Instant?
 
     var isEmpty: Bool { known.isEmpty }
-    /// Whether one of them has a rate of its own.
+    /// Whether a lane has a rate.
     var isPaced: Bool { known.values.contains { $0.limit.rate != nil } }
-    /// Those with a rate: the others use the permits of the queue.
+    /// The lanes with a rate. The others use the permits of the queue.
     var paced: some Sequence<CampaignLane> { known.values.lazy.filter { $0.limit.rate != nil } }
 
     subscript(lane: Lane) -> CampaignLane? { lane.isShared ? nil : known[lane.rawValue] }
 
-    /// Notes which campaign's a lane is, and its rate.
+    /// Notes the campaign and the rate of a lane.
     mutating func learn(_ own: ReadyWork.OwnLane, now: ContinuousClock.Instant) {
         if let lane = self[own.place.lane] {
             lane.lastWanted = now
@@ -56,7 +56,7 @@ struct CampaignLanes {
 
     // MARK: Jobs
 
-    /// Lets a job of one of them be sent, or be sent again.
+    /// Adds a job to a lane, to be sent or sent again.
     mutating func add(_ job: HeldJob, to lane: CampaignLane) {
         lane.jobs.add(job)
         noteChange(of: lane)
@@ -66,17 +66,17 @@ struct CampaignLanes {
         wake(lane)
     }
 
-    /// Whether jobs are held that may have somebody to send to: of all, or as urgent as a lane that all share.
+    /// Whether jobs are held that may have recipients to send to: in any lane, or in lanes as urgent as a shared lane.
     var hasJobs: Bool { withJobs.contains { $0 > 0 } }
     func hasJobs(asUrgentAs lane: Lane) -> Bool { withJobs[Int(lane.rawValue)] > 0 }
 
-    /// Recipients held and not sent to: of all, or of those without a rate of their own. These are never set aside.
+    /// The recipients held and not sent to: of all lanes, or of lanes without a rate, which are never set aside.
     var unsent: Int { known.values.reduce(0) { $0 + ($1.hasJobs ? $1.jobs.unsent : 0) } }
     var unsentWithoutRate: Int {
         ready.reduce(0) { $0 + $1.reduce(0) { $0 + ($1.limit.rate == nil ? $1.jobs.unsent : 0) } }
     }
 
-    /// Before a poll: nobody is known to wait. Lanes whose jobs were all given back have none from now on.
+    /// Called before a poll: forgets that jobs wait. Lanes whose jobs were all given back count as empty from now on.
     mutating func forgetStock() {
         for lane in known.values {
             lane.hasMoreWaiting = false
@@ -84,12 +84,12 @@ struct CampaignLanes {
         }
     }
 
-    /// A poll found jobs in a lane. With fewer recipients held than `lowWater`, they are worth claiming.
+    /// Notes that a poll found jobs in a lane. They are worth claiming while fewer recipients than `lowWater` are held.
     mutating func noteWaiting(in lane: CampaignLane, lowWater: Int) {
         (lane.hasMoreWaiting, lane.lowWater) = (true, lowWater)
     }
 
-    /// Whether one of them runs low since this was last asked: of each lane it is said once after each poll.
+    /// Whether a lane has begun to run low since the last call. Reports each lane once after each poll.
     mutating func takeRunsLow() -> Bool {
         defer { runsLow = false }
         return runsLow
@@ -103,23 +103,23 @@ struct CampaignLanes {
 
     // MARK: Permits
 
-    /// A lane may have a permit that it had not.
+    /// Makes a lane ready again, because it may have got a permit.
     mutating func wake(_ lane: CampaignLane) {
         guard lane.hasJobs, !lane.isReady else { return }
         lane.isReady = true
         ready[lane.urgency].append(lane)
     }
 
-    /// Those that may be sent from, and are as urgent as a lane that all share.
+    /// The lanes that may send and are as urgent as a shared lane.
     func ready(asUrgentAs lane: Lane) -> [CampaignLane] { ready[Int(lane.rawValue)] }
 
-    /// The pushes that their own rates allow now, and whether there are jobs without one. Sets aside those that have no
-    /// permit, and adds the permits that have lapsed to `lapsed`.
+    /// The number of pushes that the lanes' own rates allow now, and whether lanes without a rate have jobs. Sets aside
+    /// the lanes that have no permit, and adds the permits that have lapsed to `lapsed`.
     mutating func allowance(at now: ContinuousClock.Instant, lapsed: inout Int) -> (count: Int, hasUnpaced: Bool) {
         while let lane = throttled.takeNext(now: now) { wake(lane) }
         var (count, hasUnpaced) = (0, false)
         for urgency in ready.indices where !ready[urgency].isEmpty {
-            // Most turns find all of them as they were.
+            // Most turns set no lane aside.
             var hasGone = false
             for lane in ready[urgency] {
                 let ofLane = allowance(of: lane, at: now, lapsed: &lapsed)
@@ -132,7 +132,7 @@ struct CampaignLanes {
         return (count, hasUnpaced)
     }
 
-    /// The same for one that is ready; nil if it has jobs and no rate of its own.
+    /// The number of pushes that a ready lane's own rate allows now; nil if the lane has jobs but no rate.
     private mutating func allowance(of lane: CampaignLane, at now: ContinuousClock.Instant, lapsed: inout Int) -> Int? {
         guard lane.jobs.next() != nil else {
             noteEmpty(lane)
@@ -146,12 +146,12 @@ struct CampaignLanes {
         if lost > 0 { noteChange(of: lane) }
         guard count == 0 else { return count }
         lane.isReady = false
-        // By rounding, one that is due may not be there yet.
+        // Because of rounding, a permit that is due may not be available yet.
         if let next = lane.limit.nextPermit { throttled.add(lane, until: max(next, now + .milliseconds(1))) }
         return 0
     }
 
-    /// When the next permit is due of those that are set aside; nil if none has one.
+    /// When the next permit of a lane that was set aside is due; nil if there is none.
     var nextPermit: ContinuousClock.Instant? { throttled.firstTime }
 
     /// Uses permits of a lane for pushes that were sent.
@@ -160,7 +160,7 @@ struct CampaignLanes {
         noteSent(from: lane)
     }
 
-    /// Notes that there are fewer recipients and permits than before.
+    /// Notes that a lane has fewer recipients and permits than before.
     mutating func noteSent(from lane: CampaignLane) {
         noteChange(of: lane)
         guard lane.runsLow else { return }
@@ -174,7 +174,7 @@ struct CampaignLanes {
         changed.append(lane)
     }
 
-    /// Whether one of those that have changed since this was last asked has fewer permits than recipients.
+    /// Whether a lane that has changed since the last call has fewer permits than recipients.
     mutating func takeLackOfPermits() -> Bool {
         var isLacking = false
         for lane in changed {

@@ -2,25 +2,25 @@ import APNs
 import PostgresStore
 import QueueCore
 
-/// The ``QueueCore/Breaker`` of one gateway: its answers decide how much may be sent over it. All queues that use the
+/// The ``QueueCore/Breaker`` of one gateway, whose answers decide how much may be sent over it. All queues that use the
 /// gateway share it.
 ///
 /// Belongs to the engine's event loop.
 final class Circuit {
-    /// What became of it with an answer.
+    /// How an answer changed the circuit.
     enum Change: Equatable {
         case none
-        /// Nothing is sent any more; `reason` is what APNs answered.
+        /// The circuit opened: nothing is sent any more. `reason` is what APNs answered.
         case opened(reason: String)
-        /// It was open before, and is again after a push that tried.
+        /// The circuit was open, and is open again after the push that tried was refused.
         case stayedOpen
-        /// APNs serves again.
+        /// APNs accepts pushes again.
         case closed
     }
 
-    /// Whether nothing is held back. Kept beside the breaker, because to ask that means to copy it.
+    /// Whether nothing is held back. Stored beside the breaker, because asking the breaker would copy it.
     private(set) var isClosed: Bool
-    /// What APNs answered last to pushes that it refused for now; nil while nothing is held back.
+    /// APNs' last answer to a push that it refused for now; nil while nothing is held back.
     private(set) var refusal: String?
     private var breaker: Breaker
     private var outage = OutageMemory()
@@ -31,10 +31,10 @@ final class Circuit {
         isClosed = breaker.isClosed
     }
 
-    /// Whether a transient refusal uses an attempt of its push.
+    /// Whether a transient refusal uses an attempt of the push.
     var spendsAttempts: Bool { isClosed }
 
-    /// Whether refusals are rare, so that a retry may be soon.
+    /// Whether refusals are rare, so that a retry may follow soon.
     var takesNearlyAll: Bool { breaker.takesNearlyAll }
 
     /// Whether nothing may be sent now.
@@ -43,30 +43,30 @@ final class Circuit {
     /// Whether a push to `device` was refused during this outage.
     func hasRefused(_ device: Int64) -> Bool { outage.devices.contains(device) }
 
-    /// How many were refused during this outage, as far as is remembered.
+    /// The number of devices to which pushes were refused during this outage, as far as they are remembered.
     var refusedCount: Int { outage.devices.count }
 
-    /// How long those wait for others, after a push may try: as long as it takes to claim some.
+    /// How long refused pushes wait for other pushes once one may try: the time that claiming some takes.
     static let timeForOthers = Duration.milliseconds(500)
 
-    /// Whether no others came in time for the next try, so that one that was refused before may be it.
+    /// Whether no other push came in time for the next try, so that a push that was refused before may try.
     func mayTryRefused(now: ContinuousClock.Instant) -> Bool { nextTry.map { now >= $0 + Self.timeForOthers } ?? true }
 
-    /// Whether APNs serves again and not everything is sent yet.
+    /// Whether APNs accepts pushes again, but not all pushes may be sent yet.
     var isRecovering: Bool { !isClosed && nextTry == nil }
 
-    /// Whether a lane waits, during a recovery, for those that are served: until their answers are there, and then for
-    /// a moment for more of them.
+    /// Whether a lane has to wait, during a recovery, for lanes whose pushes are accepted: until their answers have
+    /// arrived, and then a moment for more of their pushes.
     func holdsBack(_ place: LanePlace, _ gateway: any PushGateway, now: ContinuousClock.Instant) -> Bool {
         guard !isClosed, outage.refusedLanes.contains(place) else { return false }
         return gateway.inFlightCount > 0 || outage.servedAt.map { now < $0 + Self.timeForOthers } ?? false
     }
 
-    /// From which end of what waits the next try is taken. After one in vain it is the other end: what is refused for
-    /// what it is may all be older than the others, or newer, or more urgent.
+    /// The end of the waiting jobs from which the next try is taken. A failed try changes the end: the pushes that APNs
+    /// always refuses may all be older than the others, or newer, or more urgent.
     var end: JobChoice.End { breaker.failures.isMultiple(of: 2) ? .newest : .oldest }
 
-    /// When the next push may try; nil while more than that may be sent.
+    /// When the next push may try; nil while more than one push may be sent.
     var nextTry: ContinuousClock.Instant? {
         if case .open(let until) = breaker.phase { until } else { nil }
     }
@@ -80,12 +80,12 @@ final class Circuit {
     struct Push {
         let place: LanePlace
         let device: Int64
-        /// Whether it was refused before this outage.
+        /// Whether the push was refused before this outage.
         let isRepeated: Bool
         let sentAt: ContinuousClock.Instant
     }
 
-    /// Notes that a push was taken, or refused for good. While nothing is held back it does not ask which one.
+    /// Notes that a push was accepted, or refused for good. While nothing is held back, `push` is not evaluated.
     func noteServed(_ push: @autoclosure () -> Push, now: @autoclosure () -> ContinuousClock.Instant) -> Change {
         if isClosed {
             breaker.noteServedWhileClosed()
@@ -101,7 +101,7 @@ final class Circuit {
         return .closed
     }
 
-    /// Notes what a refusal says of APNs as a whole.
+    /// Notes what a refusal says about APNs as a whole.
     func noteRefused(_ refusal: Refusal, _ push: Push, now: ContinuousClock.Instant) -> Change {
         switch refusal.reason.row.action {
         case .retry, .reconnect:
@@ -121,13 +121,13 @@ final class Circuit {
             } because: {
                 "\(refusal.status) \(refusal.reason.text)"
             }
-        // If the credential is at fault, nothing was served.
+        // If the credential is at fault, APNs has not served the push.
         case .reconnectOnce, .renewToken, .pause: .none
         case .reject, .deactivate, .suspect, .retireChannel, .throttleChannel: noteServed(push, now: now)
         }
     }
 
-    /// Notes that APNs reset the stream of a push: it was there, and did not serve. A lost connection says less:
+    /// Notes that APNs reset the stream of a push: APNs was in reach, but did not serve. A lost connection says less:
     /// the gateway has to reach APNs again first, and waits between its attempts.
     func noteReset(_ push: Push, now: ContinuousClock.Instant) -> Change {
         change(by: push) {
@@ -140,7 +140,7 @@ final class Circuit {
         }
     }
 
-    /// Notes that the server ended a connection because its key is to rest.
+    /// Notes that the server closed a connection because the key has to rest.
     func noteRest(because reason: String, now: ContinuousClock.Instant) -> Change {
         change {
             breaker.noteRest(sentAt: now, now: now, using: &generator)
@@ -149,10 +149,10 @@ final class Circuit {
         }
     }
 
-    /// Whether it was refused before, during this outage or earlier.
+    /// Whether the push was refused before, during this outage or earlier.
     private func isRepeated(_ push: Push) -> Bool { push.isRepeated || hasRefused(push.device) }
 
-    /// - Parameter push: what was refused; nil if the key rests, whatever was sent.
+    /// - Parameter push: the push that was refused; nil if the key rests, whatever was sent.
     private func change(by push: Push? = nil, _ note: () -> Void, because reason: () -> String) -> Change {
         let (wasClosed, openings) = (isClosed, breaker.openings)
         note()
@@ -167,12 +167,13 @@ final class Circuit {
     }
 }
 
-/// What was refused during an outage, so that pushes that are refused for what they are do not have all tries.
+/// The pushes refused during an outage. With it, pushes that APNs always refuses cannot take all tries.
 private struct OutageMemory {
-    /// A refusal during an outage spends no attempt, so nobody else knows of it. Bounded, since an outage may last.
+    /// The devices whose pushes were refused. A refusal during an outage uses no attempt, so it is recorded nowhere
+    /// else. Bounded, because an outage may last.
     private(set) var devices: Set<Int64> = []
     private static let maximumDevices = 4096
-    /// The lanes of which, since APNs serves again, a push was refused and none was served.
+    /// The lanes of which a push was refused and none was accepted since APNs accepts pushes again.
     private(set) var refusedLanes: Set<LanePlace> = []
     private var servedLanes: Set<LanePlace> = []
     private(set) var servedAt: ContinuousClock.Instant?
@@ -188,6 +189,6 @@ private struct OutageMemory {
         refusedLanes.remove(place)
     }
 
-    /// Nothing is sent before the next try. What was served last time says little of it.
+    /// Forgets the lanes. Nothing is sent before the next try, and the lanes of the last try say little about it.
     mutating func beginTry() { (refusedLanes, servedLanes) = ([], []) }
 }

@@ -1,10 +1,10 @@
 import PostgresStore
 import QueueCore
 
-/// What follows from a claim before anything is sent: who gets nothing, who goes on in another job, and what earlier
-/// holders learned.
+/// What follows from a claim before anything is sent: which recipients get nothing, which continue in another job, and
+/// what earlier holders learned.
 extension HeldJob {
-    /// Gives an outcome, or a later time, to recipients that nothing is sent to now.
+    /// Gives an outcome, or a later time, to recipients that are not sent to now.
     func ruleOut(_ maximumPayloadBytes: Int) {
         suppressUnreachable()
         if let personal = claim.personal { suppressUnfit(for: personal, maximumPayloadBytes) }
@@ -14,8 +14,8 @@ extension HeldJob {
     }
 
     /// Recovers what answers to earlier holders said about devices or the channel. Only the end of a job writes that,
-    /// and the earlier holders did not reach it. Nobody knows when those pushes were sent, except that it was after the
-    /// message was made.
+    /// and the earlier holders did not reach it. It is unknown when those pushes were sent, except that it was after
+    /// the message was created.
     func recallReports() {
         for (ordinal, byte) in claim.outcomes.enumerated() where Outcome(rawValue: byte).kind == .rejected {
             guard let reason = Outcome(rawValue: byte).reason else { continue }
@@ -30,8 +30,9 @@ extension HeldJob {
         }
     }
 
-    /// Gives an outcome to recipients whose device is not active any more, or whose update was replaced by a newer one.
-    /// If a newer token has taken the place of theirs, they go on by that, unless they may have been sent to.
+    /// Gives an outcome to recipients whose device is no longer active, or whose update was replaced by a newer one. If
+    /// a newer token has replaced a recipient's token, the recipient continues with that, unless it may have been sent
+    /// to.
     private func suppressUnreachable() {
         for ordinal in outcomes.indices where claim.tokens.range(of: ordinal) == nil {
             let isUncertain = isUncertain(ordinal)
@@ -43,7 +44,7 @@ extension HeldJob {
         }
     }
 
-    /// Gives an outcome to recipients for which a personal message cannot be made, or would be too long.
+    /// Gives an outcome to recipients for which a personal message cannot be created, or would be too long.
     private func suppressUnfit(for personal: PersonalPayloads, _ maximumPayloadBytes: Int) {
         for ordinal in outcomes.indices where outcomes[ordinal] == 0 {
             let byteCount = personal.byteCount(of: ordinal)
@@ -53,8 +54,8 @@ extension HeldJob {
         }
     }
 
-    /// Lets those who have quiet hours go on in jobs that are due when these have ended. What must not be sent again
-    /// after a worker was lost with it ends as it does without quiet hours.
+    /// Moves recipients with quiet hours to jobs that are due when these have ended. Skips recipients of an
+    /// at-most-once job that may have been sent to: they end as they do without quiet hours.
     private func holdInQuietHours() {
         for ordinal in outcomes.indices where outcomes[ordinal] == 0 {
             if claim.isAtMostOnce, isUncertain(ordinal) { continue }
@@ -67,10 +68,10 @@ extension HeldJob {
         }
     }
 
-    /// Holds back those whom the queue's frequency cap does not let through: for good, or until it is asked again.
+    /// Holds back recipients that the queue's frequency cap stops: for good, or until the cap is asked again.
     private func holdBack(by answer: CapAnswer) {
         for ordinal in outcomes.indices where outcomes[ordinal] == 0 {
-            // Another job would not know that it may have been sent.
+            // Another job would not know that the push may have been sent.
             if claim.isAtMostOnce, !answer.isWhole, isUncertain(ordinal) { continue }
             switch answer.held[claim.deviceIDs[ordinal]] {
             case .forGood: record(isUncertain(ordinal) && !answer.isWhole ? .unknown : .capped, for: ordinal)
@@ -81,7 +82,7 @@ extension HeldJob {
         }
     }
 
-    /// Lets those whose badge another transaction keeps locked go on in a job that asks again.
+    /// Moves recipients whose badge is locked by another transaction to a job that asks again.
     private func awaitBadges() {
         for ordinal in outcomes.indices where outcomes[ordinal] == 0 {
             guard claim.lockedBadges.contains(claim.deviceIDs[ordinal]) else { continue }
@@ -90,7 +91,7 @@ extension HeldJob {
         }
     }
 
-    /// Lets a recipient go on in a job that is due after `delay`. It spends no attempt.
+    /// Moves a recipient to a job that is due after `delay`. Uses no attempt.
     private func postpone(_ ordinal: Ordinal, for delay: Duration, because reason: Reason, isQuiet: Bool = false) {
         let retry = Retry(deviceID: claim.deviceIDs[ordinal], delay: .fixed(delay), isQuiet: isQuiet)
         recordRetry(retry, because: reason, for: ordinal)

@@ -2,9 +2,9 @@ import FoundationEssentials
 import PostgresStore
 import QueueCore
 
-/// The forms in which a job is written: its progress, its end, and what is given back of it.
+/// The forms in which a job is written: its progress, its end, and what is given back.
 extension HeldJob {
-    /// Gives every recipient that waits the outcome that follows from why the job was closed.
+    /// Gives every waiting recipient the outcome that follows from the reason for closing the job.
     func endWaitingAsClosed() {
         switch closing {
         case .expired: endWaiting(as: .expired)
@@ -14,7 +14,7 @@ extension HeldJob {
         }
     }
 
-    /// What may have been sent becomes `unknown`, whatever the rest becomes.
+    /// Gives waiting recipients an outcome. Recipients that may have been sent to become `unknown` instead.
     private func endWaiting(as outcome: Outcome) {
         precondition(inFlight == 0, "what is in flight is awaited first")
         for ordinal in outcomes.indices where outcomes[ordinal] == 0 {
@@ -22,19 +22,19 @@ extension HeldJob {
         }
     }
 
-    /// What is known of it, with the watermark that is committed by writing this.
+    /// What is known of the job, with the watermark that writing this commits.
     ///
-    /// A recipient that is to continue in another job is written as waiting. That job is created only by the end of
-    /// this one; until then the next holder of this job must send to the recipient.
+    /// A recipient that is to continue in another job is written as waiting. Only the end of this job creates that
+    /// other job; until then, the next holder of this job must send to the recipient.
     func progress(watermark: Int) -> LeaseProgress {
         let known = retries.isEmpty ? outcomes : outcomes.map { Outcome(rawValue: $0).goesOn ? 0 : $0 }
         return LeaseProgress(key: claim.key, watermark: watermark, outcomes: known)
     }
 
-    /// Whether the whole job can be given back: nothing was learned that only the end of a job can write.
+    /// Whether the whole job can be given back: it has no news that only the end of a job can write.
     var canBeYielded: Bool { retries.isEmpty && reports.isEmpty && channelNews == nil && notes.isEmpty }
 
-    /// Moves the recipients that wait to another job, as if nothing had been sent.
+    /// Moves the waiting recipients to another job, as if nothing had been sent.
     func splitWaiting(after delay: Duration) {
         for ordinal in outcomes.indices where outcomes[ordinal] == 0 {
             recordRetry(
@@ -44,9 +44,9 @@ extension HeldJob {
         }
     }
 
-    /// The job in the form in which it is given back. Its watermark is lowered to the first recipient without an
-    /// outcome, so that a deploy leaves nothing uncertain. If sends stayed unanswered, the watermark is lowered only to
-    /// where sending stopped.
+    /// The job in the form in which it is given back. The watermark is lowered to the first recipient without an
+    /// outcome, so that a deployment leaves no recipient uncertain. If pushes stayed unanswered, the watermark is
+    /// lowered only to where sending stopped.
     func yielded(after delay: Duration) -> YieldedLease {
         precondition(inFlight == 0, "what is in flight is awaited first")
         let isUncertain = !claim.isAtMostOnce && mostLossesInLease > 0
@@ -56,8 +56,8 @@ extension HeldJob {
             capNews: capNews(isGivenBack: true))
     }
 
-    /// What the queue's frequency cap has to learn of it: who got nothing, and of a job that is given back, who did get
-    /// it. A recipient that may have got it keeps its place.
+    /// What the queue's frequency cap has to learn: which recipients got nothing and, if the job is given back, which
+    /// got the push. A recipient that may have got it keeps its place.
     private func capNews(isGivenBack: Bool) -> [CapNews] {
         guard let answer = claim.capAnswer, claim.damage == nil,
             answer.wasAsked || claim.previousWatermark > 0 || claim.rescues > 0
@@ -89,7 +89,7 @@ extension HeldJob {
             capNews: capNews(isGivenBack: false), givenBackBadges: givenBackBadges)
     }
 
-    /// Those for whom the number on the app's icon was raised, and who got nothing.
+    /// The recipients whose app icon got a higher number, but which got no push.
     private var givenBackBadges: GivenBackBadges? {
         guard let increment = claim.badgeIncrement, claim.damage == nil else { return nil }
         let devices = outcomes.indices.filter { ordinal in
@@ -97,7 +97,7 @@ extension HeldJob {
             return switch outcome.kind {
             case .rejected, .expired, .cancelled, .suppressed: true
             case .failed: losses(of: ordinal) == 0
-            // What goes on in another job is sent with the same number.
+            // A recipient that continues in another job is sent the same number.
             case .delivered, .unknown, .retried, .postponed, .waiting, nil: false
             }
         }
@@ -105,7 +105,7 @@ extension HeldJob {
             ? nil : GivenBackBadges(increment: increment, deviceIDs: devices.map { claim.deviceIDs[$0] })
     }
 
-    /// - Parameter pause: until this broadcast is sent again; nil if it is not.
+    /// - Parameter pause: the time until this broadcast is sent again; nil if it is not.
     private func channelReport(pause: Duration?) -> SettledJob.ChannelReport? {
         switch (channelNews, pause) {
         case (.isGone(let reason), _): .init(channelID: claim.deviceIDs[0], reason: reason, pause: nil)
@@ -115,8 +115,8 @@ extension HeldJob {
         }
     }
 
-    /// Raw texts of reasons as a JSON object; nil for none. PostgreSQL accepts no zero byte in a text, and an answer
-    /// that is not JSON may contain one.
+    /// Raw texts of reasons as a JSON object; nil if there are none. PostgreSQL accepts no zero byte in a text, and an
+    /// answer that is not JSON may contain one.
     private var notesAsJSON: String? {
         guard !notes.isEmpty else { return nil }
         let texts = Dictionary(
@@ -124,8 +124,8 @@ extension HeldJob {
         return (try? JSONEncoder().encode(texts)).map { String(decoding: $0, as: UTF8.self) }
     }
 
-    /// Moves the recipients that wait into two jobs, to find the one that costs workers. A loss of all of them does not
-    /// count against any of them alone, so each half starts as a job that may be split.
+    /// Moves the waiting recipients into two jobs, to find the recipient that costs workers. The loss of all of them
+    /// does not count against a single one, so each half starts with the rescues of a job that may be split.
     func splitInHalves() {
         let half = waiting / 2
         var seen = 0

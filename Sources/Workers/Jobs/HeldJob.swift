@@ -2,98 +2,99 @@ import APNs
 import PostgresStore
 import QueueCore
 
-/// The state of a job while this worker holds it: which recipients were sent to, have answered, and must be sent to
+/// The state of a job while this worker holds it: which recipients were sent to, have answers, and must be sent to
 /// again.
 ///
-/// Belongs to the engine's event loop. It keeps the record: `AnswerRules` decides what an answer means. `+Claim` says
-/// what follows from the claim before anything is sent, and `+Settling` in which form it is written, ended or given
-/// back.
+/// Belongs to the engine's event loop. It keeps the record; `AnswerRules` decides what an answer means. `+Claim` has
+/// what follows from the claim before anything is sent. `+Settling` has the forms in which the job is written, ended or
+/// given back.
 final class HeldJob {
-    /// A recipient by its place in the job.
+    /// A recipient's place in the job.
     typealias Ordinal = Int
 
-    /// Why nothing more is sent.
+    /// Why nothing more is sent for the job.
     enum Closing: Equatable {
-        /// `send_by` has passed: what waits has expired.
+        /// `send_by` has passed: the waiting recipients have expired.
         case expired
-        /// Its campaign was cancelled.
+        /// The job's campaign was cancelled.
         case cancelled
-        /// APNs blames the message, so it would refuse it for everybody.
+        /// APNs blames the message, so it would refuse the message for every recipient.
         case refused(Reason)
-        /// The job is given back. Unless that is for good, it goes on if APNs is in reach again before all that is in
-        /// flight has ended.
+        /// The job is given back. If that is not for good, sending goes on when APNs is in reach again before the last
+        /// push in flight has ended.
         case yielded(after: Duration, isForGood: Bool = true)
-        /// Another worker holds it: nothing may be written.
+        /// Another worker holds the job: this one may write nothing.
         case lost
     }
 
-    /// What an answer to a broadcast said of its channel.
+    /// What an answer to a broadcast said about its channel.
     enum ChannelNews {
-        /// It no longer exists.
+        /// The channel no longer exists.
         case isGone(Reason)
-        /// Other broadcasts to it wait as long as this one.
+        /// Other broadcasts to the channel wait as long as this one.
         case isThrottled(Reason)
     }
 
     /// A recipient that continues in another job.
     struct Retry {
-        /// How long it waits there.
+        /// How long the recipient waits in the other job.
         enum Delay: Equatable {
             case fixed(Duration)
-            /// Drawn from a backoff that counts so many attempts, and not shorter than APNs asked for.
+            /// Drawn from a backoff for this number of attempts, and at least as long as APNs asked for.
             case backoff(Backoff, step: Int, atLeast: Duration = .zero)
         }
 
         let deviceID: Int64
         let delay: Delay
-        /// Attempts and losses to add to those of the job.
+        /// Attempts and losses to add to the job's.
         var attempts = 0
         var losses = 0
         /// Distinguishes the two halves of a job that is split.
         var group = 0
-        /// It waits for the end of its quiet hours.
+        /// Whether the recipient waits for the end of its quiet hours.
         var isQuiet = false
     }
 
     let claim: ClaimedJob
-    /// Where the job stands in the table of held jobs; half of every ticket.
+    /// The job's slot in the table of held jobs; half of every ticket.
     let slot: Int
-    /// After this time it is not sent any more.
+    /// The time after which nothing more is sent.
     let sendBy: ContinuousClock.Instant
-    /// When its claim was sent, which has read the tokens of its recipients.
+    /// When the claim was sent. It has read the tokens of the recipients.
     let claimedAt: ContinuousClock.Instant
 
-    /// One byte a recipient, as in `QueueCore.Outcome`.
+    /// The outcomes, one byte for each recipient, as in `QueueCore.Outcome`.
     private(set) var outcomes: [UInt8]
     /// Recipients without an outcome, in flight or not.
     private(set) var waiting = 0
-    /// Requests whose answer is awaited.
+    /// The number of requests whose answers are awaited.
     private(set) var inFlight = 0
-    /// Whether there is news that no flush has written.
+    /// Whether there are changes that no flush has written.
     var isDirty = false
-    /// Whether APNs has taken a push of it under this lease.
+    /// Whether APNs has accepted a push of this job under this lease.
     var hasBeenTaken = false
-    /// Whether it is in its lane, from which it is sent.
+    /// Whether the job is in its lane, from which it is sent.
     var isQueued = false
-    /// The settler has it: it is being ended or given back.
+    /// Whether the settler is ending the job or giving it back.
     var isSettling = false
-    /// Since when another transaction has kept it from being written, and whether that was reported.
+    /// Since when another transaction has kept the job from being written, and whether that was reported.
     var lockedSince: ContinuousClock.Instant?
     var isLockReported = false
-    /// Ordinals below it may be sent: the watermark that is committed in the database.
+    /// The watermark that is committed in the database. Recipients with lower ordinals may be sent to.
     var watermark: Int
-    /// When the last claim, flush or renewal that succeeded was sent. Counts from the sending: the database's deadline
-    /// is later.
+    /// When the last successful claim, flush or renewal was sent. Counting from the sending is safe: the deadline in
+    /// the database is later.
     var renewedAt: ContinuousClock.Instant
 
-    /// Why nothing more is sent for it, and what becomes of it once nothing is in flight; nil while it is being sent.
+    /// Why nothing more is sent, and what becomes of the job when nothing is in flight any more; nil while it is being
+    /// sent.
     private(set) var closing: Closing?
 
-    /// The members that go on in other jobs.
+    /// The recipients that continue in other jobs.
     private(set) var retries: [Retry] = []
-    /// What answers said of devices.
+    /// What answers said about devices.
     var reports: [SettledJob.DeviceReport] = []
-    /// What was learned of the channel, if this is a broadcast.
+    /// What an answer said about the channel, if this is a broadcast.
     var channelNews: ChannelNews?
     /// Raw texts of reasons that the table does not know.
     var notes: [Ordinal: String] = [:]
@@ -128,22 +129,22 @@ final class HeldJob {
         watermark =
             claim.isAtMostOnce ? min(outcomes.count, claim.previousWatermark + window) : outcomes.count
         waiting = outcomes.count { $0 == 0 }
-        // A device that is not active while its campaign is paused may be when the campaign goes on.
+        // A device that is inactive while its campaign is paused may be active when the campaign continues.
         if !claim.isPaused { ruleOut(maximumPayloadBytes) }
         recallReports()
     }
 
-    /// Whether nothing more is sent for it.
+    /// Whether nothing more is sent for the job.
     var isClosed: Bool { closing != nil }
 
-    /// Whether there is somebody to send to now. One that has ended is not: it would stay at the head of its lane,
-    /// where nothing renews its lease, and hold up what is behind it.
+    /// Whether the job has a recipient to send to now. False for a job that has ended: otherwise it would stay at the
+    /// head of its lane, where nothing renews its lease, and hold up the jobs behind it.
     var isSendable: Bool { unsent > 0 && (!resend.isEmpty || next < watermark) }
 
-    /// Whether nothing was sent for it under this lease, and nothing is being done with it.
+    /// Whether nothing was sent for the job under this lease, and no other work on it is going on.
     var isUntouched: Bool { !isClosed && !isSettling && next == 0 && inFlight == 0 && !isDirty }
 
-    /// The device to which is sent next, as far as is known: its outcome may be known by then.
+    /// The device to which the job sends next, as far as is known. It may have an outcome by then.
     var nextDevice: Int64? {
         let ordinal = resend.first ?? next
         return claim.deviceIDs.indices.contains(ordinal) ? claim.deviceIDs[ordinal] : nil
@@ -152,10 +153,10 @@ final class HeldJob {
     /// The number of recipients that are still to be sent to.
     var unsent: Int { isClosed ? 0 : waiting - inFlight }
 
-    /// Whether sending stands still until a flush has moved the watermark.
+    /// Whether sending waits until a flush has moved the watermark.
     var awaitsWatermark: Bool { !isClosed && resend.isEmpty && next >= watermark && next < outcomes.count }
 
-    /// At most so many pushes that APNs has answered, or may have taken, and of which PostgreSQL does not know.
+    /// The maximum number of pushes that APNs has answered or may have accepted, and of which PostgreSQL does not know.
     var unwrittenPushes: Int {
         guard isDirty else { return inFlight }
         let answered = outcomes.indices.count { ordinal in
@@ -165,22 +166,22 @@ final class HeldJob {
         return answered + inFlight
     }
 
-    /// Every recipient has an outcome and nothing is in flight.
+    /// Whether every recipient has an outcome and nothing is in flight.
     var isFinished: Bool { waiting == 0 && inFlight == 0 }
 
-    /// The watermark that the next flush should commit: far enough ahead to send until the flush after it.
+    /// The watermark that the next flush should commit: far enough ahead to keep sending until the flush after it.
     func nextWatermark(window: Int) -> Int {
         claim.isAtMostOnce ? min(outcomes.count, max(watermark, next + window)) : outcomes.count
     }
 
     // MARK: Sending
 
-    /// Takes the next recipient to send to: its ordinal, and where its token is in the tokens of the claim. Nil if
-    /// there is none at this moment.
+    /// Takes the next recipient to send to: its ordinal, and the place of its token in the tokens of the claim. Returns
+    /// nil if there is none at this moment.
     func takeRecipient() -> (ordinal: Ordinal, token: Range<Int>)? {
         guard !isClosed else { return nil }
         while !resend.isEmpty {
-            // In the order in which they were sent first. There are at most 500, so moving the rest is cheap.
+            // Resends keep the order of the first sends. There are at most 500, so moving the rest is cheap.
             let ordinal = resend.removeFirst()
             guard outcomes[ordinal] == 0, let token = claim.tokens.range(of: ordinal) else { continue }
             return (ordinal, token)
@@ -194,18 +195,18 @@ final class HeldJob {
         return nil
     }
 
-    /// The recipient's request is on its way.
+    /// Notes that a recipient's request was sent.
     func noteSent() { inFlight += 1 }
 
-    /// Puts a recipient back that was taken and not sent.
+    /// Puts back a recipient that was taken but not sent to.
     func putBack(_ ordinal: Ordinal) { resend.append(ordinal) }
 
     // MARK: Answers
 
-    /// The request of `ordinal` has ended: answered, lost or never sent.
+    /// Notes that a request has ended: it was answered, lost or never sent.
     func noteEnded() { inFlight -= 1 }
 
-    /// Records what became of a recipient.
+    /// Records the outcome of a recipient.
     func record(_ outcome: Outcome, for ordinal: Ordinal) {
         guard outcomes[ordinal] == 0 else { return }
         outcomes[ordinal] = outcome.rawValue
@@ -213,27 +214,28 @@ final class HeldJob {
         isDirty = true
     }
 
-    /// Records that a recipient goes on in another job.
+    /// Records that a recipient continues in another job.
     func recordRetry(_ retry: Retry, because reason: Reason, for ordinal: Ordinal) {
         record(.retried(reason), for: ordinal)
         retries.append(retry)
     }
 
-    /// Counts a send that stayed unanswered and returns how many there have been, those of earlier holders included.
+    /// Counts an unanswered send, and returns the number of unanswered sends so far, including those of earlier
+    /// holders.
     func countLoss(of ordinal: Ordinal) -> Int {
         losses[ordinal, default: 0] += 1
         isDirty = true
         return claim.rescues + losses[ordinal, default: 0]
     }
 
-    /// Counts that a recipient was sent back to go over another connection, and returns how often it has been.
+    /// Counts that a recipient was sent back to use another connection, and returns how often that has happened.
     func noteReturn(of ordinal: Ordinal, because refusal: Refusal) -> Int {
         let count = (returns[ordinal]?.count ?? 0) + 1
         returns[ordinal] = (count, refusal)
         return count
     }
 
-    /// The recipients that were sent back and wait for their outcome, with the answers that sent them.
+    /// The recipients that were sent back and have no outcome yet, with the answers that sent them back.
     var returned: [(ordinal: Ordinal, refusal: Refusal)] {
         returns.filter { outcomes[$0.key] == 0 }.map { ($0.key, $0.value.refusal) }.sorted { $0.0 < $1.0 }
     }
@@ -242,41 +244,41 @@ final class HeldJob {
     /// know that the push may have been sent.
     func lossesInLease(of ordinal: Ordinal) -> Int { losses[ordinal] ?? 0 }
 
-    /// How often sends of a recipient stayed unanswered, those of earlier holders included.
+    /// The number of unanswered sends of a recipient, including those of earlier holders.
     func losses(of ordinal: Ordinal) -> Int {
         losses.isEmpty ? claim.rescues : claim.rescues + losses[ordinal, default: 0]
     }
 
-    /// The most unanswered sends of one recipient in this lease.
+    /// The largest number of unanswered sends of one recipient in this lease.
     var mostLossesInLease: Int { losses.values.max() ?? 0 }
 
-    /// Notes whether an answer blamed the message. Returns how many have in a row.
+    /// Notes whether an answer blamed the message. Returns the number of consecutive answers that did.
     func countMessageFault(_ isFault: Bool) -> Int {
         messageFaults = isFault ? messageFaults + 1 : 0
         return messageFaults
     }
 
-    /// Whether a recipient without an outcome may have been sent to, by this worker or an earlier holder. After workers
+    /// Whether a recipient without an outcome may have been sent to, by this worker or an earlier holder. Once workers
     /// were lost with a job, its watermark does not tell any more: the job may have been given back or split since.
     func isUncertain(_ ordinal: Ordinal) -> Bool {
         guard outcomes[ordinal] == 0 else { return false }
         return losses[ordinal] != nil || ordinal < claim.previousWatermark || claim.rescues > 0 && !claim.isAtMostOnce
     }
 
-    /// Gives the only recipient that waits an outcome.
+    /// Gives an outcome to the only waiting recipient.
     func recordLast(_ outcome: Outcome) {
         if let ordinal = outcomes.firstIndex(of: 0) { record(outcome, for: ordinal) }
     }
 
     // MARK: Ends
 
-    /// Stops sending for this job. The first reason counts, except that a loss replaces every other reason, and every
-    /// other one that APNs is out of reach.
+    /// Stops sending for this job. The first reason counts, with two exceptions: `lost` replaces any reason, and any
+    /// reason replaces a yield that is not for good.
     func close(_ reason: Closing) {
         if closing == nil || reason == .lost || mayReopen { closing = reason }
     }
 
-    /// Goes on with a job that was to go back because APNs was out of reach, if answers are still awaited.
+    /// Continues a job that was to be given back because APNs was out of reach, if answers are still awaited.
     func reopen() {
         if mayReopen, !isSettling, inFlight > 0 { closing = nil }
     }

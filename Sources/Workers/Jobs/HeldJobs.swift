@@ -1,9 +1,9 @@
 import PostgresStore
 
-/// The jobs that this worker holds, each in a slot that its tickets name. A slot is used again only when nothing of its
-/// job is in flight, so that a late answer cannot find the wrong job.
+/// The jobs that this worker holds. Each has a slot, which its tickets name. A slot is used again only when nothing of
+/// its job is in flight, so that a late answer cannot find the wrong job.
 final class HeldJobs {
-    /// A job with the queue that it is of. The job itself does not know its queue, which knows its jobs.
+    /// A job with its queue. The job itself does not know its queue; the queue knows its jobs.
     struct Holding {
         let job: HeldJob
         let queue: QueueState
@@ -11,12 +11,12 @@ final class HeldJobs {
 
     private var slots: [Holding?] = []
     private var free: [Int] = []
-    /// Jobs held.
+    /// The number of jobs held.
     private(set) var count = 0
-    /// Leases that were held and whose end could not be written, each with its unwritten pushes.
+    /// Leases that this worker held and whose end could not be written, each with the number of its unwritten pushes.
     private var abandoned: [LeaseKey: Int] = [:]
 
-    /// Keeps the job of a queue that `make` makes for its slot.
+    /// Creates a job with `make` in a free slot, and keeps it.
     func insert(of queue: QueueState, _ make: (_ slot: Int) -> HeldJob) -> HeldJob {
         let slot = free.popLast() ?? slots.count
         if slot == slots.count { slots.append(nil) }
@@ -30,13 +30,13 @@ final class HeldJobs {
     /// The job of a ticket.
     subscript(slot: Int) -> Holding? { slots[slot] }
 
-    /// The queue that a held job is of.
+    /// The queue of a held job.
     func queue(of job: HeldJob) -> QueueState {
         guard let holding = slots[job.slot], holding.job === job else { preconditionFailure("the job is not held") }
         return holding.queue
     }
 
-    /// Forgets a job of which nothing is in flight.
+    /// Forgets a job that has nothing in flight.
     func remove(_ job: HeldJob) {
         precondition(job.inFlight == 0, "a job leaves its slot with nothing in flight")
         queue(of: job).noteHeld(job, count: -1)
@@ -45,24 +45,25 @@ final class HeldJobs {
         count -= 1
     }
 
-    /// Notes that the end of a job could not be written. The audit finds its lease as one that is not held.
+    /// Notes that the end of a job could not be written. The audit finds its lease as one that this worker does not
+    /// hold.
     func noteAbandoned(_ job: HeldJob) { abandoned[job.claim.key] = job.unwrittenPushes }
 
-    /// Whether a lease that the audit found was abandoned here. Forgets it.
+    /// Whether a lease that the audit found was abandoned here. Forgets the lease.
     func wasAbandoned(_ key: LeaseKey) -> Bool { abandoned.removeValue(forKey: key) != nil }
 
-    /// What a worker that ends now leaves to others: leases in its name, and at most so many pushes of which PostgreSQL
-    /// does not know.
+    /// What this worker leaves to others if it ends now: the number of leases in its name, and the maximum number of
+    /// pushes of which PostgreSQL does not know.
     var left: (jobs: Int, pushes: Int) {
         (count + abandoned.count, all.reduce(abandoned.values.reduce(0, +)) { $0 + $1.unwrittenPushes })
     }
 
-    /// All of them, with their queues and without.
+    /// All held jobs, with their queues or without.
     var holdings: [Holding] { slots.compactMap { $0 } }
     var all: [HeldJob] { slots.compactMap { $0?.job } }
 }
 
-/// What a request carries through the gateway and back: the slot of its job and the recipient's place in it.
+/// The number that a request carries through the gateway and back: the slot of its job and the recipient's ordinal.
 struct Ticket {
     let rawValue: UInt64
 

@@ -1,14 +1,14 @@
-/// Which jobs of a lane are sent from.
+/// Which job of a lane is sent next.
 enum JobChoice: Equatable {
-    /// One after the other, as they came.
+    /// The jobs in the order in which they arrived.
     case oldest
-    /// What is more urgent and was refused waits for nothing less urgent.
+    /// Untried pushes of the lane first. A refused push does not wait for untried pushes of a less urgent lane.
     case untriedFirst(End)
-    /// As one push may try whether APNs serves again: a few pushes that are refused for what they are would try in
-    /// vain, and all others wait. It is an untried one then, whatever its lane or queue.
+    /// Only an untried push, whatever its lane or queue. Used while one push at a time tries whether APNs accepts
+    /// pushes again: a few pushes that APNs always refuses would fail every try, while all others wait.
     case untriedOnly(End)
 
-    /// Of what waits.
+    /// An end of the waiting jobs.
     enum End {
         case oldest, newest
     }

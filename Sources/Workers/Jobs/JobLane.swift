@@ -1,24 +1,24 @@
 import PostgresStore
 
-/// The jobs of one lane of a queue that have recipients to send to, the oldest first.
+/// The jobs of one lane of a queue that have recipients to send to, oldest first.
 ///
 /// A job leaves the lane when it has no more recipients to send to, and comes back when it has some again. So taking
-/// the next job costs the same for a few jobs of 500 recipients and for thousands of one.
+/// the next job costs the same for a few jobs of 500 recipients and for thousands of jobs with one.
 struct JobLane {
     private var jobs: [HeldJob] = []
     private var head = 0
 
-    /// Adds a job, behind those that are there. One that is there already stays where it is.
+    /// Adds a job behind the others. A job that is already in the lane keeps its place.
     mutating func add(_ job: HeldJob) {
         guard !job.isQueued else { return }
-        // Jobs that were given back leave here, too: behind more urgent lanes it may be long until the next is asked
-        // for.
+        // This also removes jobs that were given back: a lane behind more urgent ones may not be asked for its next job
+        // for a long time.
         _ = next()
         job.isQueued = true
         jobs.append(job)
     }
 
-    /// The oldest job that has recipients to send to. Jobs before it that have none leave the lane.
+    /// The oldest job that has recipients to send to. Jobs before it leave the lane, because they have none.
     mutating func next() -> HeldJob? {
         while head < jobs.count {
             let job = jobs[head]
@@ -35,8 +35,8 @@ struct JobLane {
         return nil
     }
 
-    /// The job at an end that has recipients to send to, the first of whom was not refused before: neither in an
-    /// earlier attempt nor during the outage of `circuit`.
+    /// The job nearest to an end of the lane whose next recipient was not refused before: neither in an earlier attempt
+    /// nor during the outage of `circuit`.
     func untried(_ end: JobChoice.End, _ circuit: Circuit?) -> HeldJob? {
         let jobs = jobs[head...]
         func isUntried(_ job: HeldJob) -> Bool {
@@ -48,7 +48,7 @@ struct JobLane {
     }
 
     /// The job to send from.
-    /// - Parameter circuit: that of the gateway over which it is sent.
+    /// - Parameter circuit: the circuit of the gateway over which the job is sent.
     mutating func next(_ choice: JobChoice, _ circuit: Circuit?) -> HeldJob? {
         switch choice {
         case .oldest: next()
@@ -57,7 +57,7 @@ struct JobLane {
         }
     }
 
-    /// Recipients that wait to be sent to.
+    /// The number of recipients that wait to be sent to.
     var unsent: Int {
         var count = 0
         for index in head..<jobs.count { count += jobs[index].unsent }

@@ -2,9 +2,9 @@ import APNs
 import PostgresStore
 import QueueCore
 
-/// The messages that a queue has used of late, in the form in which they are sent.
+/// The messages that a queue has used recently, in the form in which they are sent.
 struct PreparedMessages {
-    /// The maximum number. Few campaigns run at the same time, and a single push is sent once.
+    /// The maximum number of messages kept. Few campaigns run at the same time, and a single push is sent once.
     private static let limit = 32
 
     private var pushes: [Int64: PreparedPush] = [:]

@@ -2,66 +2,68 @@ import APNs
 import PostgresStore
 import QueueCore
 
-/// What the engine keeps of one queue while it works for it: settings, held jobs by lane, permits, its share.
+/// What the engine keeps for one queue while it works for it: settings, held jobs by lane, permits, its share.
 ///
 /// Belongs to the engine's event loop.
 final class QueueState {
     let id: Int32
     var settings: QueueSettings
-    /// The connections of its credential; nil while it has no credential that can be used.
+    /// The connections of the queue's credential; nil while the queue has no usable credential.
     var gateway: (any PushGateway)?
-    /// Those to the host that is for broadcasts alone; nil where there is no such host.
+    /// The connections to the host for broadcasts alone; nil where there is no such host.
     var broadcastGateway: (any PushGateway)?
-    /// What their answers say of APNs.
+    /// What the answers of these gateways say about APNs.
     var circuit: Circuit?
     var broadcastCircuit: Circuit?
-    /// What APNs says of its key.
+    /// What APNs says about the queue's key and topics.
     var unrelatedKey = UnrelatedKey()
     var topicRefusals = TopicRefusals()
-    /// Whose queue it is, and its place in the order among the queues of that tenant.
+    /// The queue's tenant, and the queue's place in the order among the tenant's queues.
     let tenant: TenantShare
     var turn: FairShare.Turn
-    /// Jobs with recipients to send to.
+    /// The jobs with recipients to send to, by shared lane.
     private var lanes = [JobLane](repeating: JobLane(), count: Lane.shared.count)
-    /// The same for broadcasts that go to a host of their own, so that neither wait for the other's connections.
+    /// The same for broadcasts that go to a host of their own, so that devices and broadcasts do not wait for each
+    /// other's connections.
     private var broadcasts = [JobLane](repeating: JobLane(), count: Lane.shared.count)
-    /// Those that are one campaign's own.
+    /// The lanes of single campaigns.
     var campaigns = CampaignLanes()
-    /// Which of the lanes that are as urgent as one another is looked at first.
+    /// Determines which of several lanes of the same urgency comes first.
     var rotation = 0
-    /// Whether it is one of the dispatcher's: jobs of it are held. Its place there, whether it waits, and until when.
+    /// Whether the dispatcher has the queue, because jobs of it are held; the queue's place there, whether it waits,
+    /// and until when.
     var isActive = false
     var place = 0
     var isParked = false
     var throttledUntil: ContinuousClock.Instant?
-    /// What is counted of it; shared by all queues beyond the limit of those with metrics of their own.
+    /// The queue's counts. All queues beyond the limit of those with metrics of their own share one object.
     let figures: QueueFigures
-    /// What this worker will show of it next.
+    /// What the next heartbeat shows of the queue.
     var throughput = QueueThroughput()
-    /// Requests in flight, and those of them that wait for the grace of the binary interface only.
+    /// Requests in flight, and how many of them wait only for the grace of the binary interface.
     var inFlight = 0
     var inSilence = 0
-    /// Its jobs that this worker holds, whatever it does with them.
+    /// The number of its jobs that this worker holds, in whatever state.
     private(set) var heldJobs = 0
-    /// Set while this worker will not send for it, whatever its settings say: see ``ServedQueues``.
+    /// Set while this worker does not send for the queue, whatever its settings say: see ``ServedQueues``.
     var isBlocked = false
 
-    /// Its own limit. Its permits are also those of its tenant's.
+    /// The queue's own limit. Each of its permits is also a permit of the tenant.
     var limit: RateLimit
 
-    /// When its settings were read, and when there was last work for it.
+    /// When the settings were read, and when there was last work for the queue.
     var readAt: ContinuousClock.Instant
     var lastWanted: ContinuousClock.Instant
 
-    /// Whether a poll found jobs that are not claimed, in a lane that all share; with fewer recipients held than this,
-    /// it could soon send more than it holds.
+    /// Whether a poll found unclaimed jobs in a shared lane. With fewer held recipients than `lowWater`, the queue
+    /// could soon send more than it holds.
     private var hasMoreWaiting = false
     private var lowWater = 0
     var messages = PreparedMessages()
-    /// Recipients sent to since the rate was last measured, and that rate, in recipients a second.
+    /// Recipients sent to since the rate was last measured, and that rate in recipients per second.
     var sentSinceMeasured = 0
     var sendRate = 0.0
-    /// Recipients of a job, on the average of those claimed of each lane that all share.
+    /// The average number of recipients of the claimed jobs, for each shared lane.
     private(set) var sharedJobSize: [Double] = [50, 50, 500]
 
     init(
@@ -78,12 +80,12 @@ final class QueueState {
         lastWanted = now
     }
 
-    /// Whether there was work for it since `moment`, or is now.
+    /// Whether there was work for the queue since `moment`, or is now.
     func isInUse(since moment: ContinuousClock.Instant) -> Bool {
         hasJobs || inFlight > 0 || lastWanted >= moment
     }
 
-    /// Whether its gateways have, or try to have, connections.
+    /// Whether the queue's gateways have connections, or try to connect.
     var hasConnections: Bool {
         [gateway, broadcastGateway].contains { gateway in
             switch gateway?.state {
@@ -93,62 +95,63 @@ final class QueueState {
         }
     }
 
-    /// Whether a gateway of it has a connection that takes pushes, now or in a moment.
+    /// Whether a gateway of the queue has a connection that takes pushes, now or in a moment.
     var isConnected: Bool {
         if case .open = gateway?.state { return true }
         if case .open = broadcastGateway?.state { return true }
         return false
     }
 
-    /// Whether it may send, and none of its jobs is held because it has no connection.
+    /// Whether the queue may send but holds no jobs, because it has no connection.
     var waitsForTurn: Bool { mayWork && heldJobs == 0 && inFlight == 0 && !isConnected }
 
-    /// Whether it may send at all.
+    /// Whether the queue may send at all.
     var mayWork: Bool { !isBlocked && !settings.isPaused && gateway != nil }
 
-    /// Whether its gateway cannot connect to APNs.
+    /// Whether the queue's gateway cannot connect to APNs.
     var isDisconnected: Bool {
         if case .unreachable = gateway?.state { true } else { false }
     }
 
-    /// Whether APNs answers, as far as its gateway knows. While it does not, nothing is leased.
+    /// Whether APNs answers, as far as the gateway knows. While it does not, no jobs are claimed.
     func canReachAPNs(now: ContinuousClock.Instant) -> Bool { !isDisconnected && circuit?.isOpen(now: now) != true }
 
-    /// How many pushes its gateway takes soon, as far as APNs' answers allow.
+    /// The number of pushes that the gateway will take soon, as far as APNs' answers allow.
     func outlet(now: ContinuousClock.Instant) -> Int {
         guard let gateway, let circuit, !circuit.isClosed else { return .max }
-        // Enough for the pushes that each answer allows.
+        // This is enough for the pushes that each answer allows.
         return max(1, circuit.room(of: gateway, now: now)) * 2
     }
 
-    /// How many recipients it is worth to hold.
+    /// The number of recipients that are worth holding.
     func stock(now: ContinuousClock.Instant) -> Int {
         max(outlet(now: now), Self.leastStock + (circuit?.refusedCount ?? 0))
     }
 
-    /// During an outage one push at a time tries. If only one were held, it could be one that APNs always refuses; with
-    /// this many, another one can try. Those that were refused during the outage come on top: they may be the oldest.
+    /// The minimum number of recipients to hold. During an outage, one push at a time tries. If only one were held,
+    /// APNs might always refuse that one; with this many, another push can try. The recipients refused during the
+    /// outage are added, because they may be the oldest.
     private static let leastStock = 200
 
-    /// What a job is sent over.
+    /// The gateway over which a job is sent.
     func gateway(for job: HeldJob) -> (any PushGateway)? {
         job.claim.message.isBroadcast ? broadcastGateway ?? gateway : gateway
     }
 
-    /// The gateways that its pushes go over.
+    /// Calls `body` with each gateway that the queue's pushes go over.
     func eachGateway(_ body: (ObjectIdentifier) -> Void) {
         if let gateway { body(ObjectIdentifier(gateway)) }
         if let broadcastGateway { body(ObjectIdentifier(broadcastGateway)) }
     }
 
-    /// What is known of APNs as it is reached over one of its gateways; nil for a gateway that it uses no more.
+    /// What is known about APNs as reached over a gateway; nil for a gateway that the queue no longer uses.
     func circuit(of gateway: any PushGateway) -> Circuit? {
         if self.gateway === gateway { return circuit }
         return broadcastGateway === gateway ? broadcastCircuit : nil
     }
 
-    /// How long a job has to wait because the host for broadcasts is out of reach while the one for devices is not; nil
-    /// if it need not wait.
+    /// How long a job has to wait because the host for broadcasts is out of reach while the host for devices is not;
+    /// nil if the job need not wait.
     func delay(of job: HeldJob, now: ContinuousClock.Instant) -> Duration? {
         guard job.claim.message.isBroadcast, let broadcastGateway else { return nil }
         if case .unreachable(let outage) = broadcastGateway.state {
@@ -158,7 +161,7 @@ final class QueueState {
         return broadcastCircuit.nextTry.map { max(now.duration(to: $0), .seconds(1)) }
     }
 
-    /// How many pushes its connections take now. Requests more connections if there is no room left and jobs wait.
+    /// The number of pushes that the connections take now. Requests more connections if there is no room and jobs wait.
     func roomForPushes(now: ContinuousClock.Instant) -> Int {
         var room = 0
         if let gateway { room = Self.room(of: gateway, circuit, isWanted: hasJobsForDevices, now: now) }
@@ -180,7 +183,7 @@ final class QueueState {
         return min(slots, allowed)
     }
 
-    /// How long a payload of a message may be when it is sent to a device.
+    /// The maximum length of a message's payload when it is sent to a device of this queue.
     func maximumPayloadBytes(of message: StoredMessage) -> Int {
         let maximum = message.pushType.maximumPayloadBytes
         return settings.gateway == .binary ? min(maximum, BinaryCommand.framed.maximumPayloadBytes) : maximum
@@ -189,7 +192,7 @@ final class QueueState {
     /// The message of a job in the form in which it is sent.
     func push(for job: HeldJob) -> PreparedPush { messages.push(for: job.claim.message, settings) }
 
-    /// Learns how large the jobs of a lane are.
+    /// Updates the average job size of a lane.
     func noteSize(of claim: ClaimedJob) {
         let count = Double(claim.deviceIDs.count)
         if let campaign = campaigns[claim.lane] {
@@ -200,7 +203,7 @@ final class QueueState {
         }
     }
 
-    /// Lets a job be sent, or be sent again.
+    /// Adds a job, to be sent or sent again.
     func add(_ job: HeldJob) {
         if let campaign = campaigns[job.claim.lane] { return campaigns.add(job, to: campaign) }
         let lane = Int(job.claim.lane.peer.rawValue)
@@ -212,7 +215,7 @@ final class QueueState {
     }
 
     /// The next job to send from in `lane`: the oldest that has recipients to send to. Broadcasts to a host of their
-    /// own go first while it has room: they have one recipient each.
+    /// own go first while that host's gateway has room: they have one recipient each.
     func sendableJob(in lane: Lane, _ choice: JobChoice = .oldest) -> HeldJob? {
         if !lane.isShared { return campaigns[lane]?.jobs.next(choice, circuit) }
         let lane = Int(lane.rawValue)
@@ -222,14 +225,14 @@ final class QueueState {
         return lanes[lane].next(choice, circuit)
     }
 
-    /// Which jobs may be sent from, as far as APNs takes pushes for devices at present.
+    /// Which jobs may be sent from, as far as APNs currently accepts pushes for devices.
     func jobChoice(now: ContinuousClock.Instant) -> JobChoice {
         guard let circuit, !circuit.isClosed else { return .oldest }
         let mayTryRefused = circuit.nextTry == nil || circuit.mayTryRefused(now: now) && !hasUntriedJobs
         return mayTryRefused ? .untriedFirst(circuit.end) : .untriedOnly(circuit.end)
     }
 
-    /// Whether jobs for devices could be sent now that APNs has not refused before.
+    /// Whether there are sendable jobs for devices that APNs has not refused before.
     private var hasUntriedJobs: Bool {
         lanes.contains { $0.untried(.oldest, circuit) != nil }
             || Lane.shared.contains {
@@ -237,7 +240,7 @@ final class QueueState {
             }
     }
 
-    /// Whether jobs are held that may have somebody to send to, in `lane` or in any.
+    /// Whether jobs are held that may have recipients to send to, in `lane` or in any lane.
     func hasJobs(in lane: Lane) -> Bool {
         !lanes[Int(lane.rawValue)].isEmpty || !broadcasts[Int(lane.rawValue)].isEmpty
             || campaigns.hasJobs(asUrgentAs: lane)
@@ -246,8 +249,8 @@ final class QueueState {
     private var hasJobsForDevices: Bool { hasSharedJobs || campaigns.hasJobs }
     private var hasSharedJobs: Bool { lanes.contains { !$0.isEmpty } }
 
-    /// Recipients held and not sent to: of all lanes, of those that all share, or those that are sent to before what
-    /// comes into `lane` now.
+    /// The recipients held and not sent to: of all lanes, of the shared lanes, or those that are sent to before what
+    /// arrives in `lane` now.
     var unsent: Int { sharedUnsent + campaigns.unsent }
     var sharedUnsent: Int { lanes.reduce(0) { $0 + $1.unsent } + broadcasts.reduce(0) { $0 + $1.unsent } }
     func unsent(before lane: Lane) -> Int {
@@ -255,29 +258,29 @@ final class QueueState {
         return (0...Int(lane.peer.rawValue)).reduce(0) { $0 + lanes[$1].unsent + broadcasts[$1].unsent }
     }
 
-    /// Notes that a job is held, or no more.
+    /// Notes that a job is held, or no longer held.
     func noteHeld(_ job: HeldJob, count: Int) {
         heldJobs += count
         campaigns[job.claim.lane]?.heldJobs += count
     }
 
-    /// Before a poll: nobody is known to wait.
+    /// Called before a poll: forgets that jobs wait.
     func forgetStock() {
         hasMoreWaiting = false
         campaigns.forgetStock()
     }
 
-    /// The same before a poll of the lanes that all share of some queues alone.
+    /// The same for a poll of only some queues, in their shared lanes.
     /// - Parameters:
-    ///   - found: the queues in which it found jobs.
-    ///   - coversAll: whether it came to the end of `ranges`.
+    ///   - found: the queues in which the poll found jobs.
+    ///   - coversAll: whether the poll reached the end of `ranges`.
     func forgetStock(before found: Set<Int32>, within ranges: [QueueRange], coversAll: Bool) {
         if found.contains(id) { return forgetStock() }
-        // What it did not find is no reason to poll again at once.
+        // The poll did not find jobs of this queue, so there is no reason to poll again at once.
         if hasMoreWaiting, coversAll, ranges.contains(where: { $0.contains(id) }) { hasMoreWaiting = false }
     }
 
-    /// A poll found jobs in a lane. With fewer recipients held than `lowWater`, they are worth claiming.
+    /// Notes that a poll found jobs in a lane. They are worth claiming while fewer recipients than `lowWater` are held.
     func noteWaiting(in lane: Lane, lowWater: Int) {
         if let campaign = campaigns[lane] {
             campaigns.noteWaiting(in: campaign, lowWater: lowWater)
@@ -286,40 +289,41 @@ final class QueueState {
         }
     }
 
-    /// Whether jobs wait that it could soon send; of a campaign's own lane, whether that is new.
+    /// Whether the queue could soon send more than it holds and jobs wait. For campaigns' own lanes, whether that is
+    /// new.
     func takeRunsLow() -> Bool {
         let ofCampaigns = campaigns.takeRunsLow()
         return mayWork && (ofCampaigns || hasMoreWaiting && sharedUnsent < lowWater)
     }
 
-    /// Whether it, its tenant, or a campaign of it has a rate limit.
+    /// Whether the queue, its tenant, or one of its campaigns has a rate limit.
     var isPaced: Bool { limit.rate != nil || tenant.limit.rate != nil || campaigns.isPaced }
 
-    /// Pushes per second that its limits allow; nil: no limit.
+    /// The pushes per second that the limits of queue and tenant allow; nil if there is no limit.
     var maximumRate: Double? {
         guard let rate = limit.rate, let ofTenant = tenant.limit.rate else { return limit.rate ?? tenant.limit.rate }
         return min(rate, ofTenant)
     }
 
-    /// The permits that it sends with: its own, or those that its tenant has for all queues without a limit of their
-    /// own. One of its own is also one of its tenant's, so that a worker that has it can use it.
+    /// The permits with which the queue sends: its own, or those of the tenant for all queues without a limit of their
+    /// own. Each permit of the queue is also one of the tenant, so a worker that has it can use it.
     var permits: RateLimit {
         get { limit.rate == nil ? tenant.limit : limit }
         set { if limit.rate == nil { tenant.limit = newValue } else { limit = newValue } }
     }
 
-    /// Of which limit they are.
+    /// The limit that these permits are taken from.
     var permitOwner: RateLimitOwner {
         limit.rate == nil ? .tenant(settings.tenantID) : .queue(id, ofTenant: settings.tenantID)
     }
 
-    /// How many permits it could use soon. Without a connection it takes none: they would lapse, and others could send
-    /// with them.
+    /// The number of permits that the queue could use soon. Without a connection it takes none: they would lapse, while
+    /// other workers could send with them.
     func demandForPermits(now: ContinuousClock.Instant) -> Int {
         isConnected ? min(unsentWithoutOwnRate, outlet(now: now)) : 0
     }
 
-    /// The pushes that its rate limits allow now, of all lanes.
+    /// The number of pushes that the rate limits allow now, over all lanes.
     func allowance(at now: ContinuousClock.Instant) -> Int {
         guard !campaigns.isEmpty else { return sharedAllowance(at: now) }
         let (count, hasUnpaced) = campaigns.allowance(at: now, lapsed: &figures.counts.permitsLapsed)
@@ -328,14 +332,14 @@ final class QueueState {
         return isUnlimited ? .max : sum
     }
 
-    /// Those of the lanes that all share.
+    /// The number of pushes that the rate limits allow now in the shared lanes.
     func sharedAllowance(at now: ContinuousClock.Instant) -> Int {
         let allowance = limit.rate == nil ? tenant.limit.allowance(at: now) : limit.allowance(at: now)
         if isPaced { figures.counts.permitsLapsed += limit.takeLapsed() + tenant.limit.takeLapsed() }
         return allowance
     }
 
-    /// When the next permit may be used of those that were granted for what cannot be sent yet; nil if there is none.
+    /// When waiting recipients may use the next of the permits that were granted; nil if there is none.
     var nextPermit: ContinuousClock.Instant? {
         let ofCampaigns = campaigns.nextPermit
         guard maximumRate != nil, unsentWithoutOwnRate > 0, let next = permits.nextPermit else { return ofCampaigns }

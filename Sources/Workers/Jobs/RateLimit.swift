@@ -1,22 +1,22 @@
 import QueueCore
 
-/// A rate limit as this worker holds it: what it is, and the permits that were taken from it and not used.
+/// A rate limit as this worker knows it: the rate, and the permits that were taken but not used.
 struct RateLimit {
-    /// Where permits follow one another faster than this, they are used together, and those of all limits at the same
-    /// moments. Fifty queues of a thousand pushes per second each would otherwise have each push written by itself,
-    /// which costs the worker and APNs many times as much.
+    /// The time between two uses of permits, if they follow one another faster than this. They are then used together,
+    /// and those of all limits at the same moments. Otherwise each push of fifty queues with a thousand pushes per
+    /// second would be written by itself, which costs the worker and APNs many times as much.
     private static let step = Duration.milliseconds(10)
     private static let start = ContinuousClock.now
 
-    /// Pushes per second; nil: no limit.
+    /// Pushes per second; nil if there is no limit.
     private(set) var rate: Double?
-    /// Permits taken and not used, the earliest first. Empty where there is no limit.
+    /// Permits taken but not used, earliest first. Empty if there is no limit.
     private(set) var permits: [PermitRun] = []
-    /// Permits that were not used in time, since ``takeLapsed()`` was last called.
+    /// The number of permits that lapsed unused since the last call of ``takeLapsed()``.
     private var lapsed = 0
-    /// When permits were used last, and when others may be.
+    /// When permits were last used, and when the next ones may be.
     private var lastUse: (at: ContinuousClock.Instant, restsUntil: ContinuousClock.Instant)?
-    /// PostgreSQL is asked for permits again at this time at the earliest.
+    /// The earliest time at which PostgreSQL is asked for permits again.
     var nextTake: ContinuousClock.Instant
 
     init(rate: Double?, now: ContinuousClock.Instant) {
@@ -24,17 +24,17 @@ struct RateLimit {
         nextTake = now
     }
 
-    /// Permits taken and not used, due or not.
+    /// The number of permits taken but not used, due or not.
     var permitsLeft: Int { permits.reduce(0) { $0 + $1.count - $1.spent } }
 
-    /// When the next permit may be used; nil if none was taken.
+    /// When the next permit may be used; nil if none is left.
     var nextPermit: ContinuousClock.Instant? {
         let next = permits.lazy.compactMap(\.next).min()
         guard let next, let lastUse else { return next }
         return max(next, lastUse.restsUntil)
     }
 
-    /// Takes over a rate. If it is another one, what was known of the next permit does not hold any more.
+    /// Adopts a rate. If it has changed, what was known about the next permit is no longer true.
     mutating func change(to new: Double?, now: ContinuousClock.Instant) {
         guard new != rate else { return }
         rate = new
@@ -45,10 +45,10 @@ struct RateLimit {
     /// Keeps permits that were granted.
     mutating func add(_ run: PermitRun) { if rate != nil { permits.append(run) } }
 
-    /// The pushes that it allows at `now`; permits that have lapsed are dropped.
+    /// The number of pushes that the limit allows at `now`. Drops permits that have lapsed.
     mutating func allowance(at now: ContinuousClock.Instant) -> Int {
         guard rate != nil else { return .max }
-        // At the same moment more may be used: a queue has several turns in a round.
+        // At the moment of the last use, more may be used: a queue has several turns in a round.
         if let lastUse, now > lastUse.at, now < lastUse.restsUntil { return 0 }
         var available = 0
         for index in permits.indices {
@@ -60,7 +60,7 @@ struct RateLimit {
         return available
     }
 
-    /// How many permits have lapsed since this was last asked.
+    /// The number of permits that have lapsed since the last call.
     mutating func takeLapsed() -> Int {
         defer { lapsed = 0 }
         return lapsed

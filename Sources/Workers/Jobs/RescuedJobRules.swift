@@ -1,10 +1,10 @@
 import PostgresStore
 import QueueCore
 
-/// What becomes of a job that earlier workers were lost with.
+/// What happens to a job that earlier workers were lost with.
 enum RescuedJobRules {
-    /// Gives an outcome to what may not be sent again. Splits a job that has cost too many workers, step by step, down
-    /// to the recipient at fault.
+    /// Gives an outcome to recipients that must not be sent to again. Splits a job that has cost too many workers, step
+    /// by step, down to the recipient at fault.
     static func apply(to job: HeldJob) {
         let claim = job.claim
         guard claim.previousWatermark > 0 else { return }

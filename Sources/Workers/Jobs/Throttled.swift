@@ -1,19 +1,19 @@
-/// What may be throttled: a queue, or the lane of one campaign.
+/// A sender that may be throttled: a queue, or the lane of one campaign.
 protocol Throttleable: AnyObject {
-    /// Until when its rate limits keep it from sending at most. Nobody but ``Throttled`` looks at it.
+    /// The time before which rate limits certainly keep the sender from sending. Only ``Throttled`` uses it.
     var throttledUntil: ContinuousClock.Instant? { get set }
 }
 
-/// Queues or lanes that may send nothing before a time, by that time. To add one and to take one costs the logarithm of
-/// how many there are.
+/// The queues or lanes that may send nothing before some time, ordered by that time. Adding or taking one costs the
+/// logarithm of their number.
 struct Throttled<Sender: Throttleable> {
-    /// A heap by time. A sender may be in it more often than once, but only its earliest time counts.
+    /// A heap by time. A sender may be in it several times, but only its earliest time counts.
     private var entries: [(time: ContinuousClock.Instant, sender: Sender)] = []
 
-    /// When the first of them may send again; nil if there is none.
+    /// When the first sender may send again; nil if there is none.
     var firstTime: ContinuousClock.Instant? { entries.first?.time }
 
-    /// Keeps a sender that may send again at a time. One that is here with an earlier time stays with that.
+    /// Adds a sender that may send again at a time. If it is already here with an earlier time, it keeps that.
     mutating func add(_ sender: Sender, until time: ContinuousClock.Instant) {
         if let known = sender.throttledUntil, known <= time { return }
         sender.throttledUntil = time
@@ -21,7 +21,7 @@ struct Throttled<Sender: Throttleable> {
         entries.rise(at: entries.count - 1) { $0.time < $1.time }
     }
 
-    /// Takes out one whose time has come.
+    /// Takes out a sender whose time has come.
     mutating func takeNext(now: ContinuousClock.Instant) -> Sender? {
         while let (time, sender) = entries.first, time <= now {
             entries.swapAt(0, entries.count - 1)
