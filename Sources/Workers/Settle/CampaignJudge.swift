@@ -2,11 +2,11 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// Has campaigns paused of which too many answers are bad, soon after the jobs with these answers have ended.
+/// Pauses campaigns of which too many answers are bad, soon after the jobs with these answers have ended.
 ///
 /// Belongs to the engine's event loop.
 final class CampaignJudge {
-    /// Looked at so often at most, whatever ends meanwhile.
+    /// The minimum time between two looks, whatever ends meanwhile.
     private static let interval = Duration.milliseconds(250)
 
     private let store: EngineStore
@@ -16,7 +16,7 @@ final class CampaignJudge {
     private var due: Set<CampaignKey> = []
     private var isStopping = false
 
-    /// - Parameter queues: the queue with an id, if this worker knows it.
+    /// - Parameter queues: returns the queue with an id, if this worker knows it.
     init(_ context: EngineContext, queues: @escaping (Int32) -> QueueState?) {
         store = context.stores.fanOut
         report = context.report
@@ -24,7 +24,7 @@ final class CampaignJudge {
         signal = Signal(loop: context.loop)
     }
 
-    /// A job of a campaign has ended that pauses itself when too many answers are bad.
+    /// Notes that a job has ended whose campaign pauses itself when too many answers are bad.
     func note(_ campaign: CampaignKey) {
         if due.insert(campaign).inserted { signal.raise() }
     }
@@ -34,7 +34,7 @@ final class CampaignJudge {
         signal.raise()
     }
 
-    /// Looks at campaigns whenever jobs of them have ended, until ``stop()``.
+    /// Judges campaigns when jobs of them have ended, until ``stop()``.
     func run() async {
         while !isStopping {
             await signal.wait(atMost: .seconds(60))
@@ -42,7 +42,7 @@ final class CampaignJudge {
             let campaigns = due
             due = []
             let stopped = await store.attempt { try await $0.judgeCampaigns(Array(campaigns)) }
-            // PostgreSQL could not be asked, or somebody had locked one of them.
+            // PostgreSQL could not be asked, or another session had locked a campaign.
             if stopped == nil { due.formUnion(campaigns) }
             for campaign in stopped ?? [] {
                 let queue = queues(campaign.queueID)?.settings.name.description ?? "\(campaign.queueID)"

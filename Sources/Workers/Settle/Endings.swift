@@ -1,26 +1,27 @@
 import PostgresStore
 import QueueCore
 
-/// Decides which jobs are ended or given back by one statement, and what becomes of them with its answer.
+/// Decides which jobs one statement ends or gives back, and what happens to them after its answer.
 ///
-/// One statement is under way at a time, and it is about a bounded number of jobs: what renews leases shares its
-/// connection and waits for one such statement at most. What PostgreSQL refuses for good, it refuses because of one
-/// job, which must not take the others with it: the halves are tried on their own, down to the job alone. That one is
-/// given back with what is known of it, and set aside if that happens again and again. Where this cannot be written
-/// either, or the job is not to blame, it is abandoned. If a statement cannot be written because another transaction is
-/// in its way, the halves are tried in the same manner: that transaction may stay open, and is about one job perhaps. A
-/// job that is alone is tried again later, apart from those that nothing hinders. A statement that was not answered in
-/// time may be about too much for one, so its halves are tried, too.
+/// Only one statement is under way at a time, and it has a bounded number of jobs: renewals share its connection, and
+/// wait for one such statement at most. A statement that PostgreSQL refuses for good is refused because of one job,
+/// which must not affect the others: each half is tried on its own, down to the single job. That job is given back with
+/// what is known of it, and set aside if this happens again and again. If this cannot be written either, or the job is
+/// not to blame, it is abandoned.
+///
+/// If another transaction prevents a statement, the halves are tried in the same manner: that transaction may stay
+/// open, and may concern only one job. Such a single job is tried again later, apart from the jobs that no transaction
+/// prevents. The halves of a statement that was not answered in time are tried, too, because it may have too many jobs.
 ///
 /// A value without a clock: its owner passes the time.
 struct Endings {
-    /// The maximum number of jobs of one statement. 20 to 40 cost the least per recipient (docs/performance.md).
+    /// The maximum number of jobs of one statement. 20 to 40 jobs cost the least per recipient (docs/performance.md).
     static let maximumJobs = 128
-    /// This number of jobs is written without waiting for the interval to end.
+    /// The number of jobs that are written without waiting for the end of the interval.
     static let enoughJobs = 20
-    /// A job that another transaction keeps from being written is tried again after this time.
+    /// The time after which a job that another transaction locks is tried again.
     static let lockedPause = Duration.milliseconds(500)
-    /// After this time somebody has to know.
+    /// The time after which a locked job is reported.
     static let longestLocked = Duration.seconds(10)
 
     /// The jobs of one statement.
@@ -28,13 +29,13 @@ struct Endings {
         enum Statement {
             case endJobs([SettledJob])
             case yield([YieldedLease])
-            /// Give back a job whose end was refused for this reason.
+            /// Gives back a job whose end was refused for this reason.
             case setAside(YieldedLease, because: String)
         }
 
         fileprivate(set) var jobs: [HeldJob]
         fileprivate(set) var statement: Statement
-        /// It was part of a statement that was not answered, and may have been carried out then.
+        /// Whether the jobs were part of a statement that was not answered, but may have been carried out.
         fileprivate(set) var isRepeated = false
 
         fileprivate var isSettingAside: Bool { if case .setAside = statement { true } else { false } }
@@ -55,52 +56,53 @@ struct Endings {
         }
     }
 
-    /// What is to be done next.
+    /// What the owner has to do next.
     enum Step {
         case write(Batch)
         case wait(Duration)
-        /// Nothing more will come.
+        /// Nothing more will be written.
         case end
     }
 
-    /// What became of a statement, which is repeated until PostgreSQL has answered.
+    /// The result of a statement, which the owner repeats until PostgreSQL has answered.
     enum Answer {
-        /// - Parameter isRepeated: it was sent before and not answered, and may have been carried out then.
+        /// - Parameter isRepeated: whether it was sent before without an answer, and may have been carried out then.
         case written(WrittenLeases, isRepeated: Bool)
-        /// PostgreSQL refuses it, however often it is repeated.
-        /// - Parameter problem: why, if one of the jobs may be to blame.
+        /// PostgreSQL refuses the statement, however often it is repeated.
+        /// - Parameter problem: the reason, if one of the jobs may be to blame.
         case refused(problem: String?)
-        /// Another transaction is in its way, which may last.
+        /// Another transaction prevents the statement, perhaps for a long time.
         case contended
-        /// PostgreSQL has not answered in time a statement about more than one job.
+        /// PostgreSQL has not answered a statement with more than one job in time.
         case unanswered
-        /// The drain is over, and nobody knows whether it was written.
+        /// The drain is over, and it is unknown whether the statement was carried out.
         case givenUp
     }
 
-    /// What became of a batch's jobs. Those that are in neither list are tried again.
+    /// What happened to the jobs of a batch. Jobs that are in neither `over` nor `abandoned` are tried again.
     struct Result {
-        /// No longer held: they were written, or another worker holds them.
+        /// Jobs that are no longer held: they were written, or another worker holds them.
         var over: [HeldJob] = []
-        /// The number of those that another worker holds.
+        /// The number of jobs that another worker holds.
         var lost = 0
-        /// No longer held, and not written: their leases are still in this worker's name.
+        /// Jobs that are no longer held but were not written: their leases are still in this worker's name.
         var abandoned: [HeldJob] = []
-        /// Those that another transaction has kept from being written for so long that it is to be reported, once.
+        /// Jobs that another transaction has locked for so long that this is to be reported. Each is in one result
+        /// only.
         var hindered: [HeldJob] = []
     }
 
     private let interval: Duration
     private let jobs: HeldJobs
-    /// Jobs with nothing in flight: finished, or closed and to be ended or given back.
+    /// Jobs with nothing in flight that are finished, or closed and to be ended or given back.
     private var through: [HeldJob] = []
-    /// What was made of jobs that were through, to be written one after another.
+    /// Batches of jobs that were through, to be written one after another.
     private var batches: [Batch] = []
     private var isUnderWay = false
-    /// Jobs that other transactions keep from being written, and when they are tried again.
+    /// Jobs that other transactions lock, and when they are tried again.
     private var locked: [HeldJob] = []
     private var triesLockedAt: ContinuousClock.Instant
-    /// When those that are through are written although they are few.
+    /// When jobs that are through are written even if they are few.
     private var nextTurn: ContinuousClock.Instant
     private(set) var isStopping = false
 
@@ -111,17 +113,17 @@ struct Endings {
         nextTurn = now
     }
 
-    /// Whether there are enough jobs for a batch before the interval has ended.
+    /// Whether there are enough jobs to write a batch before the end of the interval.
     var hasEnough: Bool { through.count >= Self.enoughJobs }
 
-    /// Takes a job that is through.
+    /// Adds a job that is through.
     mutating func add(_ job: HeldJob) { through.append(job) }
 
-    /// Writes what is there without waiting for more, and ends after that.
+    /// Makes the remaining jobs be written without waiting for more, and then ends.
     mutating func stop() { isStopping = true }
 
-    /// What is to be done now.
-    /// - Parameter hasGivenUp: the drain is over: nothing is tried again.
+    /// Returns what the owner has to do now.
+    /// - Parameter hasGivenUp: whether the drain is over, so that nothing is tried again.
     mutating func next(
         now: ContinuousClock.Instant, hasGivenUp: Bool, using generator: inout some RandomNumberGenerator
     ) -> Step {
@@ -142,7 +144,7 @@ struct Endings {
         return .wait(now.duration(to: nextTurn))
     }
 
-    /// Notes the answer to the batch that was written last.
+    /// Notes the answer to the last batch.
     mutating func note(
         _ answer: Answer, to batch: Batch, now: ContinuousClock.Instant
     ) -> Result {
@@ -183,7 +185,7 @@ struct Endings {
                 noteLocked(job, in: &result, now: now)
             } else {
                 result.over.append(job)
-                // A job that was to be given back and belongs to another worker needs nothing more.
+                // A job that was to be given back but belongs to another worker needs nothing more.
                 if case .endJobs = batch.statement, !written.keys.contains(job.claim.key) { result.lost += 1 }
             }
         }
@@ -202,8 +204,8 @@ struct Endings {
 
     // MARK: Batches
 
-    /// Makes a batch of those of `waiting` that are ended, and one of those that are given back. Returns the rest: what
-    /// is too much for one statement.
+    /// Makes one batch of the `waiting` jobs to end, and one of those to give back. Returns the jobs that are too many
+    /// for one statement.
     private mutating func makeBatches(
         of waiting: [HeldJob], using generator: inout some RandomNumberGenerator
     ) -> [HeldJob] {
@@ -225,8 +227,8 @@ struct Endings {
         return Array(waiting.dropFirst(Self.maximumJobs))
     }
 
-    /// A job as it is given back; nil for one that is ended. If answers have come that only the end of a job can write,
-    /// the job is ended, and the recipients that wait continue in another job.
+    /// The form in which a job is given back; nil for a job to end. If it has news that only the end of a job can
+    /// write, the job is ended, and its waiting recipients continue in another job.
     private func yielded(_ job: HeldJob) -> YieldedLease? {
         guard case .yielded(let delay, _) = job.closing, job.waiting > 0 else { return nil }
         AnswerRules.spendAttemptsOfReturned(of: job, in: jobs.queue(of: job))

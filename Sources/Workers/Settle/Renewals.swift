@@ -1,27 +1,27 @@
 import PostgresStore
 
-/// Decides which leases are written and renewed, in rounds, and what becomes of their jobs with the answers.
+/// Decides in rounds which leases are written and renewed, and what happens to their jobs after the answers.
 ///
-/// A round asks first for queues that were paused, then writes the jobs of which there is news, then renews the other
-/// leases that are due: each statement is about a bounded number of them. A statement that was refused for good is
-/// tried in halves, so that one lease that cannot be written does not keep the others from being renewed; that one is
-/// tried alone from then on, and rarely.
+/// A round first asks for queues that were paused, then writes the jobs that have news, then renews the other leases
+/// that are due. Each statement has a bounded number of leases. A statement that was refused for good is tried in
+/// halves, so that one lease that cannot be written does not prevent the renewal of the others. From then on, that
+/// lease is tried alone and rarely.
 ///
 /// A value without a clock: its owner passes the time.
 struct Renewals {
-    /// The maximum number of leases that one statement writes progress of, or renews without news: some 10 ms.
+    /// The maximum number of leases whose progress one statement writes, or that it renews without news: about 10 ms.
     static let maximumFlushed = 500
     static let maximumRenewed = 1000
-    /// The maximum number of renewals without news in one round: with many more leases than that the others have their
-    /// turn in the next ones.
+    /// The maximum number of renewals without news in one round. If there are many more leases, the rest is renewed in
+    /// the next rounds.
     static let maximumRenewedInRound = 4000
-    /// The maximum number of refused statements that are split in one round: enough to find two among 500.
+    /// The maximum number of refused statements that are split in one round: enough to find two leases among 500.
     static let maximumSplits = 20
 
     /// The leases of one statement.
     struct Batch {
         fileprivate(set) var jobs: [HeldJob]
-        /// The watermarks that are committed with the progress of the jobs; nil where leases are only renewed.
+        /// The watermarks that are committed with the progress of the jobs; nil if leases are only renewed.
         fileprivate(set) var watermarks: [Int]?
         /// The number of a flush; 0 for a renewal without news.
         fileprivate(set) var number: Int64 = 0
@@ -30,48 +30,48 @@ struct Renewals {
         /// What a flush writes.
         fileprivate(set) var progress: [LeaseProgress] = []
 
-        /// What a renewal names.
+        /// The leases that a renewal names.
         var keys: [LeaseKey] { jobs.map(\.claim.key) }
     }
 
-    /// What is to be done next in a round.
+    /// What the owner has to do next in a round.
     enum Step {
-        /// Ask which of these queues were paused, or whose tenant was suspended.
+        /// Ask which of these queues were paused or belong to a suspended tenant.
         case askForHalts([Int32])
         case flush(Batch)
         case renew(Batch)
     }
 
-    /// What became of a statement, which is not repeated: the next round does.
+    /// The result of a statement. It is not repeated: the next round does that.
     enum Answer {
         case kept(KeptLeases)
-        /// PostgreSQL refuses it, however often it is repeated.
+        /// PostgreSQL refuses the statement, however often it is repeated.
         case refused
-        /// PostgreSQL cannot do it at this moment.
+        /// PostgreSQL cannot carry out the statement at this moment.
         case failed
-        /// PostgreSQL is out of reach, and nobody knows whether it was carried out.
+        /// PostgreSQL is out of reach, and it is unknown whether the statement was carried out.
         case unanswered
     }
 
-    /// What became of a batch's jobs.
+    /// What happened to the jobs of a batch.
     struct Result {
-        /// Their leases were renewed.
+        /// Jobs whose leases were renewed.
         var kept: [HeldJob] = []
-        /// Another worker holds them.
+        /// Jobs that another worker holds.
         var lost: [HeldJob] = []
-        /// They were cancelled: each alone, or with its campaign or send. If that is news, the leases of all jobs of
-        /// the same root are renewed in the next round, which tells.
+        /// Jobs that were cancelled, alone or with their campaign or send. If a cancellation is news, the next round
+        /// renews the leases of all jobs of the same root, to see whether they are cancelled, too.
         var cancelled: [HeldJob] = []
-        /// Campaigns that are paused.
+        /// The roots of campaigns that are paused.
         var pausedRoots: Set<Int64> = []
-        /// Those whose campaign was given a lane of its own.
+        /// Jobs whose campaign was given a lane of its own.
         var elsewhere: [HeldJob] = []
     }
 
-    /// What is left of a round.
+    /// The rest of a round.
     private struct Round {
         var queues: [Int32]
-        /// Groups of jobs that there is news of, and of jobs whose leases are renewed without.
+        /// Groups of jobs that have news, and of jobs whose leases are renewed without news.
         var dirty: [ArraySlice<HeldJob>]
         var quiet: [ArraySlice<HeldJob>]
         var splits = 0
@@ -79,25 +79,25 @@ struct Renewals {
 
     private let interval: Duration
     private let window: Int
-    /// How many leases can be renewed in time.
+    /// Decides how many leases can be renewed in time.
     private var budget: LeaseBudget
     private var round: Round?
-    /// The number of the last flush. A flush that was given up may still be carried out after its repetition: the
-    /// number tells.
+    /// The number of the last flush. A flush that was given up may still be carried out after its repetition; its lower
+    /// number shows that it is the older one.
     private var flushNumber: Int64 = 0
-    /// Campaigns, sends and jobs that somebody has paused or cancelled, perhaps: the next round renews their leases,
-    /// which tells.
+    /// Campaigns, sends and jobs that may have been paused or cancelled. The next round renews their leases, and the
+    /// answers show whether they were.
     private var inDoubt: Set<Int64> = []
-    /// Where the next question for halts begins.
+    /// The place in the list of queues at which the next question for halts begins.
     private var haltPlace = 0
-    /// Leases whose flush or renewal was refused when it was tried alone, and when that is tried again.
+    /// Leases whose flush or renewal was refused when it was tried alone, and when each is tried again.
     private var refusedFlushes: [LeaseKey: ContinuousClock.Instant] = [:]
     private var refusedRenewals: [LeaseKey: ContinuousClock.Instant] = [:]
 
     /// - Parameters:
     ///   - interval: the time after which a lease without news is renewed.
-    ///   - window: how far a job that is sent at most once may run ahead of its committed watermark.
-    ///   - maximumLeases: leases that may be held while renewals are cheap.
+    ///   - window: how far the sending of an at-most-once job may run ahead of its committed watermark.
+    ///   - maximumLeases: the maximum number of leases held while renewals are cheap.
     init(interval: Duration, window: Int, maximumLeases: Int) {
         self.interval = interval
         self.window = window
@@ -107,15 +107,15 @@ struct Renewals {
     /// The maximum number of leases that this worker may hold now.
     var maximumLeases: Int { budget.limit }
 
-    /// How many of `count` held leases are to be given back, because they cannot be renewed in time.
+    /// The number of `count` held leases to give back because they cannot be renewed in time.
     func excess(of count: Int) -> Int { budget.excess(of: count) }
 
-    /// Has the leases of a campaign, send or job renewed in the next round: it may have been stopped.
+    /// Makes the next round renew the leases of a campaign, send or job, because it may have been stopped.
     mutating func doubt(_ id: Int64) { inDoubt.insert(id) }
 
     // MARK: Rounds
 
-    /// Begins a round over the jobs that are held.
+    /// Begins a round over the held jobs.
     mutating func beginRound(_ held: [HeldJob], now: ContinuousClock.Instant) {
         forgetRefusals(butOf: held)
         var dirty: [HeldJob] = []
@@ -129,12 +129,12 @@ struct Renewals {
             } else if hasNews, let nextTry, now >= nextTry {
                 alone.append(job)
             } else if isDue(job, now: now) {
-                // Those that are being ended, too: as long as that cannot be written, as on a full disk, nobody else
-                // must have them.
+                // This includes jobs that are being ended: as long as that cannot be written, for example because of a
+                // full disk, no other worker must get them.
                 quiet.append(job)
             }
         }
-        // Those whose lease ends first come first, should there be more than a round can renew.
+        // If there are more leases than a round can renew, those that end first are renewed first.
         if quiet.count > Self.maximumRenewedInRound {
             quiet.sort { $0.renewedAt < $1.renewedAt }
             quiet.removeLast(quiet.count - Self.maximumRenewedInRound)
@@ -145,7 +145,7 @@ struct Renewals {
             quiet: quiet.parts(of: Self.maximumRenewed))
     }
 
-    /// Whether a lease is renewed without news.
+    /// Whether a lease is due to be renewed without news.
     private func isDue(_ job: HeldJob, now: ContinuousClock.Instant) -> Bool {
         if !refusedRenewals.isEmpty, let nextTry = refusedRenewals[job.claim.key], now < nextTry { return false }
         if now >= job.renewedAt + interval { return true }
@@ -159,8 +159,8 @@ struct Renewals {
         refusedRenewals = refusedRenewals.filter { keys.contains($0.key) }
     }
 
-    /// The queues that are being sent, or as many of them as one question may have. A notification tells sooner of a
-    /// pause, where there is no pooler in between.
+    /// The queues that this worker sends for, or as many of them as one question may have. A notification announces a
+    /// pause sooner, where no pooler is in between.
     private mutating func queuesToAskFor(_ held: [HeldJob]) -> [Int32] {
         let ids = Set(held.lazy.filter { !$0.isSettling && !$0.isClosed }.map(\.claim.key.queueID)).sorted()
         if haltPlace >= ids.count { haltPlace = 0 }
@@ -178,7 +178,7 @@ struct Renewals {
             return .askForHalts(left.queues)
         }
         while !left.dirty.isEmpty {
-            // Some may have been ended while the statements before were under way.
+            // Some jobs may have been ended during the previous statements.
             let jobs = left.dirty.removeFirst().filter { !$0.isSettling && $0.closing != .lost }
             if !jobs.isEmpty { return .flush(flush(of: jobs, now: now)) }
         }
@@ -207,7 +207,7 @@ struct Renewals {
             return note(kept, of: batch)
         case .refused: split(batch, now: now)
         case .failed: break
-        // Each further statement would wait for a connection as this one did.
+        // Each further statement would wait for a connection in vain, too.
         case .unanswered: round = nil
         }
         if batch.watermarks != nil { for job in batch.jobs { job.isDirty = true } }
@@ -231,18 +231,17 @@ struct Renewals {
                     inDoubt.insert(job.claim.rootID)
                 }
             } else if kept.locked.contains(key) {
-                // It is held, but not for longer than before.
+                // The lease is still held, but its deadline has not moved.
                 if batch.watermarks != nil { job.isDirty = true }
             } else if !job.isSettling {
-                // What is being ended may just have been.
+                // A job that is being ended may just have been written.
                 result.lost.append(job)
             }
         }
         return result
     }
 
-    /// Has the halves of a refused batch tried on their own in this round, and one that was refused alone in a later
-    /// one.
+    /// Tries the halves of a refused batch on their own in this round. Tries a batch of one job again in a later round.
     private mutating func split(_ batch: Batch, now: ContinuousClock.Instant) {
         guard batch.jobs.count > 1 else {
             let key = batch.jobs[0].claim.key
@@ -267,7 +266,7 @@ struct Renewals {
 }
 
 extension Array {
-    /// Its elements in order, in parts of `count`.
+    /// The elements in order, in parts of `count`.
     fileprivate func parts(of count: Int) -> [ArraySlice<Element>] {
         stride(from: 0, to: self.count, by: count).map { self[$0..<Swift.min($0 + count, self.count)] }
     }

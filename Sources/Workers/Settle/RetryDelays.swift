@@ -1,7 +1,7 @@
 import QueueCore
 
-/// The delays of the recipients that one batch sends on in other jobs: one for each kind of retry, so that 1 % failures
-/// of many jobs become one job and not many tiny ones.
+/// The delays of recipients that one batch moves to other jobs. All retries of one kind have the same delay, so that 1
+/// % failures of many jobs become one job instead of many tiny ones.
 struct RetryDelays {
     private struct Kind: Hashable {
         let backoff: Backoff
@@ -11,7 +11,7 @@ struct RetryDelays {
 
     private var drawn: [Kind: Duration] = [:]
 
-    /// The delay of a recipient, drawn at the first of its kind.
+    /// The delay of a recipient. It is drawn for the first recipient of its kind.
     mutating func delay(of retry: HeldJob.Retry, using generator: inout some RandomNumberGenerator) -> Duration {
         switch retry.delay {
         case .fixed(let delay): return delay

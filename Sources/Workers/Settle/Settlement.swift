@@ -1,36 +1,36 @@
 import PostgresStore
 import QueueCore
 
-/// Decides what is written of the jobs that a worker holds, and when: ``Endings`` of those that are through,
-/// ``Renewals`` of all. ``Settler`` carries it out.
+/// Decides what is written of the jobs that a worker holds, and when: ``Endings`` for jobs that are through,
+/// ``Renewals`` for all jobs. ``Settler`` carries out the decisions.
 ///
 /// What holds at every moment (`SettlementExplorationTests`):
-/// - A job is in one statement at a time that ends it or gives it back, and leaves the held jobs once: written, lost or
-///   abandoned.
+/// - A job is in at most one statement at a time that ends it or gives it back. It leaves the held jobs once: written,
+///   lost or abandoned.
 /// - A job is abandoned only if PostgreSQL refuses it alone, or when the drain is over.
-/// - A statement is about a bounded number of jobs, and at most one that ends jobs is under way.
-/// - What is committed as sent covers what was sent; numbers of flushes grow.
-/// - As long as a job is held, its lease is renewed in the round in which it is due, or in the next.
-/// - A job that has recipients to send to is being given back in the first round after its tokens have become too old.
-/// - After a drain with a store that works, nothing is held.
+/// - A statement has a bounded number of jobs, and at most one statement that ends jobs is under way.
+/// - The committed watermark covers everything that was sent. The numbers of flushes grow.
+/// - While a job is held, its lease is renewed in the round in which it is due, or in the next one.
+/// - A job with recipients to send to is being given back in the first round after its tokens have become too old.
+/// - After a drain with a working store, no job is held.
 struct Settlement {
-    /// A job of a paused campaign is set aside. Should that not be possible at this moment, it comes again after this
-    /// time.
+    /// A job of a paused campaign that is given back waits until the campaign is resumed. If another session is
+    /// changing the campaign at this moment, the job is due again after this time instead.
     static let pausedDelay = Duration.seconds(1)
 
-    /// What the owner does after an event.
+    /// What the owner has to do after an event.
     struct Consequences {
-        /// The number of leases that turned out to be another worker's.
+        /// The number of leases that turned out to belong to another worker.
         var lost = 0
-        /// Leases were left in this worker's name: the audit finds them.
+        /// Whether leases were left in this worker's name, which the audit finds.
         var hasAbandoned = false
-        /// Jobs whose lease was renewed and whose watermark may have been moved: they may go on.
+        /// Jobs whose lease was renewed and whose watermark may have moved: sending may continue.
         var renewed: [HeldJob] = []
-        /// The next round is to come at once.
+        /// Whether the next round is to begin at once.
         var wantsRound = false
-        /// Campaigns with jobs that have ended, and that pause themselves when too many answers are bad.
+        /// Campaigns that pause themselves when too many answers are bad, and of which jobs have ended.
         var judged: Set<CampaignKey> = []
-        /// Jobs that another transaction keeps from being ended, which is to be reported.
+        /// Jobs whose end another transaction prevents, which is to be reported.
         var hindered: [HeldJob] = []
     }
 
@@ -38,10 +38,10 @@ struct Settlement {
     private let tokenAge: Duration
     private var endings: Endings
     private var renewals: Renewals
-    /// Everything was written or abandoned that was held when this was stopped.
+    /// Whether every job that was held at the stop was written or abandoned.
     private(set) var isOver = false
 
-    /// - Parameter jobs: the jobs that are held: those that are over leave it here.
+    /// - Parameter jobs: the held jobs. Jobs that are over are removed from them here.
     init(_ settings: EngineSettings, jobs: HeldJobs, now: ContinuousClock.Instant) {
         self.jobs = jobs
         tokenAge = settings.tokenAge
@@ -53,12 +53,12 @@ struct Settlement {
     /// The maximum number of leases that this worker may hold now.
     var maximumLeases: Int { renewals.maximumLeases }
 
-    /// Whether there are enough jobs to be ended before the interval has ended.
+    /// Whether there are enough jobs to end before the end of the interval.
     var hasEnough: Bool { endings.hasEnough }
 
     // MARK: Events
 
-    /// Takes a job that is through: every recipient has an outcome, or it was closed; and nothing is in flight.
+    /// Takes a job that is through: every recipient has an outcome or the job was closed, and nothing is in flight.
     mutating func take(_ job: HeldJob) {
         guard !job.isSettling else { return }
         job.isSettling = true
@@ -66,21 +66,21 @@ struct Settlement {
         endings.add(job)
     }
 
-    /// Closes a job, and takes it at once if nothing of it is in flight.
+    /// Closes a job, and takes it at once if it has nothing in flight.
     mutating func close(_ job: HeldJob, _ reason: HeldJob.Closing) {
         job.close(reason)
         if job.inFlight == 0 { take(job) }
     }
 
-    /// A campaign, send or job may have been paused or cancelled.
+    /// Notes that a campaign, send or job may have been paused or cancelled.
     mutating func doubt(_ id: Int64) { renewals.doubt(id) }
 
-    /// Ends everything that is left. Leases are renewed until that is done.
+    /// Ends all remaining jobs. Their leases are renewed until that is done.
     mutating func stop() { endings.stop() }
 
     // MARK: Endings
 
-    /// What is to be done now about jobs that are through.
+    /// What the owner has to do now about jobs that are through.
     mutating func nextEnding(
         now: ContinuousClock.Instant, hasGivenUp: Bool, using generator: inout some RandomNumberGenerator
     ) -> Endings.Step {
@@ -89,7 +89,7 @@ struct Settlement {
         return step
     }
 
-    /// Notes what became of the statement that ended jobs or gave them back.
+    /// Notes the answer to a statement that ends jobs or gives them back.
     mutating func note(
         _ answer: Endings.Answer, to batch: Endings.Batch, now: ContinuousClock.Instant
     ) -> Consequences {
@@ -105,10 +105,10 @@ struct Settlement {
 
     // MARK: Renewals
 
-    /// Begins a round of flushes and renewals. What cannot be sent in time, or renewed in time, is closed.
+    /// Begins a round of flushes and renewals. Closes jobs that cannot be sent in time, or renewed in time.
     mutating func beginRound(now: ContinuousClock.Instant) {
         let held = jobs.all
-        // Renewals have become slower than they were when it was claimed.
+        // Renewals have become slower since these jobs were claimed.
         for job in held.lazy.filter(\.isUntouched).reversed().prefix(renewals.excess(of: held.count)) {
             close(job, .yielded(after: .zero))
         }
@@ -122,7 +122,7 @@ struct Settlement {
     /// The next statement of the round; nil when it is over.
     mutating func nextRenewal(now: ContinuousClock.Instant) -> Renewals.Step? { renewals.next(now: now) }
 
-    /// Notes what became of a flush or renewal, and closes what is not to go on.
+    /// Notes the answer to a flush or renewal, and closes the jobs that must not continue.
     mutating func note(
         _ answer: Renewals.Answer, to batch: Renewals.Batch, now: ContinuousClock.Instant
     ) -> Consequences {

@@ -2,21 +2,21 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// Acts on what the settler learns of jobs and queues.
+/// Acts on what the settler learns about jobs and queues.
 protocol SettlerDelegate: AnyObject {
-    /// The lease of a job was renewed, and its watermark may have been moved: it may be sent on.
+    /// The lease of a job was renewed, and its watermark may have moved: sending may continue.
     func mayGoOn(with job: HeldJob)
     /// A queue was paused, or its tenant suspended.
     func queueIsHalted(_ id: Int32)
-    /// Jobs have ended of a campaign that pauses itself when too many answers are bad.
+    /// Jobs have ended whose campaign pauses itself when too many answers are bad.
     func campaignHasAnswers(_ campaign: CampaignKey)
 }
 
-/// Writes what the dispatcher learns: flushes progress, ends jobs that are through, gives back what is not to be sent
-/// here. What is written when, ``Settlement`` decides.
+/// Writes what the dispatcher learns: flushes progress, ends jobs that are through, and gives back jobs that this
+/// worker must not send. ``Settlement`` decides what is written when.
 ///
-/// Two loops share a connection of their own, so that nothing that takes its time stands between them and a lease's
-/// deadline. Each write is fenced by the lease's epoch, and harmless when repeated.
+/// Two loops share a connection of their own, so that no slow statement comes between them and the deadline of a lease.
+/// Each write is fenced by the lease's epoch, and harmless when repeated.
 ///
 /// Belongs to the engine's event loop.
 final class Settler {
@@ -50,19 +50,19 @@ final class Settler {
         flushSignal = Signal(loop: context.loop)
     }
 
-    /// Takes a job that is through: every recipient has an outcome, or it was closed; and nothing is in flight.
+    /// Takes a job that is through: every recipient has an outcome or the job was closed, and nothing is in flight.
     func take(_ job: HeldJob) {
         settlement.take(job)
         if settlement.hasEnough { endingSignal.raise() }
     }
 
-    /// Closes a job, and takes it at once if nothing of it is in flight.
+    /// Closes a job, and takes it at once if it has nothing in flight.
     func close(_ job: HeldJob, _ reason: HeldJob.Closing) {
         settlement.close(job, reason)
         if settlement.hasEnough { endingSignal.raise() }
     }
 
-    /// Says that a job ends without having been sent.
+    /// Reports that a job ends without having been sent.
     func reportQuarantine(of job: HeldJob, in queue: QueueState, because damage: String) {
         report(.jobQuarantined(queue: "\(queue.settings.name)", job: job.claim.key.jobID, reason: damage))
     }
@@ -73,7 +73,7 @@ final class Settler {
         flushSignal.raise()
     }
 
-    /// Flushes as soon as possible: a job waits for its watermark to be moved.
+    /// Flushes as soon as possible, because a job waits for its watermark to move.
     func flushSoon() { flushSignal.raise() }
 
     /// Ends both loops once there is nothing left to settle.
@@ -97,7 +97,7 @@ final class Settler {
 
     // MARK: Endings
 
-    /// Ends and gives back jobs that are through, until ``stop()``.
+    /// Ends jobs that are through, or gives them back, until ``stop()``.
     func runEndings() async {
         while true {
             switch settlement.nextEnding(now: .now, hasGivenUp: store.hasGivenUp, using: &generator) {
@@ -114,8 +114,8 @@ final class Settler {
     private func write(_ batch: Endings.Batch) async -> Endings.Answer {
         var tries = 0
         var refusal: PostgresError?
-        // Whatever comes behind this write would wait for another transaction, too; and what was not answered in time
-        // may be too much for one statement.
+        // Two more errors count as refusals. While another transaction prevents this write, all later writes would wait
+        // for that, too. A statement that was not answered in time may have too many jobs.
         let written = await store.persist { connection in
             tries += 1
             if tries > 1 { figures.counts.endRetries += 1 }
@@ -143,7 +143,7 @@ final class Settler {
         return .refused(problem: refusal.flatMap { $0.mayBlameRows ? $0.description : nil })
     }
 
-    /// Counts the jobs and outcomes that PostgreSQL has now.
+    /// Counts the jobs and outcomes that PostgreSQL has stored now.
     private func count(_ answer: Endings.Answer, to batch: Endings.Batch) {
         guard case .written(let written, _) = answer else { return }
         switch batch.statement {
@@ -156,7 +156,7 @@ final class Settler {
         }
     }
 
-    /// Notes how long a statement took that was answered.
+    /// Records how long a statement took, if it was answered.
     private func timed<Result>(
         _ statement: TimedStatement, _ body: () async throws -> Result
     ) async rethrows -> Result {
@@ -173,8 +173,8 @@ final class Settler {
 
     // MARK: Renewals
 
-    /// Writes progress and renews leases, until everything is ended that was held at ``stop()``: whatever keeps an end
-    /// from being written, nobody else must have the job meanwhile.
+    /// Writes progress and renews leases, until every job that was held at ``stop()`` is ended. Whatever prevents an
+    /// end from being written, no other worker must get the job meanwhile.
     func runFlushing() async {
         while !settlement.isOver {
             await flushSignal.wait(atMost: settings.flushInterval)
