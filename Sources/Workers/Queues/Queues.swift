@@ -3,12 +3,12 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// The queues that this worker knows, with their settings. Settings of queues with work are a moment old, the others up
-/// to a minute. ``ServedQueues`` decides what is read when, and which queue must not send. This type carries that out,
-/// and gives each queue its gateways.
+/// The queues that this worker knows, with their settings. The settings of queues with work are a moment old, and those
+/// of other queues up to a minute. ``ServedQueues`` decides which settings are read when, and which queues must not
+/// send. This type carries out its decisions, and gives each queue its gateways.
 ///
-/// A worker may know ten thousand queues, and a few hundred of them have work. A queue without work and connections is
-/// forgotten, and after an hour without work in any case.
+/// A worker may know ten thousand queues, of which a few hundred have work. It forgets a queue without work when the
+/// queue has no connections, and after an hour in any case.
 ///
 /// Belongs to the engine's event loop.
 final class Queues {
@@ -34,18 +34,18 @@ final class Queues {
         signal = Signal(loop: context.loop)
     }
 
-    /// The queue with this id; nil if this worker does not serve it.
+    /// The queue with this id; nil if this worker does not serve the queue.
     subscript(id: Int32) -> QueueState? { served[id] }
 
     // MARK: Settings
 
     /// Reads the settings of queues that are new to this worker, or have work again after a while.
-    /// - Parameter isClaim: their jobs are claimed now.
+    /// - Parameter isClaim: whether the queues' jobs are claimed now.
     func learn(_ ids: Set<Int32>, forClaim isClaim: Bool) async throws(PostgresError) {
         try await read(served.learn(ids, forClaim: isClaim, now: .now))
     }
 
-    /// Reads the settings again, so that what an operator changes takes effect; until ``stop()``.
+    /// Reads the settings again and again, so that an operator's changes take effect, until ``stop()``.
     func run() async {
         var next = ContinuousClock.now + settings.settingsRefresh
         while !isStopping {
@@ -66,8 +66,8 @@ final class Queues {
         signal.raise()
     }
 
-    /// Reads the settings of these queues at once, if this worker knows them: a notification says that they have
-    /// changed.
+    /// Reads the settings of the given queues at once, if this worker knows the queues: a notification says that they
+    /// have changed.
     func wake(_ ids: [Int32]) {
         served.doubt(ids)
         if served.hasDoubts { signal.raise() }
@@ -114,7 +114,7 @@ final class Queues {
         if served.hasDoubts { signal.raise() }
     }
 
-    /// Stops sending for a queue whose credential an answer refuses.
+    /// Stops sending for a queue whose credential APNs has refused in an answer.
     func noteFault(of queue: QueueState, _ refusal: Refusal, of message: StoredMessage) {
         let isKnown = refusal.reason != .otherCredential
         let answer = isKnown ? refusal.reason.text : "\(refusal.status) \(refusal.text ?? "without a reason")"
@@ -124,8 +124,8 @@ final class Queues {
             refusal.reason.mayDependOnTopic ? "\(answer) to a push of type \(message.pushType) to \(topic)" : answer)
     }
 
-    /// Stops sending for a queue whose credential APNs refuses; soon the queue is paused for the fleet.
-    /// - Parameter answer: what APNs said: a reason, or its own words where the reason is unknown.
+    /// Stops sending for a queue whose credential APNs refuses. Soon afterwards, the queue is paused for the fleet.
+    /// - Parameter answer: what APNs answered: a reason, or APNs' own text if the reason is unknown.
     func noteFault(of queue: QueueState, _ answer: String) {
         carryOut(served.noteFault(of: queue, answer, now: .now))
         signal.raise()
@@ -133,7 +133,7 @@ final class Queues {
 
     private func writePauses() async {
         for pause in served.duePauses(now: .now) {
-            // Nil, too, while somebody changes the queue and has not committed.
+            // The result is also nil while another session changes the queue and has not committed.
             let isNews = await store.persist {
                 try await $0.pauseQueue(pause.queueID, reason: pause.reason, credential: pause.credential)
             }
@@ -146,8 +146,8 @@ final class Queues {
 
     // MARK: Gateways
 
-    /// When a credential is replaced, connections with the new one are opened before those with the old one are
-    /// drained.
+    /// Gives a queue the gateways of its settings. When a credential was replaced, the connections with the new one are
+    /// opened before those with the old one are drained.
     private func useGateways(after change: ServedQueues.Change) async {
         let queue = change.queue
         let settings = queue.settings
@@ -158,7 +158,7 @@ final class Queues {
             queue.broadcastGateway = broadcastGateway
             queue.broadcastCircuit = broadcastGateway.flatMap(gateways.circuit(of:))
         }
-        // Without this gateway, broadcasts would go to the wrong host.
+        // Without its gateway for broadcasts, the queue's broadcasts would go to the wrong host.
         if gateways.hasBroadcastHost(settings), queue.broadcastGateway == nil { gateway = nil }
         guard queue.gateway !== gateway else { return }
         queue.gateway = gateway
@@ -168,7 +168,7 @@ final class Queues {
         if queue.hasJobs, queue.mayWork { gateway?.requestCapacity() }
     }
 
-    /// The weight of a gateway is that of the queues that use it. Each queue has its part of the weight of its tenant.
+    /// Sets each gateway's weight to that of the queues that use it. Each queue has its part of its tenant's weight.
     private func weighGateways() {
         let now = ContinuousClock.now
         let inUse = served.all.filter { $0.isInUse(since: now - ServedQueues.idleAfter) }
@@ -185,8 +185,8 @@ final class Queues {
         }
     }
 
-    /// While none of the queues that use a gateway may send, it does not connect: each attempt with a refused
-    /// certificate would end as the one before, and count against this machine.
+    /// Stops a gateway from connecting while no queue that uses it may send: each attempt with a refused certificate
+    /// would fail again, and count against this machine.
     private func restGateways(of queue: QueueState) {
         for gateway in [queue.gateway, queue.broadcastGateway] {
             guard let gateway, !using(gateway).contains(where: \.mayWork) else { continue }
@@ -194,10 +194,10 @@ final class Queues {
         }
     }
 
-    /// The queues for which APNs cannot be connected to.
+    /// The queues whose gateway cannot connect to APNs.
     var unreachable: [Int32] { served.all.filter(\.isDisconnected).map(\.id) }
 
-    /// The queues for which APNs refuses most pushes for transient reasons, with what it answers.
+    /// The queues for which APNs refuses most pushes for transient reasons, with APNs' answers.
     var inOutage: [WorkerSign.Trouble] {
         served.all.compactMap { queue in
             (queue.circuit?.refusal ?? queue.broadcastCircuit?.refusal).map {
@@ -214,8 +214,8 @@ final class Queues {
         }
     }
 
-    /// What was sent for each queue since this was last called, and what is in flight: of the queues with any of it,
-    /// the `limit` that most was sent for.
+    /// What was sent for each queue since the last call, and what is in flight. Contains only queues with any of
+    /// either, and at most the `limit` queues for which most was sent.
     func takeThroughput(limit: Int) -> [Throughput] {
         var taken: [Throughput] = []
         for queue in served.all where queue.inFlight > 0 || !queue.throughput.isEmpty {
@@ -226,7 +226,7 @@ final class Queues {
         return Array(taken.sorted { ($0.sent, $0.inFlight) > ($1.sent, $1.inFlight) }.prefix(limit))
     }
 
-    /// Whether APNs is connected for a queue, or there is nothing to send and nothing has failed.
+    /// Whether a queue has a connection to APNs, or there is nothing to send and nothing has failed.
     var isConnectedOrIdle: Bool {
         let now = ContinuousClock.now
         var isIdle = true
@@ -242,26 +242,26 @@ final class Queues {
         served.all.filter { $0.gateway === gateway || $0.broadcastGateway === gateway }
     }
 
-    /// Their names, for a log.
+    /// The names of the queues that send through a gateway, for a log.
     func names(using gateway: any PushGateway) -> String {
         let names = using(gateway).map(\.settings.name.description).sorted()
         return names.count > 3 ? "\(names[0]) and \(names.count - 1) more queues" : names.joined(separator: ", ")
     }
 
-    /// The answers over a gateway show an outage of APNs: the jobs that would be sent over it wait in the database.
+    /// Notes that the answers over a gateway show an outage of APNs. The jobs for that gateway wait in the database.
     func noteOutage(of gateway: any PushGateway, reason: String) {
         report(.outageBegun(queue: names(using: gateway), reason: reason))
         yieldJobs(using: gateway)
     }
 
-    /// The outage is over.
+    /// Notes that the outage of a gateway is over.
     func noteEndOfOutage(of gateway: any PushGateway) {
         report(.outageOver(queue: names(using: gateway)))
     }
 
     /// Gives back all jobs that would be sent through a gateway.
-    /// - Parameter isForGood: whether those of which pushes are in flight go back, too, if the gateway is open again
-    ///   before these are answered.
+    /// - Parameter isForGood: whether jobs with pushes in flight go back even if the gateway is open again before these
+    ///   are answered.
     func yieldJobs(using gateway: any PushGateway, isForGood: Bool = true) {
         let now = ContinuousClock.now
         for holding in jobs.holdings where !holding.job.isSettling {

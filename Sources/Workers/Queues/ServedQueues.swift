@@ -2,55 +2,55 @@ import FoundationEssentials
 import PostgresStore
 import QueueCore
 
-/// The queues that this worker serves: which of them it knows, when their settings are read, and which of them must not
-/// send. ``Queues`` carries it out.
+/// Decides which queues this worker knows and serves, when their settings are read, and which of them must not send.
+/// ``Queues`` carries out the decisions.
 ///
 /// What holds at every moment (`ServedQueuesExplorationTests`):
-/// - Settings are never replaced by those of a reading that began earlier, nor by one that began before a pause was
-///   heard of.
-/// - A queue whose credential APNs refused does not send with it until settings were read that say otherwise: another
-///   credential, or no pause after the pause was written.
-/// - A pause names the credential that was refused, and is asked for until PostgreSQL has answered.
+/// - Settings are never replaced by those of a reading that began earlier, or that began before the worker learned of a
+///   pause.
+/// - A queue whose credential APNs refused does not send with it until newly read settings allow that: they have
+///   another credential, or no pause although the pause was written.
+/// - A pause names the refused credential, and is requested until PostgreSQL has answered.
 /// - A queue that has work is not forgotten.
-/// - What PostgreSQL says holds here after a round of readings.
+/// - After a round of readings, this worker does what the settings in PostgreSQL say.
 ///
 /// A value without a clock: its owner passes the time.
 struct ServedQueues {
-    /// A queue without work for this time is in use no more.
+    /// The time without work after which a queue is no longer in use.
     static let idleAfter = Duration.seconds(10)
     /// How often the settings of queues that are not in use are read.
     static let idleRefresh = Duration.seconds(60)
     static let forgottenAfter = Duration.seconds(3600)
-    /// The maximum number of queues whose settings are read by one statement the first time. Each brings its
-    /// credential, and to open thousands of them in one turn of the loop takes seconds.
+    /// The maximum number of queues whose settings one statement reads for the first time. Each queue brings its
+    /// credential, and opening thousands of credentials in one turn of the loop takes seconds.
     static let maximumLearned = 100
-    /// The maximum number of those whose settings are read again by one statement.
+    /// The maximum number of queues whose settings one statement reads again.
     static let maximumReadAgain = 2000
 
     /// A statement that reads settings.
     struct Reading {
-        /// Grows with each reading that is sent.
+        /// The number of the reading. Each reading has a higher one than those sent before.
         let number: Int64
         let ids: [Int32]
     }
 
-    /// Settings that were taken over. The owner gives the queue its gateways, and then calls ``noteGateways(after:)``.
+    /// Settings that were adopted. The owner gives the queue its gateways, and then calls ``noteGateways(after:)``.
     struct Change {
         let queue: QueueState
         fileprivate let reading: Int64
         let isNew: Bool
-        /// Whether it was sending.
+        /// Whether the queue was able to send before.
         let didWork: Bool
-        /// Said of it in a log.
+        /// What a log says about the change.
         let news: EngineEvent?
     }
 
-    /// What the owner does.
+    /// What the owner has to do.
     enum Action {
         case report(EngineEvent)
-        /// Give back what is held of the queue.
+        /// Give back the held jobs of the queue.
         case yieldJobs(QueueState)
-        /// Let those gateways of the queue rest that no queue may send over.
+        /// Rest those gateways of the queue over which no queue may send.
         case restGateways(QueueState)
     }
 
@@ -64,7 +64,7 @@ struct ServedQueues {
     enum PauseAnswer {
         /// - Parameter isNews: false if the queue was paused already, or has another credential by now.
         case written(isNews: Bool)
-        /// PostgreSQL does not take it at this moment.
+        /// PostgreSQL cannot write the pause at this moment.
         case refused
     }
 
@@ -72,21 +72,22 @@ struct ServedQueues {
     private struct Fault {
         let reason: String
         let credential: CredentialVersion
-        /// How often PostgreSQL has refused to write the pause, and when it is asked again.
+        /// How often PostgreSQL has refused to write the pause, and when it is written again.
         var refusals = 0
         var nextTry: ContinuousClock.Instant
-        /// The number of readings begun before the pause was written; nil until then.
+        /// The number of readings that had begun when the pause was written; nil until it is written.
         var writtenAfter: Int64?
 
         func isWritten(before reading: Int64) -> Bool { writtenAfter.map { reading > $0 } ?? false }
     }
 
-    /// A class, since all are looked at many times a second, and a copy costs more than the look.
+    /// What is known of one queue. A class, because all entries are looked at many times a second, and a copy costs
+    /// more than a look.
     private final class Entry {
         let queue: QueueState
-        /// The reading of which the settings are, or a later one before which they changed.
+        /// The reading that returned the settings, or a later reading before which the settings changed.
         var reading: Int64
-        /// The credential that its gateways were opened with.
+        /// The credential with which the queue's gateways were opened.
         var credential: CredentialVersion?
         var fault: Fault?
 
@@ -97,19 +98,19 @@ struct ServedQueues {
     }
 
     private let pattern: QueuePattern
-    /// Settings of a queue that has work again are read anew if they are older.
+    /// The maximum age of settings of a queue that has work again. Older settings are read again.
     private let maximumAge: Duration
     private var entries: [Int32: Entry] = [:]
     /// The tenants of these queues.
     private var tenants: [Int32: TenantShare] = [:]
-    /// Queues that are another worker's to serve, or are gone.
+    /// Queues that this worker does not serve, or that no longer exist.
     private var ignored: Set<Int32> = []
-    /// Queues whose settings are to be read at once: they were paused or changed.
+    /// Queues whose settings are to be read at once, because the queue was paused or the settings changed.
     private var inDoubt: Set<Int32> = []
     private var lastReading: Int64 = 0
-    /// The last reading that was sent before a queue was forgotten: none up to it brings one back.
+    /// The last reading that was sent before a queue was forgotten. It and earlier readings do not bring back a queue.
     private var lastForgotten: Int64 = 0
-    /// Whether a gateway may be used no more: a queue was forgotten, or sends with another credential.
+    /// Whether a gateway may be unused now: a queue was forgotten, or sends with another credential.
     private var hasReleasedGateways = false
     private var allReadAt: ContinuousClock.Instant
     private var measuredAt: ContinuousClock.Instant
@@ -127,26 +128,27 @@ struct ServedQueues {
         measuredAt = now
     }
 
-    /// The queue with this id, if it is this worker's to serve and known.
+    /// The queue with this id, if this worker serves and knows it.
     subscript(id: Int32) -> QueueState? { entries[id]?.queue }
 
-    /// All that are known.
+    /// All known queues.
     var all: some Sequence<QueueState> { entries.values.lazy.map(\.queue) }
 
-    /// Whether settings are to be read, or pauses written, at once.
+    /// Whether settings are to be read at once.
     var hasDoubts: Bool { !inDoubt.isEmpty }
 
     // MARK: Which settings are read
 
-    /// A reading of these queues is sent now. Readings are carried out in the order in which they are sent.
+    /// Begins a reading of these queues, which is sent now. Readings are carried out in the order of sending.
     mutating func beginReading(_ ids: [Int32]) -> Reading {
         lastReading += 1
         return Reading(number: lastReading, ids: ids)
     }
 
-    /// Queues that have work and are met for the first time, or again after a pause; in parts, each for one reading.
-    /// - Parameter isClaim: their jobs are claimed now. Settings of those that wait for a connection in the database
-    ///   are read again no sooner: there may be thousands.
+    /// The queues whose settings have to be read because they have work for the first time, or again after a while; in
+    /// parts, each for one reading.
+    /// - Parameter isClaim: whether the queues' jobs are claimed now. If not, the settings of queues that wait in the
+    ///   database for a connection are not read again: there may be thousands of them.
     mutating func learn(_ ids: Set<Int32>, forClaim isClaim: Bool, now: ContinuousClock.Instant) -> [[Int32]] {
         let readSince = now - maximumAge
         let unread = ids.filter { id in
@@ -157,24 +159,24 @@ struct ServedQueues {
         return Self.parts(of: unread.sorted(), atMost: Self.maximumLearned)
     }
 
-    /// Somebody says that the settings of these queues have changed.
+    /// Notes that the settings of these queues are said to have changed.
     mutating func doubt(_ ids: some Sequence<Int32>) {
         for id in ids where entries[id] != nil { inDoubt.insert(id) }
     }
 
-    /// The same of all queues of a tenant.
+    /// The same for all queues of a tenant.
     mutating func doubt(tenant id: Int32) {
         doubt(all.filter { $0.settings.tenantID == id }.map(\.id))
     }
 
-    /// The queues that were said to have changed.
+    /// Returns the queues whose settings are to be read at once, in parts.
     mutating func readDoubted() -> [[Int32]] {
         defer { inDoubt = [] }
         return Self.parts(of: inDoubt.sorted(), atMost: Self.maximumReadAgain)
     }
 
-    /// The queues in use but for those that wait in the database, and every minute all. Forgets those that are used no
-    /// more.
+    /// The queues whose settings are read again: those in use, except those that wait in the database, and all queues
+    /// every minute. Forgets the queues that are not used any more.
     mutating func readAgain(now: ContinuousClock.Instant) -> [[Int32]] {
         ignored.removeAll(keepingCapacity: true)
         let isAll = allReadAt + Self.idleRefresh <= now
@@ -206,19 +208,19 @@ struct ServedQueues {
         hasReleasedGateways = true
     }
 
-    /// A gateway was opened for settings that have changed meanwhile.
+    /// Notes that a gateway was opened for settings that have changed meanwhile.
     mutating func noteReleasedGateway() { hasReleasedGateways = true }
 
-    /// Whether gateways may have become free since this was last asked. With thousands of queues, it takes a fiftieth
-    /// of a core to find out which each second.
+    /// Whether gateways may have become unused since the last call. With thousands of queues, finding them takes a
+    /// fiftieth of a core if it is done every second.
     mutating func takeReleasedGateways() -> Bool {
         defer { hasReleasedGateways = false }
         return hasReleasedGateways
     }
 
-    // MARK: What was read
+    // MARK: Settings that were read
 
-    /// Takes over settings. Nil where they are not this worker's, or out of date.
+    /// Adopts settings. Returns nil if this worker does not serve the queue, or the settings are out of date.
     mutating func note(_ new: QueueSettings, of reading: Reading, now: ContinuousClock.Instant) -> Change? {
         let id = new.queueID
         guard pattern.matches(new.name.description) else {
@@ -238,7 +240,7 @@ struct ServedQueues {
         entry.reading = reading.number
         let queue = entry.queue
         let (didWork, wasPaused) = (queue.mayWork, queue.settings.isPaused)
-        // The next permit is due at another time, too, when the rate around it is another one.
+        // When the tenant's rate has changed, the next permit of the queue is due at another time, too.
         if new.tenantRate != queue.settings.tenantRate { queue.limit.nextTake = now }
         if GatewayUse(new) != GatewayUse(queue.settings) { hasReleasedGateways = true }
         queue.settings = new
@@ -253,19 +255,19 @@ struct ServedQueues {
         return Change(queue: queue, reading: reading.number, isNew: false, didWork: didWork, news: news)
     }
 
-    /// Takes over what a tenant's queues have in common.
+    /// Adopts the settings that all queues of a tenant have in common.
     private func take(_ new: QueueSettings, for tenant: TenantShare, now: ContinuousClock.Instant) {
         tenant.turn.weight = new.tenantWeight
         tenant.limit.change(to: new.tenantRate, now: now)
     }
 
-    /// Whether settings are still the last that were taken over. Others may have come while gateways were opened.
+    /// Whether settings are still the last adopted ones. Others may have been read while gateways were opened.
     func isCurrent(_ change: Change) -> Bool {
         entries[change.queue.id].map { $0.queue === change.queue && $0.reading == change.reading } ?? false
     }
 
-    /// Notes that a queue has the gateways of its settings, if those are still current. Not before, what was refused is
-    /// known to be replaced.
+    /// Notes that a queue has the gateways of its settings, if the settings are still current. Only then is it known
+    /// that a refused credential was replaced.
     mutating func noteGateways(after change: Change, now: ContinuousClock.Instant) -> [Action] {
         let queue = change.queue
         guard isCurrent(change), let entry = entries[queue.id] else { return change.news.map { [.report($0)] } ?? [] }
@@ -286,7 +288,7 @@ struct ServedQueues {
         return actions
     }
 
-    /// Notes that a reading was answered with settings of `found` alone: the others are gone.
+    /// Notes that a reading was answered with settings of `found` only: the other queues no longer exist.
     mutating func noteAnswered(_ reading: Reading, found: some Sequence<Int32>) -> [Action] {
         var actions: [Action] = []
         for id in Set(reading.ids).subtracting(found) {
@@ -304,29 +306,29 @@ struct ServedQueues {
 
     // MARK: Queues that must not send
 
-    /// A queue was paused, or its tenant suspended: nothing more of it is sent from now on.
+    /// Stops a queue that was paused, or whose tenant was suspended. Nothing more of it is sent from now on.
     mutating func halt(_ id: Int32) -> [Action] {
         guard let queue = entries[id]?.queue, !queue.settings.isPaused else { return [] }
         queue.settings.isPaused = true
-        // What was asked for before is out of date.
+        // Readings that were sent before are out of date.
         entries[id]?.reading = lastReading + 1
         lastReading += 1
         doubt([id])
         return [.yieldJobs(queue)]
     }
 
-    /// APNs refuses the credential of a queue. It stops sending; soon it is paused for the fleet.
-    /// - Parameter answer: what APNs said: a reason, or its own words where the reason is unknown.
+    /// Notes that APNs refuses the credential of a queue. The queue stops sending, and soon is paused for the fleet.
+    /// - Parameter answer: what APNs answered: a reason, or APNs' own text if the reason is unknown.
     mutating func noteFault(of queue: QueueState, _ answer: String, now: ContinuousClock.Instant) -> [Action] {
         guard let entry = entries[queue.id], entry.queue === queue, let credential = entry.credential,
-            // It has another one already, whose gateway is about to come.
+            // The queue already has another credential, whose gateway is being opened.
             credential == queue.settings.credential.map(CredentialVersion.init)
         else { return [] }
         return block(
             queue, credential, because: "APNs answered \(answer): replace the credential, then the queue resumes", now)
     }
 
-    /// With a certificate that has expired APNs would end every connection: the queue pauses instead.
+    /// Pauses a queue whose certificate has expired: with it, APNs would end every connection.
     private mutating func blockIfExpired(_ queue: QueueState, now: ContinuousClock.Instant) -> [Action] {
         guard let credential = queue.settings.credential, let end = credential.expiredAt, !queue.settings.isPaused
         else { return [] }
@@ -346,8 +348,8 @@ struct ServedQueues {
         return [.yieldJobs(queue), .restGateways(queue)]
     }
 
-    /// The pauses that are to be written now. A pause that PostgreSQL refuses to write blocks the queue in this worker,
-    /// and is tried again: to forget it would be to go on sending with that credential.
+    /// The pauses that are to be written now. If PostgreSQL refuses to write a pause, this worker keeps the queue
+    /// blocked and tries again. Otherwise it would go on sending with the refused credential.
     func duePauses(now: ContinuousClock.Instant) -> [Pause] {
         entries.values.compactMap { entry in
             guard let fault = entry.fault, fault.writtenAfter == nil, fault.nextTry <= now else { return nil }
@@ -355,7 +357,7 @@ struct ServedQueues {
         }.sorted { $0.queueID < $1.queueID }
     }
 
-    /// Notes what became of a pause that was due.
+    /// Notes the answer to a pause that was due.
     mutating func note(
         _ answer: PauseAnswer, to pause: Pause, now: ContinuousClock.Instant,
         using generator: inout some RandomNumberGenerator
@@ -370,7 +372,7 @@ struct ServedQueues {
             entry.fault = fault
             return []
         case .written(let isNews):
-            // From here on the settings say whether it is paused.
+            // From now on, the settings say whether the queue is paused.
             fault.writtenAfter = lastReading
             entry.fault = fault
             inDoubt.insert(pause.queueID)
@@ -382,7 +384,7 @@ struct ServedQueues {
 
     // MARK: Rates
 
-    /// Measures how fast each queue is sent, by which stocks and fan-out are sized; a few times a second at most.
+    /// Measures how fast each queue is sent, at most four times a second. Stocks and fan-out depend on these rates.
     mutating func measureRates(now: ContinuousClock.Instant) {
         let seconds = measuredAt.duration(to: now) / .seconds(1)
         guard seconds >= 0.25 else { return }
