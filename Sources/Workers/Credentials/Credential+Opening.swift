@@ -3,10 +3,10 @@ package import PostgresStore
 package import Transport
 
 extension HTTP2Gateway.Credential {
-    /// Opens a stored credential for a command that speaks to APNs itself. Of a signing key it is the provider token
-    /// that the fleet shares: a command never mints one that workers do not know of.
+    /// Opens a stored credential for a command that connects to APNs itself. For a signing key, returns the provider
+    /// token that the fleet shares: a command never mints a token that workers do not know.
     ///
-    /// To be called on `loop`.
+    /// Must be called on `loop`.
     package static func opening(
         _ stored: StoredCredential, under masterKeys: MasterKeys, over address: DatabaseAddress, on loop: EventLoop
     ) async throws -> HTTP2Gateway.Credential {

@@ -7,11 +7,11 @@ struct GatewayUse: Hashable {
     let credential: CredentialVersion
     let environment: Environment
     let interface: GatewayKind
-    /// Whether it is for the host that takes broadcasts only.
+    /// Whether the gateway is for the host that takes only broadcasts.
     let isForBroadcasts: Bool
     let connections: Int
 
-    /// Nil for a queue without a credential, or with one that has expired.
+    /// Nil if the queue has no credential, or an expired one.
     init?(_ queue: QueueSettings, isForBroadcasts: Bool = false) {
         guard let stored = queue.credential, stored.expiredAt == nil else { return nil }
         tenantID = queue.tenantID
@@ -23,24 +23,24 @@ struct GatewayUse: Hashable {
     }
 }
 
-/// Decides which gateway serves which use: one for each tenant, secret, environment, host and number of connections,
-/// shared by all queues that use it. Tenants share none, also if their credentials hold the same secret: pushes of one
-/// that stay unanswered would take the other's room.
+/// Decides which gateway serves which use. There is one for each tenant, secret, environment, host and number of
+/// connections, which all queues with that use share. Tenants share no gateway, even if their credentials contain the
+/// same secret: unanswered pushes of one tenant would take the room of the other.
 ///
 /// What holds at every moment (`GatewayTableExplorationTests`):
 /// - A use is served by a gateway of its own tenant, secret and version, environment, interface, host and number of
-///   connections; and equal uses by the same one.
-/// - A gateway that is used is not dropped; one that is not is dropped in the next round, once.
-/// - A gateway that was opened is in the table, or handed back to be closed.
-/// - A credential that cannot be used is reported once until it can, and is tried again after a pause.
+///   connections. Equal uses are served by the same gateway.
+/// - A gateway in use is not dropped. An unused gateway is dropped in the next round, once.
+/// - A gateway that was opened is in the table, or is handed back to be closed.
+/// - A credential that cannot be used is reported once until it can be used, and is tried again after a pause.
 ///
-/// A value without a clock: its owner passes the time, and chooses what an `Entry` is.
+/// A value without a clock: its owner passes the time, and chooses the type of an `Entry`.
 struct GatewayTable<Entry> {
-    /// What there is for a use.
+    /// What the table has for a use.
     enum Finding {
         case open(Entry)
-        /// Open the credential: ``note(secret:of:)`` and ``find(_:now:)`` again, then ``insert(_:for:)`` or
-        /// ``noteUnusable(_:because:now:)``.
+        /// The credential has to be opened. The caller calls ``note(secret:of:)`` and ``find(_:now:)`` again, then
+        /// ``insert(_:for:)`` or ``noteUnusable(_:because:now:)``.
         case unopened
         /// The credential could not be used, and is not tried again yet.
         case unusable
@@ -56,10 +56,10 @@ struct GatewayTable<Entry> {
 
     private struct Key: Hashable {
         let tenantID: Int32
-        /// A digest of the secret: two credentials of a tenant with the same one share a gateway.
+        /// A digest of the secret. Two credentials of a tenant with the same secret share a gateway.
         let secret: [UInt8]
-        /// Of the credential. A replaced one gets a gateway of its own, also with the same key, since APNs binds a
-        /// connection to what the key was allowed at the first push.
+        /// The version of the credential. A replaced credential gets a gateway of its own, even with the same key,
+        /// because APNs binds a connection to what the key was allowed to do at the first push.
         let version: Int32
         let environment: Environment
         let interface: GatewayKind
@@ -67,44 +67,44 @@ struct GatewayTable<Entry> {
         let connections: Int
     }
 
-    /// A credential and the interface that it is to be used for.
+    /// A credential, and the interface for which it is used.
     private struct Attempt: Hashable {
         let credential: CredentialVersion
         let interface: GatewayKind
     }
 
-    /// How soon an unusable credential is tried again.
+    /// The time after which an unusable credential is tried again.
     static var pause: Duration { .seconds(60) }
 
     private var open: [Key: Entry] = [:]
     /// The digest of each credential's secret, because opening a credential is expensive.
     private var secrets: [CredentialVersion: [UInt8]] = [:]
-    /// Credentials that could not be used, why, and when they are tried again.
+    /// Credentials that could not be used, the reason, and when they are tried again.
     private var unusable: [Attempt: (reason: String, nextTry: ContinuousClock.Instant)] = [:]
     private var isClosed = false
 
     /// The gateways that are open.
     var entries: some Collection<Entry> { open.values }
 
-    /// What there is for a use.
+    /// Returns what the table has for a use.
     func find(_ use: GatewayUse, now: ContinuousClock.Instant) -> Finding {
         if let key = key(of: use), let entry = open[key] { return .open(entry) }
         let failure = unusable[Attempt(credential: use.credential, interface: use.interface)]
         return failure.map { now < $0.nextTry } ?? false ? .unusable : .unopened
     }
 
-    /// Whether there is a credential that was tried and could not be used.
+    /// Whether a credential was tried and could not be used.
     var hasFaults: Bool { !unusable.isEmpty }
 
-    /// Why the credential of a use cannot be used; nil unless it was tried and could not.
+    /// Why the credential of a use cannot be used; nil if it was not tried, or can be used.
     func fault(of use: GatewayUse) -> String? {
         unusable[Attempt(credential: use.credential, interface: use.interface)]?.reason
     }
 
-    /// Notes whose secret a credential is.
+    /// Notes the digest of a credential's secret.
     mutating func note(secret: [UInt8], of credential: CredentialVersion) { secrets[credential] = secret }
 
-    /// Takes a gateway that was opened for a use.
+    /// Inserts a gateway that was opened for a use.
     mutating func insert(_ entry: Entry, for use: GatewayUse) -> Insertion {
         guard !isClosed, let key = key(of: use) else { return .tooLate }
         unusable[Attempt(credential: use.credential, interface: use.interface)] = nil
@@ -121,7 +121,7 @@ struct GatewayTable<Entry> {
             (reason, now + Self.pause), forKey: Attempt(credential: use.credential, interface: use.interface)) == nil
     }
 
-    /// Drops the gateways that serve none of `uses`, and what is known of other credentials. Returns them.
+    /// Drops the gateways that serve none of `uses`, and what is known about other credentials. Returns these gateways.
     mutating func keepOnly(_ uses: some Sequence<GatewayUse>) -> [Entry] {
         var credentials: Set<CredentialVersion> = []
         var keys: Set<Key> = []
@@ -136,7 +136,7 @@ struct GatewayTable<Entry> {
         return Array(dropped.values)
     }
 
-    /// Takes no more gateways. Returns those that are open.
+    /// Closes the table, so that it takes no more gateways. Returns those that are open.
     mutating func close() -> [Entry] {
         isClosed = true
         defer { open = [:] }

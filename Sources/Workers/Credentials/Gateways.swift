@@ -4,8 +4,8 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// The gateways of this worker, which are opened here and drained once no queue uses them. Which one serves whom,
-/// ``GatewayTable`` decides.
+/// The gateways of this worker. It opens them, and drains those that no queue uses any more. ``GatewayTable`` decides
+/// which gateway serves which use.
 ///
 /// Belongs to the engine's event loop.
 final class Gateways {
@@ -16,7 +16,7 @@ final class Gateways {
         let circuit = Circuit()
     }
 
-    /// A signer whose provider token is kept fresh, and the gateways that use it.
+    /// Keeps the provider token of a signer fresh for the gateway that uses it.
     private final class TokenRenewal {
         private let token: SharedToken
         private let gateway: HTTP2Gateway
@@ -28,7 +28,7 @@ final class Gateways {
             upkeep = TokenUpkeep(responseTime: responseTime)
         }
 
-        /// Makes the next requests carry the present token.
+        /// Makes the next requests carry the current token.
         func renew() async {
             let step = upkeep.next(isDue: token.nextPoll <= .now)
             do {
@@ -62,7 +62,7 @@ final class Gateways {
     /// Whether it was reported that a drain cannot end cleanly.
     private var hasWarnedOfDrain = false
 
-    /// Receives the answers of all gateways, and is told when one has room again.
+    /// Receives the answers of all gateways, and learns when a gateway has room again.
     weak var handler: (any PushGatewayHandler)?
 
     init(_ context: EngineContext) {
@@ -76,15 +76,15 @@ final class Gateways {
         signal = Signal(loop: loop)
     }
 
-    /// The most connections that they may hold together.
+    /// The maximum number of connections that all gateways together may hold.
     var connectionLimit: Int { budget.limit }
 
-    /// From now on they hold no more connections together than this.
+    /// Limits the number of connections that all gateways together may hold.
     func limitConnections(to limit: Int) { budget.limit = limit }
 
-    /// The gateway of a queue's credential as it is now; nil if it has none that can be used.
-    /// - Parameter broadcasts: asks for the one to the host that is for broadcasts alone; nil as well where there is no
-    ///   such host.
+    /// The gateway for the current credential of a queue; nil if the queue has no usable credential.
+    /// - Parameter broadcasts: asks for the gateway to the host for broadcasts alone. The result is then also nil where
+    ///   there is no such host.
     func gateway(for queue: QueueSettings, broadcasts: Bool = false) async -> (any PushGateway)? {
         guard let credential = queue.credential, let use = GatewayUse(queue, isForBroadcasts: broadcasts),
             !broadcasts || hasBroadcastHost(queue)
@@ -107,7 +107,7 @@ final class Gateways {
         }
     }
 
-    /// Why the credential of a queue cannot be used by this worker; nil unless it was tried and could not.
+    /// Why this worker cannot use the credential of a queue; nil if it was not tried, or can be used.
     func fault(of queue: QueueSettings) -> String? { GatewayUse(queue).flatMap(table.fault) }
 
     /// Whether there is a credential that cannot be used.
@@ -130,10 +130,10 @@ final class Gateways {
         shares = shares.filter { tenants.contains($0.key) }
     }
 
-    /// What the connections of all gateways have been through, and what they do now.
+    /// What has happened to the connections of all gateways, and what they do now.
     var connectionFigures: ConnectionFigures { budget.figures }
 
-    /// What to report about the state of a gateway; nil for nothing.
+    /// What to report about the state of a gateway; nil if there is nothing to report.
     func noteState(of gateway: any PushGateway) -> OutageNotices.News? {
         notices.note(
             gateway.state, of: ObjectIdentifier(gateway), isOutage: circuit(of: gateway)?.isClosed == false)
@@ -149,19 +149,19 @@ final class Gateways {
         }
     }
 
-    /// APNs calls the provider token of this gateway expired.
+    /// Notes that APNs calls the provider token of this gateway expired.
     func noteExpiredToken(of gateway: any PushGateway) {
         if renewal(of: gateway)?.upkeep.noteExpired(now: .now) == true { signal.raise() }
     }
 
-    /// APNs says that the provider tokens of this gateway are replaced too often.
+    /// Notes that APNs says that the provider tokens of this gateway are replaced too often.
     func noteTooManyTokens(of gateway: any PushGateway) {
         guard let renewal = renewal(of: gateway) else { return }
         renewal.upkeep.noteTooMany()
         signal.raise()
     }
 
-    /// Keeps provider tokens fresh until ``stop()``, and until what was replaced is drained or closed.
+    /// Keeps provider tokens fresh until ``stop()``, and until all replaced gateways are drained or closed.
     func run() async {
         while !isStopping || !replaced.isEmpty {
             await signal.wait(atMost: settings.tokenPoll)
@@ -174,7 +174,7 @@ final class Gateways {
         signal.raise()
     }
 
-    /// Closes every connection; what is in flight is reported as unanswered.
+    /// Closes every connection. Pushes in flight are reported as unanswered.
     func closeAll() {
         for gateway in table.close().map(\.gateway) + replaced { gateway.close() }
     }
@@ -185,7 +185,7 @@ final class Gateways {
 
     // MARK: Opening
 
-    /// Whether a queue's broadcasts go to another host than its pushes to devices. The binary interface knows no
+    /// Whether a queue's broadcasts go to another host than its pushes to devices. The binary interface has no
     /// broadcasts.
     func hasBroadcastHost(_ queue: QueueSettings) -> Bool {
         settings.broadcastEndpoint != nil && queue.gateway == .http2
@@ -199,7 +199,7 @@ final class Gateways {
         table.note(secret: opened.holder, of: use.credential)
         if case .open(let entry) = table.find(use, now: .now) { return entry.gateway }
         let entry = try await entry(opened, for: queue, broadcasts: use.isForBroadcasts)
-        // While this queue waited for the database, another one may have created the gateway, or all may have been
+        // While this call waited for the database, another queue may have created the gateway, or all may have been
         // closed.
         switch table.insert(entry, for: use) {
         case .inserted: return entry.gateway
@@ -248,8 +248,8 @@ final class Gateways {
         return gateway
     }
 
-    /// A drain that is shorter than the grace leaves everything in flight uncertain. This is reported once, when the
-    /// first queue with the binary interface is served.
+    /// Warns that a drain shorter than the grace leaves everything in flight uncertain. Reports it once, when the first
+    /// queue with the binary interface is served.
     private func warnOfDrain() {
         let grace = settings.binary.grace
         guard !hasWarnedOfDrain, settings.drain < grace + EngineSettings.drainMargin else { return }
@@ -257,7 +257,7 @@ final class Gateways {
         report(.drainTooShort(drain: settings.drain, grace: grace))
     }
 
-    /// The connections of the queue's tenant.
+    /// The part of the connections that the queue's tenant has.
     private func share(of queue: QueueSettings) -> ConnectionShare {
         if let share = shares[queue.tenantID] { return share }
         let share = ConnectionShare(of: budget, limit: queue.tenantConnections)

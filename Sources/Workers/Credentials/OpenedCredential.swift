@@ -2,7 +2,7 @@ import APNs
 import Cryptography
 import PostgresStore
 
-/// A credential whose secret was opened: what a gateway is made of.
+/// A credential whose secret was opened, and from which a gateway can be created.
 enum OpenedCredential {
     case certificate(StoredCertificate)
     case signer(TokenSigner)
@@ -21,7 +21,7 @@ enum OpenedCredential {
         }
     }
 
-    /// Equal if and only if the secrets are equal.
+    /// A digest of the secret: equal if and only if the secrets are equal.
     var holder: [UInt8] {
         switch self {
         case .certificate(let certificate): certificate.fingerprint
@@ -30,8 +30,8 @@ enum OpenedCredential {
     }
 }
 
-/// A provider certificate of which is known that a master key opens it. It is read where a connection needs it: that
-/// takes a millisecond and 7 KB, and a worker may know ten thousand of them.
+/// A provider certificate that a master key is known to open. It is read each time a connection needs it: reading it
+/// takes a millisecond and 7 KB, and a worker may know ten thousand certificates.
 struct StoredCertificate {
     /// SHA-256 of the certificate.
     let fingerprint: [UInt8]
@@ -50,7 +50,7 @@ extension StoredCredential {
     fileprivate var owner: SecretOwner { .credential(tenantID: tenantID, credentialID: id) }
 }
 
-/// Why a credential cannot be used, in one line.
+/// The reason why a credential cannot be used, in one line.
 enum CredentialProblem: Error, CustomStringConvertible {
     case noMasterKey
     case tokenRace

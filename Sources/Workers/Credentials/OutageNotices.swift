@@ -3,11 +3,11 @@ import APNs
 /// Decides when to report that APNs is out of reach, that another attempt has failed, and that it is back.
 struct OutageNotices {
     enum News: Equatable {
-        /// Held jobs for it are given back.
+        /// The gateway is out of reach: its held jobs are given back.
         case lost(error: String)
-        /// It was tried again.
+        /// Another attempt to connect has failed.
         case failedAgain(error: String)
-        /// The same, and it was reported before.
+        /// The gateway is still out of reach, which was reported before.
         case stillLost
         case back
     }
@@ -15,8 +15,8 @@ struct OutageNotices {
     /// Gateways that were reported as out of reach, and when each is tried again.
     private var lost: [ObjectIdentifier: ContinuousClock.Instant] = [:]
 
-    /// Notes the state of a gateway. Returns nil if nothing follows from it.
-    /// - Parameter isOutage: whether an outage that its answers showed was reported.
+    /// Notes the state of a gateway. Returns nil if there is nothing to report.
+    /// - Parameter isOutage: whether an outage was reported because of answers over this gateway.
     mutating func note(_ state: GatewayState, of gateway: ObjectIdentifier, isOutage: @autoclosure () -> Bool) -> News?
     {
         switch state {
@@ -26,13 +26,13 @@ struct OutageNotices {
             if known == outage.nextAttempt { return nil }
             return known == nil ? .lost(error: outage.error) : .failedAgain(error: outage.error)
         case .open: return lost.removeValue(forKey: gateway) == nil ? nil : .back
-        // It is at rest: nothing waits for it.
+        // The gateway rests, and no queue waits for it.
         case .idle, .closed: lost[gateway] = nil
         case .connecting: break
         }
         return nil
     }
 
-    /// A gateway is gone: another one may get its identity.
+    /// Forgets a gateway that is gone, because another one may get its identity.
     mutating func forget(_ gateway: ObjectIdentifier) { lost[gateway] = nil }
 }

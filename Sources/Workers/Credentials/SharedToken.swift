@@ -3,37 +3,38 @@ import Cryptography
 import PostgresStore
 import Transport
 
-/// The provider token of one signer. One worker of the fleet mints it, and all share it through the database, no matter
-/// which credentials contain the key.
+/// The provider token of one signer. One worker of the fleet mints it, and all workers share it through the database,
+/// whichever credentials contain the key.
 ///
-/// The database's clock decides its age, and a new token replaces the old one only if the old one is old enough at that
-/// moment. ``TokenRules`` decides what to do with it.
+/// The database's clock determines the age of the token. A new token replaces the old one only if the old one is old
+/// enough at that moment. ``TokenRules`` decides what to do with the token.
 ///
-/// Apple counts the tokens of a key, whatever database an installation keeps it in. So workers that serve several
-/// databases name one of them as the keeper of tokens, and copy each token into their own: if the keeper is out of
-/// reach, the copy goes on. A keeper that has no token that may be used, since it is new or was away for long, gets the
-/// one of this database before another one is minted.
+/// Apple counts the tokens of a key, whatever database an installation keeps them in. So workers that serve several
+/// databases name one of them as the keeper of tokens, and copy each token into their own database. If the keeper is
+/// out of reach, they go on with the copy. If the keeper has no usable token, because it is new or was away for long,
+/// it gets this database's token before another one is minted.
 ///
 /// Belongs to the engine's event loop.
 final class SharedToken {
     private static let patienceWithKeeper = Duration.seconds(1)
-    /// The same while it is away: enough to begin an attempt to connect, which goes on. Intake waits for each token.
+    /// The same while the keeper is away: enough to begin an attempt to connect, which continues. Intake waits for each
+    /// token.
     private static let patienceWithLostKeeper = Duration.milliseconds(20)
 
-    /// The time between two checks of a token that is due and may not be replaced yet.
+    /// The time between two checks of a token that is due but may not be replaced yet.
     private let pollInterval: Duration
 
     private let store: EngineStore
-    /// The database that keeps the tokens of all, if it is another one.
+    /// The database that keeps the tokens of all databases, if it is another one.
     private let keeper: EngineStore?
     private let masterKeys: MasterKeys
     private let signer: TokenSigner
     private let report: (EngineEvent) -> Void
-    /// No check is needed before this time: the token that was last returned is young enough.
+    /// No check is needed before this time, because the last returned token is young enough.
     private(set) var nextPoll = ContinuousClock.now
-    /// The token that was last returned.
+    /// The last returned token.
     private(set) var last: ProviderToken?
-    /// The keeper's token that was last copied.
+    /// The keeper's token that was copied last.
     private var copied: [UInt8]?
     /// The token for which it was reported that APNs calls it expired although it is young.
     private var doubted: ProviderToken?
@@ -50,15 +51,16 @@ final class SharedToken {
         self.report = report
     }
 
-    /// The token to use now; a new one if the present one is due for it.
-    /// - Parameter isRefused: APNs called the present one expired. If it is young all the same, some clock is wrong,
-    ///   and another token would be as bad.
+    /// Returns the token to use now: the present one, or a new one if that is due.
+    /// - Parameter isRefused: whether APNs called the present token expired. If the token is young nevertheless, some
+    ///   clock is wrong, and another token would be refused, too.
     func current(isRefused: Bool = false) async throws -> ProviderToken {
         if let keeper {
             do {
                 return try await current(in: keeper, isRefused: isRefused)
             } catch is PostgresError {
-                // Its own connection says that it is out of reach. The tenants of this database do not wait for it.
+                // The keeper's connection reports that it is out of reach. The tenants of this database do not wait for
+                // it.
             }
         }
         return try await current(in: store, isRefused: isRefused)
@@ -85,7 +87,7 @@ final class SharedToken {
                     keyID: signer.keyID, reason: refusal ?? .damaged, minutes: Int((wait / .seconds(60)).rounded(.up)))
             case .use:
                 guard let stored, let token = readable else { preconditionFailure("a token that is used is readable") }
-                // Another one may have replaced the token that was refused.
+                // Another worker may have replaced the token that was refused.
                 if isRefused, token.text == last?.text { doubt(token, age: stored.age) }
                 use(token, age: stored.age)
                 await copy(stored.sealed, from: database, issuedAt: token.issuedAt, age: stored.age)
@@ -105,7 +107,7 @@ final class SharedToken {
         throw CredentialProblem.tokenRace
     }
 
-    /// Mints a token, unless another worker was first.
+    /// Mints a token. Returns nil if another worker was first.
     private func mint(
         in database: EngineStore, now: Int64, ifOlderThan age: Duration
     ) async throws -> ProviderToken? {
@@ -124,14 +126,14 @@ final class SharedToken {
         last = token
     }
 
-    /// Puts the token of this database into the keeper, if it is one that may be used and is younger than the keeper's.
-    /// Returns nil otherwise, and if another worker was first.
+    /// Stores this database's token in the keeper, if it is usable and younger than the keeper's. Returns nil if not,
+    /// or if another worker was first.
     private func bringOwn(
         to keeper: EngineStore, now: Int64, insteadOf present: StoredProviderToken?, ifOlderThan age: Duration,
         isRefused: Bool
     ) async throws -> ProviderToken? {
         guard let own = try await store.connection().providerToken(of: signer.digest).token,
-            // The two databases' clocks may differ: the keeper's own token is no younger for that.
+            // The clocks of the two databases may differ, which does not make the keeper's own token younger.
             present.map({ own.age < $0.age && own.sealed != $0.sealed }) ?? true,
             let token = try? open(own, now: now),
             TokenRules.decide(age: own.age, isKept: own.isKept, isRefused: isRefused, isReadable: { true }) == .use
@@ -144,7 +146,7 @@ final class SharedToken {
         return token
     }
 
-    /// Puts a token of the keeper in the place of an older one of this database.
+    /// Replaces an older token of this database by the keeper's token.
     private func copy(_ sealed: [UInt8], from database: EngineStore, issuedAt: Int64, age: Duration) async {
         guard database === keeper, copied != sealed else { return }
         let isDone = await store.attempt {
@@ -153,7 +155,7 @@ final class SharedToken {
         if isDone != nil { copied = sealed }
     }
 
-    /// APNs says that tokens were replaced too often: for 20 minutes the fleet keeps the one it has.
+    /// Makes the fleet keep its token for 20 minutes, because APNs says that tokens were replaced too often.
     func keep() async throws {
         let time = Duration.seconds(ProviderToken.minimumSeconds)
         if let keeper {
@@ -164,8 +166,8 @@ final class SharedToken {
         try await store.connection().keepProviderToken(of: signer.digest, for: time)
     }
 
-    /// How long to wait for a connection. That to the keeper is tried in vain each time while it is away: all tokens of
-    /// an engine share what is known of that.
+    /// How long to wait for a connection. While the keeper is away, each wait for it fails. All tokens of an engine
+    /// share what is known about that.
     private func patience(with database: EngineStore) -> Duration {
         guard database === keeper else { return EngineStore.patience }
         return database.isAway ? Self.patienceWithLostKeeper : Self.patienceWithKeeper
@@ -179,7 +181,7 @@ final class SharedToken {
             text: String(decoding: text, as: UTF8.self), issuedAt: now - stored.age.components.seconds)
     }
 
-    /// Reports once for each token that a clock must be wrong.
+    /// Reports, once for each token, that a clock must be wrong.
     private func doubt(_ token: ProviderToken, age: Duration) {
         guard doubted?.text != token.text else { return }
         doubted = token

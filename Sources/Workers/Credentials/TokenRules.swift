@@ -16,11 +16,11 @@ enum TokenRules {
     /// - Parameters:
     ///   - age: of the stored token; nil if there is none. Negative if the database's clock was set back since it was
     ///     minted: APNs may refuse such a token until its date has come, so it is replaced at once.
-    ///   - isKept: whether APNs has said that tokens are replaced too often, and the present one must stay as long as
-    ///     APNs takes it.
-    ///   - isRefused: whether APNs calls it expired.
-    ///   - isReadable: whether it was sealed under this worker's master key. One that was not counts as refused: it is
-    ///     replaced as soon as APNs accepts another one. Evaluated only if it matters.
+    ///   - isKept: whether APNs has said that tokens are replaced too often. The present token must then stay as long
+    ///     as APNs accepts it.
+    ///   - isRefused: whether APNs calls the token expired.
+    ///   - isReadable: whether the token was sealed under this worker's master key. Otherwise it counts as refused, and
+    ///     is replaced as soon as APNs accepts another one. Evaluated only if it matters.
     static func decide(
         age: Duration?, isKept: Bool, isRefused: Bool, isReadable: () -> Bool
     ) -> Decision {

@@ -1,18 +1,18 @@
-/// Decides when a worker asks for the provider token of a gateway anew, as APNs and the clock tell.
+/// Decides when a worker asks again for the provider token of a gateway, by APNs' answers and the clock.
 ///
 /// A value without a clock: its owner passes the time.
 struct TokenUpkeep {
-    /// What is to be done now.
+    /// What the owner has to do now.
     struct Step: Equatable {
-        /// Have the fleet keep the present token for a while.
+        /// Whether to make the fleet keep the present token for a while.
         var keeps = false
-        /// Ask for the token to use.
+        /// Whether to ask for the token to use.
         var asks = false
-        /// APNs called the present one expired.
+        /// Whether APNs called the present token expired.
         var isRefused = false
     }
 
-    /// For this time after a token was replaced, answers may come to requests that carried the one before.
+    /// The time after a replacement in which answers may arrive to requests that carried the previous token.
     private let responseTime: Duration
     private var isRefused = false
     private var mustStay = false
@@ -20,30 +20,31 @@ struct TokenUpkeep {
 
     init(responseTime: Duration) { self.responseTime = responseTime }
 
-    /// APNs calls the token expired. Returns whether that is news: of a token that has just been replaced it is not.
+    /// Notes that APNs calls the token expired. Returns whether that is news: it is not if the token was just replaced.
     mutating func noteExpired(now: ContinuousClock.Instant) -> Bool {
         if let lateAnswersUntil, now < lateAnswersUntil { return false }
         isRefused = true
         return true
     }
 
-    /// APNs wants no other token for a while.
+    /// Notes that APNs accepts no other token for a while.
     mutating func noteTooMany() { mustStay = true }
 
-    /// What is to be done, and is taken for done until ``noteFailed(_:)``.
-    /// - Parameter isDue: the present token is so old that another one may be due.
+    /// Returns what to do now. It counts as done unless ``noteFailed(_:)`` is called.
+    /// - Parameter isDue: whether the present token is so old that another one may be due.
     mutating func next(isDue: Bool) -> Step {
         defer { (isRefused, mustStay) = (false, false) }
         return Step(keeps: mustStay, asks: isRefused || isDue, isRefused: isRefused)
     }
 
-    /// A step could not be carried out: PostgreSQL is out of reach. It is done the next time.
+    /// Notes that a step could not be carried out because PostgreSQL is out of reach. The next step includes it.
     mutating func noteFailed(_ step: Step) {
         isRefused = isRefused || step.isRefused
         mustStay = mustStay || step.keeps
     }
 
-    /// Another token is used from now on. What was heard of expired ones meanwhile is about the one before.
+    /// Notes that another token is used from now on. Answers that called a token expired meanwhile meant the previous
+    /// one.
     mutating func noteReplaced(now: ContinuousClock.Instant) {
         isRefused = false
         lateAnswersUntil = now + responseTime
