@@ -4,25 +4,26 @@ import QueueCore
 /// Decides what happens to a job that was claimed.
 enum ClaimedJobRules {
     enum Fate: Equatable {
-        /// It is sent.
+        /// The job is sent.
         case send
-        /// It cannot be read: nothing of it is sent.
+        /// The job cannot be read: nothing of it is sent.
         case quarantine(damage: String)
         /// Every recipient has an outcome already.
         case end
-        /// Nothing of it is sent, for this reason.
+        /// Nothing of the job is sent, for this reason.
         case close(HeldJob.Closing)
     }
 
-    /// What the worker knows of the job's queue at that moment.
+    /// What the worker knows about the job's queue at that moment.
     struct Circumstances {
         /// Whether the queue may send, and the worker is not draining.
         var maySend = true
-        /// How long the job has to wait, if its gateway is out of reach while that of other jobs of the queue is not.
+        /// How long the job has to wait, if its gateway is out of reach while that of the queue's other jobs is not.
         var delay: Duration?
     }
 
-    /// Decides about a job before anything of it is sent. Recipients that may not be sent to again get their outcome.
+    /// Decides about a job before anything of it is sent. Gives recipients that must not be sent to again their
+    /// outcome.
     static func decide(over job: HeldJob, _ circumstances: Circumstances) -> Fate {
         let claim = job.claim
         if let damage = claim.damage { return .quarantine(damage: damage) }
@@ -31,7 +32,7 @@ enum ClaimedJobRules {
         RescuedJobRules.apply(to: job)
         if job.waiting == 0 { return .end }
         if claim.isPaused { return .close(.yielded(after: Settlement.pausedDelay)) }
-        // It goes back into the lane of its own that its campaign has by now.
+        // The job goes back into the lane that its campaign has for itself by now.
         if claim.isElsewhere { return .close(.yielded(after: .zero)) }
         if !circumstances.maySend { return .close(.yielded(after: .zero)) }
         if let delay = circumstances.delay { return .close(.yielded(after: delay)) }

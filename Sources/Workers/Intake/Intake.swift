@@ -2,12 +2,12 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// Finds work and leases it, as ``IntakeState`` decides.
+/// Finds work and leases it. ``IntakeState`` decides when, and how much.
 ///
 /// Belongs to the engine's event loop.
 final class Intake {
-    /// The settings of a queue are read if its work is due within this time. Settings of ten thousand queues with work
-    /// for tomorrow are not needed today.
+    /// The time within which work must be due for the settings of its queue to be read. If ten thousand queues have
+    /// work for tomorrow, their settings are not needed today.
     private static let soon = Duration.seconds(10)
 
     private let loop: EventLoop
@@ -49,16 +49,17 @@ final class Intake {
         state = IntakeState(busyPoll: settings.busyPoll, idlePoll: settings.idlePoll)
     }
 
-    /// A claim may be under way, or follow.
+    /// Whether a claim may be under way or follow.
     var isRunning: Bool { !state.hasEnded }
 
-    /// A producer says that there is work.
+    /// Notes that a producer has notified this worker of work.
     func noteNotification() {
         state.noteNotified()
         signal.raise()
     }
 
-    /// PostgreSQL was out of reach, or nobody listened, see ``IntakeState/noteRowInDoubt()``.
+    /// Notes that PostgreSQL was out of reach, or that this worker did not listen: see
+    /// ``IntakeState/noteRowInDoubt()``.
     func noteInterruption() {
         state.noteRowInDoubt()
         signal.raise()
@@ -101,12 +102,12 @@ final class Intake {
         }
     }
 
-    /// The next statement need not wait for it, because it follows on the same connection.
+    /// Deletes the row. The next statement need not wait for that, because it follows on the same connection.
     private func takeRowAway() {
         loop.startTask { [self] in await store.attempt { try await $0.wakeUp(workerID) } }
     }
 
-    // MARK: Looking
+    // MARK: Polling
 
     private func poll(_ poll: PollPlan.Poll) async throws(PostgresError) {
         queues.measureRates()
@@ -142,7 +143,7 @@ final class Intake {
             maximumLeases: settler.maximumLeases, connections: gateways.connectionLimit, tenants: tenants)
     }
 
-    /// The lanes that may be claimed from, now or later. Their queues learn how low their stock may get before the next
+    /// The lanes that may be claimed from, now or later. Tells their queues how low their stock may get before the next
     /// poll.
     private func candidates(
         in work: ReadyWork, of worker: ClaimPlan.Worker, _ poll: PollPlan.Poll
@@ -169,7 +170,7 @@ final class Intake {
     // MARK: Claiming
 
     private func claim(_ quotas: [ClaimQuota]) async throws(PostgresError) {
-        // What is sent has to be recorded: otherwise others would send it again.
+        // Outcomes of pushes must be recorded; otherwise other workers would send the pushes again.
         _ = try await leases.connection()
         try await queues.learn(Set(quotas.map(\.queueID)), forClaim: true)
         let sentAt = ContinuousClock.now
@@ -192,7 +193,7 @@ final class Intake {
                 }
             }
             for part in Restraint.parts(of: held) {
-                // Who has quiet hours takes no place under a cap.
+                // A recipient in quiet hours takes no place under a cap.
                 let awake = try await connection.heldToQuietHours(part, workerID: workerID)
                 let allowed = try await connection.heldToCaps(awake, workerID: workerID)
                 for claim in try await connection.takingBadges(allowed, workerID: workerID) {
@@ -208,15 +209,15 @@ final class Intake {
         }
     }
 
-    /// Has the recipients found of jobs that were created without them; the jobs come back with their recipients. If
-    /// that fails, the audit gives the leases back.
+    /// Makes PostgreSQL find the recipients of jobs that were created without them. The jobs come back with their
+    /// recipients. If that fails, the audit gives back the leases.
     private func findRecipients(of keys: [LeaseKey]) async {
         guard !keys.isEmpty else { return }
         let isDone: Void? = await store.attempt { try await $0.findRecipients(of: keys, workerID: workerID) }
         if isDone == nil { audit.wake() } else { signal.raise() }
     }
 
-    /// Lets a job be sent, or ends it where it may not be.
+    /// Passes a job to the dispatcher, or ends it if it must not be sent.
     private func start(_ claim: ClaimedJob, claimedAt: ContinuousClock.Instant) {
         guard let queue = queues[claim.key.queueID] else { return }
         let now = ContinuousClock.now
@@ -241,7 +242,8 @@ final class Intake {
 }
 
 extension QueueState {
-    /// Whether it could soon send more than is held of a campaign's own lane: less than half of what is claimed of it.
+    /// Whether a campaign's own lane could soon send more than it holds: it holds less than half of what is claimed for
+    /// it.
     func isLow(in lane: Lane) -> Bool {
         guard mayWork, let campaign = campaigns[lane] else { return false }
         let (unsent, most) = (campaign.jobs.unsent, Double(ClaimPlan.stock.upperBound))

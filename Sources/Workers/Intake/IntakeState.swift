@@ -3,11 +3,11 @@ import QueueCore
 
 /// Decides what intake does next: poll, claim, sleep, or end.
 ///
-/// Its owner asks for a step with ``next(at:)``, carries it out, reports the result, and asks again: there are never
-/// two polls or claims under way. Notifications and the order to stop may come at any time in between.
+/// Its owner asks for a step with ``next(at:)``, carries it out, reports the result, and asks again. So two polls or
+/// claims are never under way at once. Notifications and the order to stop may come at any time in between.
 struct IntakeState {
     enum Step: Equatable {
-        /// Delete the row that makes producers notify this worker. The next step need not wait for it.
+        /// Delete the row that makes producers notify this worker. The next step need not wait for that.
         case takeRowAway
         /// Poll for work. Answered by ``noteFound(_:lanes:worker:needsFanOut:now:)`` or ``noteFailed()``.
         case poll(PollPlan.Poll)
@@ -15,9 +15,9 @@ struct IntakeState {
         case claim([ClaimQuota])
         /// Write the row. Answered by ``noteRow(isWritten:)``.
         case fallAsleep
-        /// Wait for so long, or until there is a reason to poll.
+        /// Wait for this time, or until there is a reason to poll.
         case wait(Duration)
-        /// Nothing more is claimed. If the row may exist, delete it.
+        /// Claim nothing more. If the row may exist, delete it.
         case end(hasRow: Bool)
     }
 
@@ -25,7 +25,7 @@ struct IntakeState {
         /// Nothing is under way, and the next step is a poll.
         case awake
         case polling(PollPlan.Poll, begun: ContinuousClock.Instant)
-        /// A poll has found this. These claims may follow, and then the worker rests.
+        /// A poll was answered. These claims may follow, and then the worker rests.
         case planned([[ClaimQuota]], Wakefulness.Found)
         case claiming(then: [[ClaimQuota]], Wakefulness.Found)
         case writingRow
@@ -37,11 +37,11 @@ struct IntakeState {
     private var phase = Phase.awake
     private var wakefulness: Wakefulness
     private var plan: PollPlan
-    /// A producer has notified this worker since the last poll began.
+    /// Whether a producer has notified this worker since the last poll began.
     private var isNotified = false
-    /// The row that makes producers notify this worker may be gone.
+    /// Whether the row that makes producers notify this worker may be gone.
     private var isRowInDoubt = false
-    /// The row may exist: it was requested, with or without an answer, and not deleted since.
+    /// Whether the row may exist: it was requested, with or without an answer, and not deleted since.
     private var mayHaveRow = false
     private(set) var isStopping = false
 
@@ -55,19 +55,19 @@ struct IntakeState {
         wakefulness = Wakefulness(busyPoll: busyPoll, idlePoll: idlePoll)
     }
 
-    /// The campaigns that have jobs to be made, see ``PollPlan/campaigns``.
+    /// The campaigns that have jobs to create: see ``PollPlan/campaigns``.
     var campaigns: [ReadyWork.FanOut] { plan.campaigns }
 
     /// Whether intake has ended: no claim is under way, and none follows.
     var hasEnded: Bool { if case .ended = phase { true } else { false } }
 
-    // MARK: What comes at any time
+    // MARK: Events
 
-    /// A producer says that there is work.
+    /// Notes that a producer has notified this worker of work.
     mutating func noteNotified() { isNotified = true }
 
-    /// PostgreSQL was out of reach, or nobody listened. Producers may not know that this worker sleeps, and it may have
-    /// missed a notification.
+    /// Notes that PostgreSQL was out of reach, or that this worker did not listen. Producers may not know that it
+    /// sleeps, and it may have missed a notification.
     mutating func noteRowInDoubt() { isRowInDoubt = true }
 
     /// Claims nothing more.
@@ -75,7 +75,7 @@ struct IntakeState {
 
     // MARK: Steps
 
-    /// The next step. The one before has to be through.
+    /// Returns the next step. The previous step must be done.
     /// - Parameter isLow: see ``PollPlan/next(at:isLow:)``.
     mutating func next(at now: ContinuousClock.Instant, isLow: (LanePlace) -> Bool = { _ in true }) -> Step {
         if isStopping, isBetweenSteps {
@@ -108,7 +108,7 @@ struct IntakeState {
         if isNotified {
             isNotified = false
             let wasAsleep = wakefulness.noteNotified()
-            // Also a row that was in doubt: as long as it is there, each commit notifies.
+            // Deletes the row even if it may be gone: while it exists, every commit sends a notification.
             if wasAsleep || mayHaveRow {
                 mayHaveRow = false
                 return .takeRowAway
@@ -135,12 +135,12 @@ struct IntakeState {
         }
     }
 
-    // MARK: What came of a step
+    // MARK: Results of steps
 
-    /// A poll has found work, or none.
+    /// Notes whether a poll found work.
     /// - Parameters:
     ///   - lanes: the lanes of `work` whose queues this worker serves, in their order.
-    ///   - needsFanOut: whether a campaign has to make jobs now; false if the poll did not look at them.
+    ///   - needsFanOut: whether a campaign has to create jobs now; false if the poll did not cover campaigns.
     mutating func noteFound(
         _ work: ReadyWork, lanes: [ClaimPlan.Candidate], worker: ClaimPlan.Worker, needsFanOut: Bool,
         now: ContinuousClock.Instant
@@ -159,7 +159,7 @@ struct IntakeState {
         phase = .planned(claim.statements, found)
     }
 
-    /// A claim has brought jobs of these lanes, one of each job.
+    /// Notes that a claim has brought jobs.
     mutating func noteClaimed(_ lanes: [LanePlace]) {
         guard case .claiming(let claims, var found) = phase else { preconditionFailure("there was no claim") }
         for lane in lanes { plan.noteClaimed(from: lane) }
@@ -167,7 +167,7 @@ struct IntakeState {
         phase = .planned(claims, found)
     }
 
-    /// A poll or a claim has failed: it is tried again after a while.
+    /// Notes that a poll or a claim has failed. It is tried again after a while.
     mutating func noteFailed() {
         switch phase {
         case .polling, .claiming: phase = .waiting(idlePoll)
@@ -175,7 +175,7 @@ struct IntakeState {
         }
     }
 
-    /// Whether the row is there that makes producers notify this worker.
+    /// Notes whether the row that makes producers notify this worker was written.
     mutating func noteRow(isWritten: Bool) {
         guard case .writingRow = phase else { preconditionFailure("there was no row to write") }
         if !isWritten { isRowInDoubt = true }

@@ -1,32 +1,33 @@
 import PostgresStore
 import QueueCore
 
-/// Where polls of lanes begin while a full poll is slow.
+/// The places at which polls of lanes begin while a full poll is slow.
 ///
 /// A lane's jobs are claimed from its head. Their index entries stay until vacuum removes them, which it cannot do
-/// while any transaction on the server may still see them, such as a report that takes an hour. Until then each poll
-/// passes over all entries of jobs that were claimed. So a worker remembers up to where each lane was empty, and begins
-/// there. Every few seconds it polls the whole lane, because of late commits: a job has the time at which its
-/// transaction began, and that may be below what was claimed before the commit.
+/// while any transaction on the server may still see them, for example a report that takes an hour. Until then, each
+/// poll passes over the entries of all claimed jobs. So a worker remembers up to which place each lane was empty, and
+/// begins there. Every few seconds it polls the whole lane, because of late commits: a job has the time at which its
+/// transaction began, which may be before jobs that were claimed before the commit.
 struct LaneFloors {
-    /// A full poll that takes at most this long is done every time, …
+    /// A full poll that takes at most this long is done every time.
     private static let cheapPoll = Duration.milliseconds(5)
-    /// … and so is one that takes at most this long for each lane that it finds, because then it is slow only because
+    /// So is a full poll that takes at most this long for each lane that it finds, because it is slow only because
     /// there are many lanes.
     private static let cheapPair = Duration.microseconds(20)
-    /// Otherwise full polls take a tenth of the time, within bounds.
+    /// Otherwise full polls take a tenth of the time, with an interval within these bounds.
     private static let fullPolls = 10
     private static let interval = Duration.seconds(1)...Duration.seconds(5)
-    /// A floor is the first job of its lane, or this long ago if that is earlier. So jobs of transactions that take at
-    /// most this long are found at once; and so is what is due soon, in a lane whose next job is due much later.
+    /// A floor is the first job of its lane, or this long ago if that is earlier. So a poll finds at once the jobs of
+    /// transactions that take at most this long. It also finds jobs that are due soon in a lane whose next job is due
+    /// much later.
     private static let lag = Duration.milliseconds(250)
-    /// The maximum number of floors in use: each costs a probe of the index.
+    /// The maximum number of floors in use. Each costs a probe of the index.
     private static let most = 64
 
-    /// The place up to which a lane is known to be empty.
+    /// What is known about a lane: the place up to which it is empty.
     private struct Knowledge {
         var floor: LaneHead
-        /// Jobs were there when it was last polled.
+        /// The number of jobs that were claimed from the lane recently. Each full poll halves it.
         var claimed = 0
     }
 
@@ -42,15 +43,15 @@ struct LaneFloors {
         return now >= fullPollAt + pause
     }
 
-    /// Where a poll that is not a full one begins: the lanes from which most jobs were claimed, in order. Those that
-    /// are one campaign's own are short, and need no floor.
+    /// The floors at which a poll that is not full begins: those of the lanes from which most jobs were claimed, in
+    /// order. A campaign's own lane is short and needs no floor.
     var floors: [LaneHead] {
         lanes.values.filter { $0.claimed > 0 && $0.floor.place.lane.isShared }.sorted { $0.claimed > $1.claimed }
             .prefix(Self.most).map(\.floor)
             .sorted { $0.place < $1.place }
     }
 
-    /// Notes a full poll. What it found below a floor lowers it.
+    /// Notes a full poll. A job that it found below a floor lowers that floor.
     mutating func noteFullPoll(_ found: [ReadyWork.Jobs], took time: Duration, now: ContinuousClock.Instant) {
         (fullPollTook, fullPollPairs, fullPollAt) = (time, found.count, now)
         let before = lanes
@@ -69,11 +70,11 @@ struct LaneFloors {
     }
 
     private static func floor(below jobs: ReadyWork.Jobs) -> LaneHead {
-        // When the job is due, less the time until then, is when PostgreSQL was asked, by its own clock.
+        // The time at which the job is due, minus the time until then, is the time of the poll by PostgreSQL's clock.
         let latest = jobs.head.runAt - jobs.dueIn.wholeMicroseconds - lag.wholeMicroseconds
         return jobs.head.runAt < latest ? jobs.head : LaneHead(jobs.head.place, runAt: latest, jobID: .min)
     }
 
-    /// Notes that jobs of a lane were claimed: their index entries stay.
+    /// Notes that jobs of a lane were claimed. Their index entries stay.
     mutating func noteClaim(of jobs: Int, from place: LanePlace) { lanes[place]?.claimed += jobs }
 }

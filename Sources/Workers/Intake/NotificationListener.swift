@@ -2,8 +2,8 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// Receives the notifications of producers and operators, on a connection of its own. A notification is only a hint:
-/// without it, as behind a transaction pooler, the worker still polls for work by itself.
+/// Receives the notifications of producers and operators on a connection of its own. A notification is only a hint: the
+/// worker also polls by itself, because none arrives behind a transaction pooler.
 ///
 /// Belongs to the engine's event loop.
 final class NotificationListener {
@@ -14,7 +14,7 @@ final class NotificationListener {
     private let queues: Queues
     private let settler: Settler
     private let stopping: Signal
-    /// Raised when the present connection is lost, and by ``stop()``.
+    /// Raised when the current connection is lost, and by ``stop()``.
     private var isOver: Signal
     private var isStopping = false
     private var generator = SystemRandomNumberGenerator()
@@ -36,7 +36,7 @@ final class NotificationListener {
         isOver.raise()
     }
 
-    /// Listens until ``stop()``, connecting again with backoff whenever the connection is lost.
+    /// Listens until ``stop()``. Connects again with backoff whenever the connection is lost.
     func run() async {
         var failures = 0
         while !isStopping {
@@ -58,7 +58,8 @@ final class NotificationListener {
         connection.onNotification = { [self] _, payload in
             if let notice = Notice(payload: payload) { hear(notice) }
         }
-        // One of its own: what a connection raises that ends before it listens would end the next one.
+        // Each connection has a signal of its own. Otherwise, a connection that ends before it listens would end the
+        // next one.
         let isOver = Signal(loop: loop)
         self.isOver = isOver
         connection.onClose = { _ in isOver.raise() }

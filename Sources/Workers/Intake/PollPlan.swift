@@ -3,22 +3,20 @@ import QueueCore
 
 /// Decides which lanes the next poll covers.
 ///
-/// If ten thousand queues have work, a poll of all their lanes takes 50 ms and a claim from all of them takes
-/// seconds. So each poll and each claim covers a part of the lanes, and the next one begins where it ended: every lane
-/// has its turn. While such polls take long, others come between them that leave out the queues whose jobs wait for
-/// room here: whoever begins to send does not wait until all of these were looked at. Where there are too many queues
-/// between them for that, these polls are of the queues alone that were claimed from of late.
+/// If ten thousand queues have work, a poll of all their lanes takes 50 ms, and a claim from all of them takes seconds.
+/// So each poll and each claim covers a part of the lanes, and the next one begins where it ended: every lane has its
+/// turn. While such polls take long, other polls come between them. These leave out the queues whose jobs wait for room
+/// here, so that a queue that begins to send need not wait until all of those were looked at. If too many queues lie
+/// between the waiting ones, these polls cover only the queues that were claimed from recently.
 struct PollPlan {
     /// What to poll.
     enum Poll: Equatable {
-        /// The lanes behind a place, from the beginning of each lane, and at most this number of lanes; and with or
-        /// without the campaigns.
+        /// The lanes behind a place, each from its beginning, up to a maximum number; with or without the campaigns.
         case lanes(after: LanePlace, atMost: Int32, campaigns: Bool)
-        /// All lanes, some of which begin at a floor; and with or without the campaigns, which are those that the last
-        /// poll without floors found.
+        /// All lanes, some from a floor on; with or without the campaigns, which are those that the last poll without
+        /// floors found.
         case floors([LaneHead], campaigns: Bool)
-        /// The lanes that all share of these queues alone, in order, and at most this number; and some lanes that are
-        /// one campaign's own.
+        /// Only the shared lanes of these queues, in order, up to a maximum number; and some campaigns' own lanes.
         case within([QueueRange], own: [LanePlace], atMost: Int32)
 
         var coversCampaigns: Bool {
@@ -28,50 +26,50 @@ struct PollPlan {
             }
         }
 
-        /// Whether it is one of those that cover all lanes in turn.
+        /// Whether the poll is one of those that cover all lanes in turn.
         fileprivate var isOfRound: Bool { if case .within = self { false } else { true } }
     }
 
-    /// A queue, or a lane that is one campaign's own, is in use for so long after it was claimed from, and no more of
-    /// them count than these.
+    /// How long a queue or a campaign's own lane counts as in use after it was claimed from, and the maximum numbers of
+    /// those that count.
     private static let useLasts = Duration.seconds(60)
     private static let maximumQueuesInUse = 100
     private static let maximumOwnLanesInUse = 5000
-    /// How often it is asked which of those need jobs: they hold what they send in a second.
+    /// How often the plan asks which of these lanes need jobs. They hold what they send in a second.
     private static let ownLanesRest = Duration.milliseconds(100)
-    /// A queue is taken to wait for room for so long after a poll last found it so.
+    /// How long a queue counts as waiting for room after a poll last found that it waits.
     private static let waitLasts = Duration.seconds(5)
-    /// How often it is worked out anew what lies between the queues that wait, and the maximum number of such ranges.
+    /// How often the ranges between the waiting queues are determined anew, and the maximum number of such ranges.
     private static let rangesLast = Duration.milliseconds(250)
     private static let maximumRanges = 100
 
     let maximumLanes: Int32
     private var floors = LaneFloors()
-    /// The next poll and the next claim begin behind this lane.
+    /// The lane behind which the next poll and the next claim begin.
     private(set) var place = LanePlace.start
     /// Whether the next poll covers all lanes. It does while there is nothing to claim: one statement then polls the
     /// many lanes in which nothing is due yet, and the worker may sleep.
     private var pollsAll = false
-    /// The campaigns that have jobs to be made, as the last poll without floors found them.
+    /// The campaigns that have jobs to create, as the last poll without floors found them.
     private(set) var campaigns: [ReadyWork.FanOut] = []
-    /// What polls take that look at the campaigns, too. Their ready jobs are counted, which costs many times more than
-    /// to look at the lanes if fifty campaigns are under way; and a single push waits for nothing but the lanes.
+    /// How long polls that cover the campaigns take. They count the campaigns' ready jobs, which costs many times more
+    /// than polling the lanes if fifty campaigns are under way. A single push has to wait only for a poll of the lanes.
     private var campaignPolls = PollTimes()
     private var campaignPollAt: ContinuousClock.Instant?
     /// Whether the last poll found something to claim, and whether it left out lanes that come next.
     private var hasJobs = false
     private var isPartial = false
-    /// What the polls take that cover all lanes in turn, and when the last one began.
+    /// How long the polls that cover all lanes in turn take, and when the last one began.
     private var roundPolls = PollTimes()
     private var roundPollAt: ContinuousClock.Instant?
-    /// What the last poll took that was not one of them.
+    /// How long the last other poll took.
     private var otherTook = Duration.zero
-    /// When the queues in use were last claimed from, and the lanes in use that are one campaign's own.
+    /// When the queues in use were last claimed from, and when the campaigns' own lanes in use were.
     private var lastClaims: [Int32: ContinuousClock.Instant] = [:]
     private var ownLanesInUse: [LanePlace: ContinuousClock.Instant] = [:]
     private var ownLanesAt: ContinuousClock.Instant?
-    /// When queues were last found to wait for room, and what lies between them; empty where these are too many, or
-    /// have too many lanes for a poll.
+    /// When queues were last found to wait for room, and the ranges between them. There are no ranges if they are too
+    /// many, or have too many lanes for one poll.
     private var waitingQueues: [Int32: ContinuousClock.Instant] = [:]
     private var ranges: [QueueRange] = []
     private var rangesAt: ContinuousClock.Instant?
@@ -80,9 +78,9 @@ struct PollPlan {
         self.maximumLanes = maximumLanes
     }
 
-    /// What to poll at `now`. While there are jobs to claim, campaigns are looked at for a tenth of the time, and so is
-    /// what waits for room.
-    /// - Parameter isLow: whether a lane that is one campaign's own could soon send more than is held of it.
+    /// What to poll at `now`. While there are jobs to claim, polls of campaigns take a tenth of the time, and so do
+    /// polls of the queues that wait for room.
+    /// - Parameter isLow: whether a campaign's own lane could soon send more than it holds.
     mutating func next(at now: ContinuousClock.Instant, isLow: (LanePlace) -> Bool = { _ in true }) -> Poll {
         if let roundPollAt, now < roundPollAt + roundPolls.pause {
             let ranges = currentRanges(at: now)
@@ -93,13 +91,13 @@ struct PollPlan {
         return .lanes(after: place, atMost: pollsAll ? .max : maximumLanes, campaigns: campaigns)
     }
 
-    /// The queues to look at between the polls of all lanes; none where those find nothing.
+    /// The queues to poll between the polls of all lanes; none if those polls find nothing.
     private func currentRanges(at now: ContinuousClock.Instant) -> [QueueRange] {
         guard hasJobs || isPartial else { return [] }
         return ranges.isEmpty ? queuesInUse(at: now).sorted().map { QueueRange($0) } : ranges
     }
 
-    /// Those in use for which `isLow` holds: the ones that were claimed from the longest time ago come first.
+    /// The lanes in use for which `isLow` holds. Those that were claimed from the longest time ago come first.
     private mutating func ownLanes(
         at now: ContinuousClock.Instant, where isLow: (LanePlace) -> Bool
     ) -> [LanePlace] {
@@ -115,13 +113,13 @@ struct PollPlan {
         Set(lastClaims.lazy.filter { now < $0.value + Self.useLasts }.map(\.key))
     }
 
-    /// Works out what lies between the queues that wait for room.
+    /// Determines the ranges between the queues that wait for room.
     private mutating func findRanges(at now: ContinuousClock.Instant) {
         if let rangesAt, now < rangesAt + Self.rangesLast { return }
         rangesAt = now
         waitingQueues = waitingQueues.filter { now < $0.value + Self.waitLasts }
         ranges = []
-        // A queue in use has enough at this moment, and soon has not.
+        // A queue in use may hold enough at this moment, but not for long.
         let waiting = Set(waitingQueues.keys).subtracting(queuesInUse(at: now))
         guard !waiting.isEmpty else { return }
         var found: [QueueRange] = []
@@ -133,12 +131,12 @@ struct PollPlan {
         if found.count <= Self.maximumRanges { ranges = found }
     }
 
-    /// What the poll after one that took `time` will take, which says how long to wait for it.
+    /// How long the poll after one that took `time` will take. The wait before it depends on that.
     func nextTakes(after time: Duration, at now: ContinuousClock.Instant) -> Duration {
         currentRanges(at: now).isEmpty ? time : min(time, otherTook)
     }
 
-    /// Notes what a poll found that began at `begun`.
+    /// Notes what a poll that began at `begun` found.
     mutating func note(
         _ work: ReadyWork, of poll: Poll, begun: ContinuousClock.Instant, now: ContinuousClock.Instant
     ) {
@@ -153,7 +151,7 @@ struct PollPlan {
             otherTook = begun.duration(to: now)
         }
         switch poll {
-        // There may be as many lanes again behind these.
+        // If such a poll did not reach the end, there may be as many lanes again behind it.
         case .within(_, let own, _):
             if work.end != nil { ranges = [] }
             let found = Set(work.ownLanes.map(\.place))
@@ -163,14 +161,14 @@ struct PollPlan {
             if work.end == nil {
                 floors.noteFullPoll(work.jobs, took: begun.duration(to: now), now: begun)
             } else {
-                // It is bounded already, and its floors would be incomplete.
+                // A part of a round is bounded already, and its floors would be incomplete.
                 floors = LaneFloors()
             }
             if work.coversCampaigns { campaigns = work.fanOuts }
         }
     }
 
-    /// Notes what is claimed after `poll`, so that the next one begins behind it.
+    /// Notes what is claimed after `poll`, so that the next poll begins behind it.
     /// - Parameter end: where the poll ended, if it did not cover all lanes.
     mutating func note(
         _ claim: ClaimPlan, after poll: Poll, end: LanePlace?, now: ContinuousClock.Instant
@@ -183,13 +181,13 @@ struct PollPlan {
         Self.keepLatest(of: &ownLanesInUse, atMost: Self.maximumOwnLanesInUse)
         for queue in claim.leftOut { waitingQueues[queue] = now }
         for quota in claim.quotas { waitingQueues[quota.queueID] = nil }
-        // Which lane comes next in the round, and whether there is anything to claim in it, is known as before.
+        // Another poll does not change which lane comes next in the round, or whether there is anything to claim in it.
         guard poll.isOfRound else { return }
         hasJobs = !claim.quotas.isEmpty
         isPartial = end != nil
-        // Nor may it sleep while something waits for room.
+        // The worker must not sleep while a queue waits for room either.
         pollsAll = !hasJobs && claim.leftOut.isEmpty && (pollsAll || isPartial)
-        // Lanes may have been found behind the end, where nobody has looked for campaigns.
+        // The poll may have found lanes behind `end`, where it did not look for campaigns.
         place = place.first(of: [claim.lastServed, end].compactMap(\.self)) ?? .start
         findRanges(at: now)
     }

@@ -1,14 +1,14 @@
 import PostgresStore
 import QueueCore
 
-/// What a worker asks about a job before it sends: who has quiet hours, whom a frequency cap holds back, and which
-/// numbers go to the badges of the others.
+/// What a worker asks about a job before it sends: which recipients have quiet hours, which a frequency cap holds back,
+/// and which numbers the badges of the others get.
 enum Restraint {
-    /// The number of recipients from which the jobs of a statement are enough: for caps, it locks their devices' rows
-    /// while it runs, for some 50 ms.
+    /// The number of recipients that are enough for one statement. A statement for caps locks the rows of their devices
+    /// while it runs, for about 50 ms.
     static let enoughRecipients = 5000
 
-    /// Notes what is to be asked about a job. Returns whether anything is.
+    /// Notes what has to be asked about a job. Returns whether there is anything to ask.
     static func apply(_ settings: QueueSettings, to claim: inout ClaimedJob) -> Bool {
         claim.asksQuietHours = settings.quiet.includes(
             claim.message.pushType, in: claim.lane, hasOwn: claim.hasOwnQuietHours)
@@ -18,7 +18,7 @@ enum Restraint {
         return claim.asksQuietHours || claim.capAnswer != nil || claim.badgeIncrement != nil
     }
 
-    /// Jobs of several queues in parts, each for one statement.
+    /// Divides the jobs of several queues into parts, one for each statement.
     static func parts(of jobs: [ClaimedJob]) -> [[ClaimedJob]] {
         var parts: [[ClaimedJob]] = []
         var recipients = enoughRecipients

@@ -1,43 +1,45 @@
-/// When a worker polls for work, and when it has producers notify it.
+/// Decides when a worker polls for work, and when producers have to notify it.
 ///
 /// A worker that finds nothing several times in a row *falls asleep*: it writes a row that makes producers notify it,
 /// and polls less and less often. A notification makes the commit of every other transaction slower. So a worker that
 /// is notified removes its row at once and polls by itself for a while. Each time it falls asleep, it is notified at
 /// most once, however many producers commit.
 struct Wakefulness {
-    /// What comes after a poll.
+    /// What the worker does after a poll.
     enum Step: Equatable {
-        /// Have the row written, and poll once more at once, because nobody notified of what was committed before.
+        /// Write the row, and poll once more at once, because no notification announces what was committed before.
         case fallAsleep
-        /// Have the row taken away, and poll again after a while.
+        /// Delete the row, and poll again after this time.
         case wakeUp(then: Duration)
         case wait(Duration)
     }
 
     /// What a poll found.
     struct Found {
-        /// Something to claim or to fan out.
+        /// Whether there was something to claim or to fan out.
         var hasWork = false
-        /// How long it takes to poll, without the claim.
+        /// How long the poll took, without the claim.
         var pollTime = Duration.zero
-        /// There may be more work than it came to.
+        /// Whether there may be more work than the poll reached.
         var isPartial = false
-        /// Until something is due that can be claimed then.
+        /// The time until something is due that can then be claimed.
         var nextDue = Duration.seconds(3600)
-        /// Jobs are held.
+        /// Whether jobs are held.
         var isHolding = false
     }
 
-    /// Empty polls before it falls asleep, and the wait after the first of them; then twice as long each time.
+    /// The number of empty polls before the worker falls asleep, and the first wait before and after it does. Each
+    /// following wait is twice as long.
     private static let emptyPolls = 3
     private static let firstPause = Duration.milliseconds(4)
     private static let firstSleep = Duration.milliseconds(5)
-    /// How often the row is written anew: others delete it if they take this worker for dead, and do not tell it.
+    /// How often the row is written again: another session deletes it, and does not say so, if it takes this worker for
+    /// dead.
     private static let reassurance = Duration.seconds(5)
 
     private let busyPoll: Duration
     private let idlePoll: Duration
-    /// Whether producers notify it, as far as it knows.
+    /// Whether producers notify this worker, as far as it knows.
     private(set) var isAsleep = false
     private var assuredAt: ContinuousClock.Instant?
     private var emptyPolls = 0
@@ -52,16 +54,16 @@ struct Wakefulness {
         self.idlePoll = idlePoll
     }
 
-    /// A producer has notified it. Returns whether the row is to be taken away.
+    /// Notes that a producer has notified this worker. Returns whether the row is to be deleted.
     mutating func noteNotified() -> Bool {
         defer { wake() }
         return isAsleep
     }
 
-    /// The row may be gone: PostgreSQL was away, and after a crash or a failover it has forgotten it.
+    /// Notes that the row may be gone: PostgreSQL was away, and loses the row in a crash or failover.
     mutating func noteRowInDoubt() { wake() }
 
-    /// What is to be done after a poll.
+    /// Decides what to do after a poll.
     mutating func next(after found: Found, now: ContinuousClock.Instant) -> Step {
         pollTimes.note(found.pollTime)
         let busyWait = max(busyPoll, pollTimes.pause)
@@ -70,7 +72,7 @@ struct Wakefulness {
             wake()
             return wasAsleep ? .wakeUp(then: busyWait) : .wait(busyWait)
         }
-        // What may be claimed comes later in the order.
+        // Jobs that may be claimed may come later in the order.
         if found.isPartial { return .wait(busyWait) }
         guard isAsleep else {
             emptyPolls += 1
@@ -79,9 +81,9 @@ struct Wakefulness {
         }
         if let assuredAt, now >= assuredAt + Self.reassurance { return fallAsleep(now) }
         idleWait = min(max(idleWait * 2, Self.firstSleep), idlePoll)
-        // While jobs are held, an urgent one may come behind a pooler, where no notification gets through.
+        // While jobs are held, an urgent one may arrive behind a pooler, which lets no notification through.
         let most = found.isHolding ? min(idleWait, busyPoll * 5) : idleWait
-        // Thousands of queues may have work that nobody can send, so that a poll takes long and finds nothing.
+        // Thousands of queues may have work that cannot be sent now, so that a poll takes long and finds nothing.
         return .wait(min(max(most, pollTimes.pause), max(found.nextDue, .milliseconds(1))))
     }
 
