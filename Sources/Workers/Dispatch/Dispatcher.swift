@@ -4,8 +4,8 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// Hands recipients to the gateways. Whose turn it is, ``Turns`` decides. Runs at the end of a loop turn in which
-/// anything changed, so that a burst of answers is one round of sends.
+/// Hands recipients to the gateways. ``Turns`` decides which queue sends next. A round runs at the end of each loop
+/// turn in which anything changed, so that a burst of answers leads to one round of sends.
 ///
 /// Belongs to the engine's event loop.
 final class Dispatcher {
@@ -22,7 +22,7 @@ final class Dispatcher {
     private var isScheduled = false
     private var isStopped = false
     private var permitTimer: Timer?
-    /// Looks at the queues that wait for something, so that none is forgotten.
+    /// Starts a round that looks at the parked queues, so that none is forgotten.
     private var sweepTimer: Timer?
     /// Wakes this worker when a push may try whether an outage of APNs is over.
     private var tryTimers: [ObjectIdentifier: Timer] = [:]
@@ -40,29 +40,30 @@ final class Dispatcher {
         turns = Turns(limit: settings.inFlight)
     }
 
-    /// Queues of which jobs are held.
+    /// The queues of which jobs are held.
     var active: [QueueState] { turns.active }
 
-    /// Requests in flight, over all queues.
+    /// The number of requests in flight, over all queues.
     var inFlight: Int { turns.inFlight }
 
-    /// Requests sent since the start.
+    /// The number of requests sent since the start.
     var sent: Int { turns.sent }
 
-    /// Lets a job be sent from the next round on: one that was claimed, or that has somebody to send to again.
+    /// Lets a job be sent from the next round on: a claimed job, or one that has recipients to send to again.
     func add(_ job: HeldJob, of queue: QueueState) {
         turns.join(queue)
         queue.add(job)
         schedule()
     }
 
-    /// A job's lease was renewed or its watermark moved, so the job may be sent again.
+    /// Sends from a job again after its lease was renewed or its watermark moved.
     func goOn(with job: HeldJob) {
         if job.isSendable { add(job, of: jobs.queue(of: job)) }
     }
 
-    /// A gateway has a connection again. Jobs that wait for answers over an earlier one, and were to go back after
-    /// that, go on: what of them was not sent, or certainly not acted on, need not wait.
+    /// Continues jobs after a gateway has a connection again. Such jobs wait for answers over an earlier connection,
+    /// and were to be given back after that. Recipients that were not sent to, or whose push APNs certainly did not act
+    /// on, need not wait.
     func goOn(over gateway: any PushGateway) {
         guard !isStopped else { return }
         for holding in jobs.holdings where holding.queue.mayWork && holding.queue.gateway(for: holding.job) === gateway
@@ -72,10 +73,10 @@ final class Dispatcher {
         }
     }
 
-    /// Sends no more.
+    /// Stops sending.
     func stop() { isStopped = true }
 
-    /// Has a round run at the end of this turn.
+    /// Runs a round at the end of this loop turn.
     func schedule() {
         guard !isScheduled else { return }
         isScheduled = true
@@ -85,13 +86,13 @@ final class Dispatcher {
         }
     }
 
-    /// Queues may have more permits than before, or need none any more.
+    /// Notes that queues may have more permits than before, or need none any more.
     func permitsChanged(of queues: some Sequence<QueueState>) {
         for queue in queues { turns.wake(queue) }
         schedule()
     }
 
-    /// A gateway may take more pushes than before, or none any more.
+    /// Notes that a gateway may take more pushes than before, or none any more.
     func capacityChanged(of gateway: any PushGateway) {
         turns.wake(waitingFor: ObjectIdentifier(gateway))
         schedule()
@@ -114,7 +115,7 @@ final class Dispatcher {
         }
     }
 
-    /// Sends to up to as many recipients of a queue as its turn allows.
+    /// Sends to at most as many recipients of a queue as its turn allows.
     private func send(_ turn: Turns<QueueState>.Turn, now: ContinuousClock.Instant) {
         let queue = turn.queue
         var (sent, silent) = (0, 0)
@@ -176,7 +177,7 @@ final class Dispatcher {
         return sent
     }
 
-    /// Whether a job may still be sent: not past its `send_by`, and its lease renewed not too long ago.
+    /// Whether a job may still be sent: its `send_by` has not passed, and its lease was renewed recently enough.
     private func isFresh(_ job: HeldJob, now: ContinuousClock.Instant) -> Bool {
         if now >= job.sendBy {
             job.close(.expired)
@@ -194,10 +195,11 @@ final class Dispatcher {
         }
     }
 
-    /// Has a round run when the next permit is due. One that is due already waits for room, which answers make.
+    /// Schedules a round for when the next permit is due. If a permit is due already, the queue waits for room, which
+    /// answers bring.
     private func setPermitTimer(now: ContinuousClock.Instant) {
         var alarm = turns.nextPermit
-        // Those that can send may have campaigns that cannot, each with a limit of its own.
+        // Queues that can send may have campaigns that cannot, because each has a limit of its own.
         for queue in turns.awake where queue.mayWork && queue.isPaced {
             if let next = queue.nextPermit, next > now { alarm = min(alarm ?? next, next) }
         }
@@ -222,7 +224,8 @@ final class Dispatcher {
         let (job, queue) = (holding.job, holding.queue)
         job.noteEnded()
         turns.noteEnded(queue, isSilent: gateway.confirmsBySilence)
-        // Times are made of it only where they are needed: that costs as much as all else here.
+        // The age is converted to instants only where they are needed: a conversion costs as much as everything else
+        // here.
         let age = loop.nowNanoseconds &- answer.sentAt
         queue.figures.counts.answers.note(answer.result, afterNanoseconds: age)
         queue.throughput.answers.note(answer.result, afterNanoseconds: age)
@@ -260,7 +263,7 @@ final class Dispatcher {
         }
         if job.isSendable, !job.isQueued { add(job, of: queue) }
         finishIfThrough(job)
-        // Lanes that wait for others to be served go on, if none are.
+        // If no other lane is served, the lanes that wait for that continue after this time.
         if let circuit, circuit.isRecovering {
             setTryTimer(of: gateway, at: loop.now + Circuit.timeForOthers) { [self] in capacityChanged(of: gateway) }
         }
@@ -280,8 +283,8 @@ final class Dispatcher {
 
     // MARK: Outages
 
-    /// An answered push, as its circuit sees it. One that is reset, and was lost again and again before, may have been
-    /// reset each time.
+    /// An answered push, in the form that its circuit needs. If it was reset now and lost repeatedly before, it may
+    /// have been reset each time.
     private func push(
         _ ordinal: HeldJob.Ordinal, of holding: HeldJobs.Holding, afterNanoseconds age: UInt64, isReset: Bool = false
     ) -> Circuit.Push {
@@ -292,7 +295,7 @@ final class Dispatcher {
             sentAt: loop.now - .nanoseconds(age))
     }
 
-    /// The server ended a connection because provider tokens are replaced too often: their key rests.
+    /// Lets the key of a gateway rest: the server closed a connection because provider tokens are replaced too often.
     func rest(_ gateway: any PushGateway, _ circuit: Circuit, because reason: String) {
         follow(circuit.noteRest(because: reason, now: loop.now), of: circuit, gateway)
     }
@@ -301,13 +304,13 @@ final class Dispatcher {
         switch change {
         case .none: return
         case .opened(let reason):
-            // Jobs are given back, and an answer is in the middle of being recorded.
+            // This gives back jobs, which must wait until the current answer is recorded.
             loop.atEndOfTurn { [queues] in queues.noteOutage(of: gateway, reason: reason) }
             awaitNextTry(of: circuit, gateway)
         case .stayedOpen:
-            // What refuses may be one server of many.
+            // Perhaps only one of many servers refuses.
             gateway.tryAnotherConnection()
-            // Others than those that are held may be the ones to try next.
+            // The next try may need other jobs than those that are held.
             loop.atEndOfTurn { [queues] in queues.yieldJobs(using: gateway) }
             awaitNextTry(of: circuit, gateway)
         case .closed:
@@ -338,7 +341,7 @@ final class Dispatcher {
         }
     }
 
-    /// Passes a job on when nothing of it is in flight and nothing more will be sent.
+    /// Passes a job to the settler if nothing of it is in flight and nothing more will be sent.
     func finishIfThrough(_ job: HeldJob) {
         if job.inFlight == 0, job.waiting == 0 || job.isClosed { settler.take(job) }
     }

@@ -1,9 +1,9 @@
 import QueueCore
 
-/// Queues in the order of their turns: the tenant whose turn comes first, and of it the queue whose turn comes first.
-/// To add one and to move one back costs the logarithm of how many there are.
+/// Queues in the order of their turns: by the turn of the tenant, then by the turn of the queue. Adding a queue or
+/// moving one back costs the logarithm of their number.
 struct TurnOrder<Queue: Contender> {
-    /// Those of a tenant, as a heap by their turns.
+    /// The queues of a tenant, as a heap by their turns.
     private struct Group {
         let tenant: TenantShare
         var queues: [Queue]
@@ -35,13 +35,13 @@ struct TurnOrder<Queue: Contender> {
     /// The queue whose turn it is; nil if there is none.
     var first: Queue? { groups.first?.queues[0] }
 
-    /// The first one's turn, or its tenant's, comes later than before.
+    /// Moves the first queue back: its turn, or its tenant's, comes later than before.
     mutating func moveFirstBack() {
         sinkQueue(at: 0, ofGroup: 0)
         sinkGroup(at: 0)
     }
 
-    /// Removes the first one, whose tenant's turn may come later than before.
+    /// Removes the first queue. Its tenant's turn may come later than before.
     mutating func removeFirst() {
         if groups[0].queues.count > 1 {
             groups[0].queues.swapAt(0, groups[0].queues.count - 1)

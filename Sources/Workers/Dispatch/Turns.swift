@@ -1,40 +1,41 @@
 import QueueCore
 
-/// Decides which queue sends next and how much: urgent pushes first within bounds, then tenants in turn, and of each
-/// its queues by weight; each within its permits, the room of its connections and its share of what is in flight.
+/// Decides which queue sends next, and how much: urgent pushes first within bounds, then tenants in turn, and the
+/// queues of each tenant by weight. A turn stays within the queue's permits, the room of its connections and its share
+/// of what is in flight.
 ///
 /// What holds at every moment (`TurnsExplorationTests`):
-/// - No more pushes are in flight than there is room for, in all and for each queue; and no more are sent than there
-///   are permits.
-/// - Tenants that have enough to send are served in proportion to their weights, however many queues they have, and so
-///   are the queues of each.
-/// - A queue with urgent pushes that is not ahead of its share sends one before any queue sends others, if it can send
-///   at all and nothing of its tenant is in flight.
+/// - In total and for each queue, no more pushes are in flight than there is room for. No more pushes are sent than
+///   there are permits.
+/// - Tenants that have enough to send are served in proportion to their weights, however many queues they have. So are
+///   the queues of each tenant.
+/// - A queue with urgent pushes that is not ahead of its share sends one before any queue sends other pushes, if it can
+///   send at all and nothing of its tenant is in flight.
 /// - Urgent pushes bring a tenant no further ahead of its share than a bound, and a queue no further ahead of the
-///   tenant's others.
-/// - A queue that can send waits for a bounded number of pushes: of other tenants, while nothing of its own is in
-///   flight; and of other queues of its tenant.
+///   tenant's other queues.
+/// - A queue that can send waits for a bounded number of pushes: of other tenants, while it has nothing in flight; and
+///   of other queues of its tenant.
 ///
-/// A round costs what can be sent in it, not what waits: a queue that can send nothing, for lack of a connection, a
-/// permit or jobs, is parked at the end of the round, and not looked at again before it is woken or its next permit is
-/// due. All are woken a few times a second, so that none is ever forgotten.
+/// The cost of a round depends on what can be sent in it, not on what waits. A queue that can send nothing, for lack of
+/// a connection, a permit or jobs, is parked at the end of the round. It is looked at again when it is woken or its
+/// next permit is due. All queues are woken a few times a second, so that none is forgotten.
 ///
-/// A value without a clock and without gateways. Generic, so that nothing is looked up while it runs.
+/// A value without a clock and without gateways. It is generic, so that nothing is looked up while it runs.
 struct Turns<Queue: Contender> {
-    /// Recipients of one queue that are handed over before it is another's turn.
+    /// The number of recipients of one queue that are handed over before another queue has its turn.
     static var quantum: Int { 16 }
-    /// How far urgent pushes bring a tenant or a queue ahead of its share, in recipients at a weight of 1. So a tenant
-    /// that marks every push as urgent waits for its turns like the others.
+    /// How far urgent pushes may bring a tenant or a queue ahead of its share, in recipients at a weight of 1. So a
+    /// tenant that marks every push as urgent waits for its turns like the others.
     static var urgentLead: Double { 256 }
     /// The time after which all queues are looked at again.
     static var sweepInterval: Duration { .milliseconds(250) }
-    /// With no more queues than this, all are looked at in every round.
+    /// The number of queues up to which all are looked at in every round.
     private static var few: Int { 64 }
 
     /// One turn of a queue.
     struct Turn {
         let queue: Queue
-        /// Only urgent pushes may be sent.
+        /// Whether only urgent pushes may be sent.
         let isUrgent: Bool
         /// The maximum number of pushes.
         let room: Int
@@ -42,24 +43,24 @@ struct Turns<Queue: Contender> {
 
     private enum Phase { case urgent, all, over }
 
-    /// The maximum number of requests in flight. Those that wait for the grace only are not counted: the windows of
-    /// their connections limit them, and they would keep others from being sent.
+    /// The maximum number of requests in flight. Requests that wait only for the grace are not counted: the windows of
+    /// their connections limit them, and they would keep other requests from being sent.
     private let limit: Int
     /// The order among tenants, and the largest weight among those with active queues.
     private var tenants = FairShare()
     private var heaviest = 1.0
-    /// Queues of which jobs are held, and those of them that are looked at in this round.
+    /// The queues of which jobs are held, and those of them that are looked at in this round.
     private(set) var active: [Queue] = []
     private(set) var awake: [Queue] = []
-    /// Those that are parked, and others that were, by their gateways.
+    /// Queues that are or were parked, by the gateways that they wait for.
     private var waiting: [ObjectIdentifier: [Queue]] = [:]
-    /// Those that are parked until a permit is due, and others that were.
+    /// Queues that are or were parked until a permit is due.
     private var throttled = Throttled<Queue>()
     private var nextSweep: ContinuousClock.Instant?
-    /// Requests in flight, and those of them that wait for the grace of the binary interface only.
+    /// Requests in flight, and how many of them wait only for the grace of the binary interface.
     private(set) var inFlight = 0
     private var inSilence = 0
-    /// Requests sent since the start.
+    /// The number of requests sent since the start.
     private(set) var sent = 0
 
     private var phase = Phase.over
@@ -68,10 +69,10 @@ struct Turns<Queue: Contender> {
 
     init(limit: Int) { self.limit = limit }
 
-    /// Requests that may be sent now.
+    /// The number of requests that may be sent now.
     private var free: Int { limit - inFlight + inSilence }
 
-    /// Has a queue take turns, as there are jobs of it.
+    /// Lets a queue take turns, because there are jobs of it.
     mutating func join(_ queue: Queue) {
         guard !queue.isActive else { return wake(queue) }
         queue.isActive = true
@@ -89,22 +90,22 @@ struct Turns<Queue: Contender> {
         weigh(queue)
     }
 
-    // MARK: Who waits
+    // MARK: Queues that wait
 
-    /// Whether there are queues that are not looked at.
+    /// Whether there are parked queues.
     var hasParked: Bool { awake.count < active.count }
 
-    /// When a queue that is parked has its next permit; nil if none has.
+    /// When a parked queue has its next permit; nil if none has one.
     var nextPermit: ContinuousClock.Instant? { throttled.firstTime }
 
-    /// A queue may have something to send again, or more permits.
+    /// Wakes a queue, which may have something to send again, or more permits.
     mutating func wake(_ queue: Queue) {
         guard queue.isActive, queue.isParked else { return }
         queue.isParked = false
         awake.append(queue)
     }
 
-    /// A gateway may take more than before.
+    /// Wakes the queues that wait for a gateway, which may take more than before.
     mutating func wake(waitingFor gateway: ObjectIdentifier) {
         guard let queues = waiting.removeValue(forKey: gateway) else { return }
         for queue in queues { wake(queue) }
@@ -116,12 +117,12 @@ struct Turns<Queue: Contender> {
             let hasJobs = queue.hasJobs
             if hasJobs, queue.mayWork, queue.roomForPushes(now: now) > 0 {
                 if queue.allowance(at: now) > 0 { return false }
-                // By rounding, one that is due may not be there yet.
+                // Because of rounding, a permit that is due may not be available yet.
                 if let next = queue.nextPermit { throttled.add(queue, until: max(next, now + .milliseconds(1))) }
                 queue.isParked = true
                 return true
             }
-            // It leaves in the next round.
+            // The queue leaves in the next round.
             if !hasJobs, queue.inFlight == 0 { return false }
             queue.isParked = true
             queue.eachGateway { waiting[$0, default: []].append(queue) }
@@ -178,12 +179,12 @@ struct Turns<Queue: Contender> {
             })
     }
 
-    /// Whose turn it is; nil when the round is over. Each turn is followed by ``note(sent:inSilence:at:)``, and the
-    /// round by ``endRound(now:)``.
+    /// Returns the next turn; nil when the round is over. The caller calls ``note(sent:inSilence:at:)`` after each
+    /// turn, and ``endRound(now:)`` after the round.
     mutating func next(now: ContinuousClock.Instant) -> Turn? {
         while phase != .over {
             while free > 0, let queue = contenders.first {
-                // Others of its tenant may have brought the tenant ahead since this phase began.
+                // Other queues of its tenant may have brought the tenant ahead since this phase began.
                 guard phase == .all || mayGoAhead(queue) else {
                     contenders.removeFirst()
                     continue
@@ -211,7 +212,7 @@ struct Turns<Queue: Contender> {
         return min(Self.quantum, share, queue.roomForPushes(now: now), queue.allowance(at: now))
     }
 
-    /// Notes what was sent in the turn that was given last.
+    /// Notes what was sent in the last turn.
     mutating func note(sent count: Int, inSilence silent: Int, at now: ContinuousClock.Instant) {
         guard let queue = contenders.first else { preconditionFailure("nobody had a turn") }
         if count > 0 { queue.noteSent(count, at: now) }
@@ -225,7 +226,7 @@ struct Turns<Queue: Contender> {
         serve(queue, count)
     }
 
-    /// Books what a queue has sent. One that did not use all of its turn has no other in this phase.
+    /// Records what a queue has sent. A queue that did not use all of its turn gets no other turn in this phase.
     private mutating func serve(_ queue: Queue, _ count: Int) {
         let isAhead = phase == .urgent
         tenants.serve(&queue.tenant.turn, units: count, isAhead: isAhead)
@@ -237,7 +238,7 @@ struct Turns<Queue: Contender> {
         }
     }
 
-    /// Notes that a request is in flight no more.
+    /// Notes that a request is no longer in flight.
     mutating func noteEnded(_ queue: Queue, isSilent: Bool) {
         queue.inFlight -= 1
         queue.tenant.inFlight -= 1
@@ -251,8 +252,8 @@ struct Turns<Queue: Contender> {
 
     private func mayGoAhead(_ queue: Queue) -> Bool { lead(of: queue) < Self.urgentLead }
 
-    /// How far a queue is ahead of its share, in recipients at a weight of 1: among those of its tenant, or its tenant
-    /// among all.
+    /// How far a queue is ahead of its share, in recipients at a weight of 1: the larger lead of the queue among its
+    /// tenant's queues and of its tenant among all tenants.
     func lead(of queue: Queue) -> Double {
         max(tenants.lead(of: queue.tenant.turn), queue.tenant.queues.lead(of: queue.turn))
     }
