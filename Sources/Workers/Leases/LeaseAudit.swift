@@ -4,7 +4,8 @@ import Transport
 /// Gives back the leases in this worker's name that it does not hold: the answer to their claim was lost, or their end
 /// could not be written.
 ///
-/// The cost of its question grows with the number of held jobs, so it uses another connection than renewals and claims.
+/// The cost of its statement grows with the number of held jobs, so it does not use the connections for renewals and
+/// claims.
 ///
 /// Belongs to the engine's event loop.
 final class LeaseAudit {
@@ -30,33 +31,33 @@ final class LeaseAudit {
         state = LeaseAuditState(pause: context.settings.lease / 3, shortPause: context.settings.idlePoll)
     }
 
-    /// An audit may be under way, or follow.
+    /// Whether an audit may be under way or follow.
     var isRunning: Bool { !state.hasEnded }
 
     /// Notes that a claim is sent.
     func claimBegins() { state.noteClaimBegun() }
 
-    /// Notes that a claim has ended, and that what it brought is held.
-    /// - Parameter isAnswered: false if nobody knows what it claimed.
+    /// Notes that a claim has ended, and that the jobs that it returned are held.
+    /// - Parameter isAnswered: false if it is unknown what was claimed.
     func claimEnds(isAnswered: Bool) {
         state.noteClaimEnded(isAnswered: isAnswered)
         claimSignal.raise()
         if !isAnswered { signal.raise() }
     }
 
-    /// Audits soon: there is reason to believe that something is found.
+    /// Audits soon, because there is reason to expect findings.
     func wake() {
         state.noteDoubt()
         signal.raise()
     }
 
-    /// Ends ``run()`` after what is due.
+    /// Ends ``run()`` after the audits that are due.
     func stop() {
         state.stop()
         signal.raise()
     }
 
-    /// Audits three times in a lease's time as long as anything is claimed, until ``stop()``.
+    /// Audits three times per lease time while jobs are claimed, until ``stop()``.
     func run() async {
         while !state.hasEnded {
             switch state.next() {
@@ -79,7 +80,7 @@ final class LeaseAudit {
         state.noteFound(found.count)
     }
 
-    /// Gives back what was found and is not held. Returns false if that was not answered.
+    /// Gives back the leases that were found and are not held. Returns false if PostgreSQL did not answer.
     private func giveBack() async -> Bool {
         let held = Set(jobs.all.map(\.claim.key))
         let back = LeaseAuditState.strangers(among: found, held: held, wasHeld: jobs.wasAbandoned)

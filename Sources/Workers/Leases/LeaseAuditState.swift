@@ -1,17 +1,17 @@
 import PostgresStore
 
-/// Decides when the leases in this worker's name are audited, and which of those that it finds are given back.
+/// Decides when the leases in this worker's name are audited, and which of the leases found are given back.
 ///
-/// Claims go on meanwhile, on another connection. What an audit finds may be what a claim brings whose answer is on its
-/// way, so nothing is given back before the claims have ended that the audit may have seen.
+/// Claims continue meanwhile, on another connection. A lease that an audit finds may belong to a claim whose answer is
+/// on its way. So nothing is given back before the claims that the audit may have seen have ended.
 struct LeaseAuditState {
     enum Step: Equatable {
         case wait(Duration)
-        /// Ask which leases there are that nobody knows of. Answered by ``noteFound(_:)`` or ``noteNoAnswer()``.
+        /// Ask for leases that the worker does not know of. Answered by ``noteFound(_:)`` or ``noteNoAnswer()``.
         case ask
         /// Wait until a claim has ended.
         case awaitClaim
-        /// Give back what was found and is not held. Answered by ``noteGivenBack(_:)``.
+        /// Give back the leases that were found and are not held. Answered by ``noteGivenBack(_:)``.
         case giveBack
         case end
     }
@@ -19,59 +19,59 @@ struct LeaseAuditState {
     private enum Phase: Equatable {
         case resting
         case asking(claimsBegun: Int)
-        /// Leases were found, and the claims up to this one have to end.
+        /// Leases were found, and the claims up to this number have to end first.
         case found(claims: Int)
         case givingBack
         case ended
     }
 
-    /// With and without a reason to believe that something is found.
+    /// The pauses with and without a reason to expect findings.
     private let shortPause: Duration
     private let pause: Duration
     private var phase = Phase.resting
     private var hasRested = false
-    /// There may be leases that nobody knows of.
+    /// Whether there may be leases that the worker does not know of.
     private var isDue = false
     private var isStopping = false
 
-    /// Claims that were sent, and those of them that have ended, with or without an answer.
+    /// The number of claims that were sent, and of those that have ended, with or without an answer.
     private var claimsBegun = 0
     private var claimsEnded = 0
-    /// The claims that had begun when the last audit that was answered was sent.
+    /// The number of claims that had begun when the last answered audit was sent.
     private var claimsAudited = 0
 
     /// - Parameters:
-    ///   - pause: between two audits, as long as anything is claimed.
-    ///   - shortPause: the same, if there is reason to believe that something is found.
+    ///   - pause: the time between two audits while jobs are claimed.
+    ///   - shortPause: the same, if there is reason to expect findings.
     init(pause: Duration, shortPause: Duration) {
         self.pause = pause
         self.shortPause = shortPause
     }
 
-    /// Whether the last audit is through.
+    /// Whether the last audit is done.
     var hasEnded: Bool { phase == .ended }
 
-    // MARK: What comes at any time
+    // MARK: Events
 
-    /// A claim is sent.
+    /// Notes that a claim is sent.
     mutating func noteClaimBegun() { claimsBegun += 1 }
 
-    /// A claim has ended, and what it brought is held.
-    /// - Parameter isAnswered: false if nobody knows what it claimed.
+    /// Notes that a claim has ended, and that the jobs that it returned are held.
+    /// - Parameter isAnswered: false if it is unknown what was claimed.
     mutating func noteClaimEnded(isAnswered: Bool) {
         claimsEnded += 1
         if !isAnswered { isDue = true }
     }
 
-    /// There is reason to believe that something is found.
+    /// Notes that there is reason to expect findings.
     mutating func noteDoubt() { isDue = true }
 
-    /// Ends after what is due.
+    /// Ends after the audits that are due.
     mutating func stop() { isStopping = true }
 
     // MARK: Steps
 
-    /// The next step. The one before has to be through.
+    /// Returns the next step. The previous step must be done.
     mutating func next() -> Step {
         switch phase {
         case .resting:
@@ -95,7 +95,7 @@ struct LeaseAuditState {
         }
     }
 
-    /// The audit was answered. Returns whether anything that it found may have to be given back.
+    /// Notes how many unknown leases an audit found.
     mutating func noteFound(_ count: Int) {
         guard case .asking(let claims) = phase else { preconditionFailure("nothing was asked") }
         isDue = false
@@ -103,25 +103,25 @@ struct LeaseAuditState {
         phase = count > 0 ? .found(claims: claimsBegun) : .resting
     }
 
-    /// The audit was not answered: it is repeated, unless the worker is about to end.
+    /// Notes that an audit was not answered. It is repeated, unless the worker is about to end.
     mutating func noteNoAnswer() {
         guard case .asking = phase else { preconditionFailure("nothing was asked") }
         isDue = true
         phase = isStopping ? .ended : .resting
     }
 
-    /// What was found and is not held was given back, or that was not answered.
+    /// Notes whether PostgreSQL answered when leases were given back.
     mutating func noteGivenBack(_ isGivenBack: Bool) {
         guard phase == .givingBack else { preconditionFailure("nothing was to be given back") }
         if !isGivenBack { isDue = true }
         phase = isStopping ? .ended : .resting
     }
 
-    // MARK: What is given back
+    // MARK: Leases to give back
 
-    /// Of the leases that an audit found, those that go back, in the form in which they do.
+    /// The leases to give back among those that an audit found, in the form in which they are given back.
     ///
-    /// Nothing was sent for a lease that was never held here, so its watermark goes back to where it was.
+    /// Nothing was sent for a lease that this worker never held, so its watermark returns to where it was.
     static func strangers(
         among found: [UnknownLease], held: Set<LeaseKey>, wasHeld: (LeaseKey) -> Bool
     ) -> [YieldedLease] {

@@ -2,15 +2,15 @@
 ///
 /// Jobs with one recipient are expensive: 100,000 pushes can be 200 leases or 100,000.
 struct LeaseBudget {
-    /// The part of the time between two renewals of a lease that renewing all of them may take. The rest is for ending
-    /// jobs, and for the moments in which PostgreSQL is slower than it was.
+    /// The part of the time between two renewals of a lease that renewing all leases may take. The rest is for ending
+    /// jobs, and for moments in which PostgreSQL is slower than it was.
     private static let share = 0.2
-    /// A statement that renews fewer leases than this measures the network and not the cost of a renewal.
+    /// A statement that renews fewer leases than this measures the network, not the cost of a renewal.
     private static let minimumMeasured = 200
-    /// This number may always be held, however slow renewals are: one statement renews them.
+    /// The number of leases that may always be held, however slow renewals are: one statement renews them.
     private static let minimum = 200
 
-    /// Each lease is renewed this often.
+    /// The time between two renewals of a lease.
     let interval: Duration
     /// The limit while renewals are cheap.
     let maximum: Int
@@ -30,13 +30,13 @@ struct LeaseBudget {
         cost = cost == .zero ? latest : (cost + latest) / 2
     }
 
-    /// Leases that may be held.
+    /// The number of leases that may be held.
     var limit: Int {
         guard cost > .zero else { return maximum }
         return max(Self.minimum, min(maximum, Int(interval * Self.share / cost)))
     }
 
-    /// Of `held` leases, how many are to be given back: none while they are a little over the limit, since giving back
+    /// The number of `held` leases to give back. None while they are only a little over the limit, since giving back
     /// costs as much as several renewals.
     func excess(of held: Int) -> Int { held > limit + limit / 4 ? held - limit : 0 }
 }

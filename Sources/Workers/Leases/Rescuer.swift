@@ -1,7 +1,7 @@
 import PostgresStore
 import Transport
 
-/// Puts back the jobs of workers that are gone. Every worker does it; the statement sees to it that they do not meet.
+/// Puts back the jobs of lost workers. Every worker does this; the statement keeps them out of each other's way.
 ///
 /// Belongs to the engine's event loop.
 final class Rescuer {
@@ -13,8 +13,8 @@ final class Rescuer {
     private let mayHaveWork: Signal
     private let signal: Signal
     private var isStopping = false
-    /// Until then leases are left alone: PostgreSQL was away, and those that hold them have to be able to renew them
-    /// first.
+    /// The time before which leases are left alone: PostgreSQL was away, and the workers that hold leases must be able
+    /// to renew them first.
     private var holdUntil = ContinuousClock.now
 
     init(_ context: EngineContext) {
@@ -25,8 +25,9 @@ final class Rescuer {
         signal = Signal(loop: context.loop)
     }
 
-    /// A connection to PostgreSQL is back. Workers that held leases when it went away get time to renew them: as long
-    /// as a holder trusts its lease. This worker, too, may have the connection for claims before that for leases.
+    /// Notes that a connection to PostgreSQL is back. Workers that held leases when it went away get time to renew
+    /// them: as long as a holder trusts its lease. This worker, too, may get its connection for claims before the one
+    /// for leases.
     func holdOff() { holdUntil = .now + settings.lease * 2 / 3 }
 
     func stop() {
@@ -34,7 +35,7 @@ final class Rescuer {
         signal.raise()
     }
 
-    /// Polls for leases that ran out, until ``stop()``.
+    /// Looks for expired leases until ``stop()``.
     func run() async {
         while !isStopping {
             await signal.wait(atMost: Self.interval)
@@ -49,7 +50,7 @@ final class Rescuer {
             // A worker may have held ten thousand jobs of one recipient each.
             while count == PostgresConnection.mostRescued, !isStopping {
                 let connection = try await store.connection()
-                // That may have been a wait for PostgreSQL to come back.
+                // Getting the connection may have taken until PostgreSQL was back.
                 guard ContinuousClock.now >= holdUntil else { return }
                 count = try await connection.rescue(grace: settings.rescueGrace)
                 guard count > 0 else { return }
