@@ -2,15 +2,15 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// Takes permits for the queues that have somebody to send to and are limited, or whose tenant is, as ``PermitPlan``
-/// decides: for all of them at once.
+/// Takes the permits of all queues that have recipients to send to and a rate limit, in one statement. ``PermitPlan``
+/// decides how many, and when.
 ///
 /// Belongs to the engine's event loop.
 final class PermitTaker {
     private let store: EngineStore
     private let dispatcher: Dispatcher
     private let signal: Signal
-    /// Raised by ``stop()`` alone.
+    /// Raised only by ``stop()``.
     private let stopping: Signal
     private let plan: PermitPlan
     private var isStopping = false
@@ -29,7 +29,7 @@ final class PermitTaker {
         stopping.raise()
     }
 
-    /// Takes permits whenever they are short, until ``stop()``.
+    /// Takes permits whenever there are too few, until ``stop()``.
     func run() async {
         while !isStopping {
             let limited = dispatcher.active.filter { $0.mayWork && $0.isPaced }
@@ -43,8 +43,8 @@ final class PermitTaker {
         }
     }
 
-    /// The lines of these queues: of each campaign and queue with a limit of its own, and of what each tenant has of
-    /// others.
+    /// The lines of these queues: one for each campaign and queue with a limit of its own, and one for the other queues
+    /// of each tenant.
     private static func lines(of queues: [QueueState], now: ContinuousClock.Instant) -> [PermitPlan.Line] {
         var ofTenants: [Int32: PermitPlan.Line] = [:]
         var lines: [PermitPlan.Line] = []
@@ -80,11 +80,11 @@ final class PermitTaker {
         let now = ContinuousClock.now
         let grants = Dictionary(uniqueKeysWithValues: (granted ?? []).map { ($0.owner, $0) })
         let holders = Dictionary(queues.map { ($0.permitOwner, $0) }) { first, _ in first }
-        // Of thousands of campaigns, few are asked for at a time.
+        // Only a few of thousands of campaigns request permits at a time.
         let requested = Set(requests.map(\.owner))
         var isServed: Set<Int32> = []
         for queue in queues {
-            // Its limit may have been changed or lifted meanwhile.
+            // The queue's limits may have been changed or lifted meanwhile.
             for campaign in queue.campaigns.paced {
                 let owner = queue.permitOwner(of: campaign)
                 guard requested.contains(owner) else { continue }
