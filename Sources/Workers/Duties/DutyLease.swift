@@ -1,7 +1,7 @@
 import PostgresStore
 
-/// A worker's lease on a duty. A duty that takes long asks between its steps whether it may go on. This renews the
-/// lease, so that no other worker takes the duty over, and it lets a worker drain.
+/// A worker's lease on a duty. A duty that takes long asks between its steps whether it may go on. The question renews
+/// the lease, so that no other worker takes over the duty, and it lets a worker drain.
 ///
 /// Belongs to the engine's event loop.
 final class DutyLease {
@@ -27,7 +27,7 @@ final class DutyLease {
         renewedAt = takenAt
     }
 
-    /// Renews the lease when a third of it is over. False when the worker is to stop, or when another worker has the
+    /// Renews the lease when a third of it is over. Returns false if the worker is to stop, or another worker has the
     /// duty.
     func mayGoOn() async throws(PostgresError) -> Bool {
         let now = ContinuousClock.now

@@ -3,21 +3,21 @@ import Transport
 
 /// Work that runs once for the fleet. A worker that finds it due leases it, like a job. There is no leader.
 protocol Duty {
-    /// Its row in `pushq.duty`.
+    /// The name of its row in `pushq.duty`.
     var name: String { get }
-    /// The time from its end until it is due again.
+    /// The time from the end of a run until the duty is due again.
     var pause: Duration { get }
-    /// The most that ``pause`` can be.
+    /// The maximum of ``pause``.
     var longestPause: Duration { get }
-    /// Does it once. A duty that takes longer than a few statements asks `lease` between its steps whether it may go
-    /// on.
+    /// Runs the duty once. A duty that takes longer than a few statements asks `lease` between its steps whether it may
+    /// go on.
     func run(_ lease: DutyLease) async throws(PostgresError)
-    /// Ends soon, if it is running.
+    /// Ends a run soon, if the duty is running.
     func stop()
 }
 
 extension Duty {
-    /// Most pauses are always the same.
+    /// Most pauses never change.
     var longestPause: Duration { pause }
     /// Most duties take one statement.
     func stop() {}
@@ -28,7 +28,7 @@ extension Duty {
 /// Belongs to the engine's event loop.
 final class DutyRunner {
     private static let interval = Duration.seconds(5)
-    /// After this time another worker takes over from a lost one. A statement takes at most ten seconds.
+    /// The time after which another worker takes over a duty from a lost worker. A statement takes at most ten seconds.
     static let lease = Duration.seconds(60)
 
     private let lease: Duration
@@ -59,7 +59,8 @@ final class DutyRunner {
     /// Runs duties that are due, until ``stop()``.
     func run() async {
         while !isStopping {
-            // Each once: none waits for the others, and one that is due again at once keeps none of them from its turn.
+            // Each duty runs once in a pass, so that one that is due again at once does not keep the others from their
+            // turn.
             var left = duties
             while !isStopping, !left.isEmpty, let done = await runDue(of: left) { left.removeAll { $0.name == done } }
             await signal.wait(atMost: Self.interval)

@@ -4,7 +4,7 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// Queries the feedback service for the queues that use the binary interface, and stores its lists, since the service
+/// Queries the feedback service for the queues that use the binary interface. Stores its lists, because the service
 /// clears a list when it is read. ``ReportsDuty`` acts on what was stored.
 ///
 /// It runs apart from the other duties: a list may take ten minutes, and an unreachable host ten seconds for each
@@ -13,11 +13,11 @@ import Transport
 /// Belongs to the engine's event loop.
 final class FeedbackDuty: Duty {
     let name = "feedback"
-    /// It looks so often for queues that are due. How often a queue is due is the queue's setting.
+    /// How often the duty looks for queues that are due. How often a queue is due is a setting of the queue.
     let pause = Duration.seconds(10)
-    /// The time for which one worker queries queues; then another worker may have its turn.
+    /// How long one worker queries queues before another worker may have its turn.
     private static let longest = Duration.seconds(30)
-    /// No other worker reads a list for this time after one has begun.
+    /// The time for which no other worker reads a list after one has begun to.
     private static let pollLease = Duration.seconds(900)
 
     private let store: EngineStore
@@ -35,7 +35,7 @@ final class FeedbackDuty: Duty {
         report = context.report
     }
 
-    /// Ends a list that is being read, once what was read is stored.
+    /// Stops reading a list, once what was read is stored.
     func stop() {
         service?.stop()
     }
@@ -64,7 +64,7 @@ final class FeedbackDuty: Duty {
         return true
     }
 
-    /// Reads a queue's list and stores it, batch by batch.
+    /// Reads a queue's list and stores it in batches.
     private func read(_ queue: QueueSettings) async throws -> Int {
         guard let credential = queue.credential,
             case .certificate(let certificate) = try OpenedCredential(credential, under: masterKeys)
@@ -76,7 +76,7 @@ final class FeedbackDuty: Duty {
         self.service = service
         defer { self.service = nil }
         return try await service.read { records in
-            // The service has cleared it: try until it is stored, or the worker ends.
+            // The service has cleared these records, so the worker tries to store them until it succeeds or ends.
             let kept: Void? = await store.persist {
                 try await $0.keepFeedback(
                     of: queue.queueID, tokens: records.map(\.token), times: records.map { Int64($0.time) })
@@ -86,7 +86,7 @@ final class FeedbackDuty: Duty {
     }
 }
 
-/// Why a list of the feedback service is not complete.
+/// The reason why a list of the feedback service is not complete.
 enum FeedbackProblem: Error, CustomStringConvertible {
     case notKept(Int)
 

@@ -1,7 +1,7 @@
 import PostgresStore
 import Transport
 
-/// Asks the database for the figures of the fleet, so that one worker publishes them and not each: a worker that has
+/// Asks the database for the figures of the fleet, so that one worker publishes them instead of all. A worker that has
 /// this duty keeps it until it drains or is lost. Only workers that publish metrics take it.
 ///
 /// Belongs to the engine's event loop.
@@ -9,12 +9,12 @@ final class FiguresDuty: Duty {
     let name = "figures"
     let pause = Duration.zero
 
-    /// How often they are read. A third of the duty's lease or less, so that each reading can renew it.
+    /// How often the figures are read: a third of the duty's lease or less, so that each reading can renew the lease.
     private static let interval = Duration.seconds(15)
 
     private let store: EngineStore
     private let signal: Signal
-    /// What was read last; nil while this worker does not have the duty.
+    /// The figures that were read last; nil while this worker does not have the duty.
     private(set) var figures: FleetFigures?
 
     init(_ context: EngineContext) {
@@ -25,7 +25,7 @@ final class FiguresDuty: Duty {
     func stop() { signal.raise() }
 
     func run(_ lease: DutyLease) async throws(PostgresError) {
-        // Whoever takes the duty over publishes other figures under the same names.
+        // The next holder of the duty publishes other figures under the same names.
         defer { figures = nil }
         repeat {
             figures = try await store.connection().fleetFigures()

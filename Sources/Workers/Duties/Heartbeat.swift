@@ -2,12 +2,13 @@ import APNs
 import PostgresStore
 import Transport
 
-/// Shows this worker to operators, and learns whether a migration has come that this worker must not outlive.
+/// Shows this worker to operators, and learns whether a migration has made the schema unsuitable for this worker.
 ///
 /// Belongs to the engine's event loop.
 final class Heartbeat {
     private static let interval = Duration.seconds(5)
-    /// The most queues whose throughput is shown, so that ten thousand busy ones do not make a sign of life expensive.
+    /// The maximum number of queues whose throughput is shown, so that ten thousand busy queues do not make heartbeats
+    /// expensive.
     private static let maximumQueues = 500
 
     private let store: EngineStore
@@ -19,7 +20,7 @@ final class Heartbeat {
     private let dispatcher: Dispatcher
     private let queues: Queues
     private let gateways: Gateways
-    /// When it was last told what was sent.
+    /// When the throughput of the queues was last taken.
     private var toldAt: ContinuousClock.Instant
     private var isDraining = false
     private var isStopping = false
@@ -37,7 +38,7 @@ final class Heartbeat {
         signal = Signal(loop: context.loop)
     }
 
-    /// Shows that the worker takes nothing more.
+    /// Shows that the worker claims nothing more.
     func noteDraining() {
         isDraining = true
         signal.raise()
@@ -48,7 +49,7 @@ final class Heartbeat {
         signal.raise()
     }
 
-    /// Shows the worker until ``stop()``, then takes it off the list.
+    /// Shows the worker until ``stop()``, then removes it from the list.
     /// - Throws: ``SchemaMismatch`` as soon as the schema does not suit this worker any more.
     func run() async throws {
         var mismatch: SchemaMismatch?

@@ -1,9 +1,9 @@
 import PostgresStore
 
-/// Counts what tenants with quotas have of them, which producers' calls are compared with.
+/// Counts how much of their quotas tenants use. Producers' calls are checked against these counts.
 final class QuotasDuty: Duty {
     let name = "quotas"
-    /// If counting takes long, it is done less often: it takes at most a tenth of the time.
+    /// The pause, which is longer if counting takes long: it takes at most a tenth of the time.
     private(set) var pause = QuotasDuty.usualPause
     let longestPause = Duration.seconds(3600)
 

@@ -1,9 +1,9 @@
 import PostgresStore
 
-/// Acts on what APNs reported of devices and was kept for later: the lists of the feedback service, and answers that
-/// came while another transaction was writing the row of the device.
+/// Acts on reports of APNs about devices that were stored for later: the lists of the feedback service, and answers
+/// that arrived while another transaction was writing the row of the device.
 ///
-/// Every worker does it, whether it can ask the feedback service or not: otherwise a dead device whose row was locked
+/// Every worker runs it, whether or not it can query the feedback service. Otherwise a dead device whose row was locked
 /// at that moment would stay active for ever.
 struct ReportsDuty: Duty {
     let name = "reports"

@@ -25,7 +25,7 @@ struct SchedulesDuty: Duty {
                 report(.scheduleRun(queue: run.queue, schedule: run.schedule, campaign: campaign))
             case .failed(let problem):
                 report(.scheduleFailed(queue: run.queue, schedule: run.schedule, time: run.time, reason: problem))
-            // It was said: above, and when it failed first.
+            // These were reported already: above, and when the run first failed.
             case .missed, .failedAgain: break
             }
         }

@@ -2,8 +2,8 @@ import PostgresStore
 
 /// Creates the partitions of history ahead of time, drops those past retention, and deletes what only they referred to.
 ///
-/// Where today has no partition, no worker ran for days, or the database's clock has jumped ahead. Then the days are
-/// only made, and the next round deletes: by then such a clock may be right again.
+/// If today has no partition, no worker has run for days, or the database's clock has jumped ahead. Then this run only
+/// creates partitions, and the next one deletes: by then, such a clock may be right again.
 struct UpkeepDuty: Duty {
     let name = "upkeep"
     let pause = Duration.seconds(3600)
@@ -26,7 +26,7 @@ struct UpkeepDuty: Duty {
         } catch {
             changed = .failure(error)
         }
-        // A day that cannot be dropped at this moment keeps nothing else from being forgotten.
+        // If a day cannot be dropped at this moment, everything else is still deleted.
         try await store.connection().forget(while: lease.mayGoOn)
         let statements = try changed.get()
         if !statements.isEmpty { report(.partitionsChanged(statements)) }

@@ -4,24 +4,24 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// Sends tenants the reports about their devices, as the listing duty has put them in order.
+/// Sends tenants the reports about their devices, in the order that the listing duty has assigned.
 ///
-/// A receiver gets one message at a time, and the next one when it has taken that one: so it misses nothing, and gets
-/// nothing twice but after a failure. Receivers are independent of each other. One that does not answer holds one of
-/// ``maximumAtOnce`` places for some seconds, and is then left alone for longer each time.
+/// A receiver gets one message at a time, and the next one when it has accepted the first. So it misses nothing, and
+/// gets nothing twice except after a failure. Receivers are independent of each other. A receiver that does not answer
+/// holds one of ``maximumAtOnce`` places for some seconds, and is then left alone for longer each time.
 ///
-/// It runs apart from the other duties, since it waits for servers of other people.
+/// It runs apart from the other duties, since it waits for the tenants' servers.
 ///
 /// Belongs to the engine's event loop.
 final class WebhooksDuty: Duty {
     let name = "webhooks"
     let pause = Duration.seconds(1)
 
-    /// Messages that are under way at a time.
+    /// The maximum number of messages under way at a time.
     private static let maximumAtOnce = 32
-    /// Reports in a message: about 120 KB.
+    /// The maximum number of reports in a message: about 120 KB.
     private static let batch = 250
-    /// How long a message is this worker's to send: longer than the client tries.
+    /// How long a message is reserved for this worker: longer than the client tries to send it.
     private static let turnLease = Duration.seconds(30)
     private let store: EngineStore
     private let masterKeys: MasterKeys
@@ -29,10 +29,10 @@ final class WebhooksDuty: Duty {
     private let userAgent: String
     private let report: (EngineEvent) -> Void
     private let client: Client
-    /// How long an answer is waited for when the worker stops.
+    /// How long a stopping worker waits for an answer.
     private let patience: Duration
     private var isCutOff = false
-    /// Raised when a message is over.
+    /// Raised when a message has ended.
     private let isOver: Signal
     private var underWay = 0
     private var generator = SystemRandomNumberGenerator()
@@ -50,7 +50,7 @@ final class WebhooksDuty: Duty {
     }
 
     /// Ends messages that are not answered before a drain has to end. They are sent again, with the same ids, when
-    /// their turns have ended by themselves: the receiver is not to blame.
+    /// their turns have expired: the receiver is not to blame.
     func stop() {
         isOver.raise()
         loop.schedule(after: patience) { [self] in
