@@ -5,11 +5,11 @@ import QueueCore
 package import Transport
 
 /// A worker: everything that runs on one event loop to take jobs from PostgreSQL and hand them to APNs. A process may
-/// run several; they share nothing but the database.
+/// run several engines, which share nothing but the database.
 ///
-/// Its parts are plain objects on the actor's executor and call each other synchronously. What each does, in the order
-/// in which a push meets them:
-/// - `Intake` finds work and leases it, and has campaigns fan out.
+/// Its parts are plain objects on the actor's executor that call each other synchronously. In the order in which a push
+/// meets them:
+/// - `Intake` finds work, leases it, and makes campaigns fan out.
 /// - `Dispatcher` hands recipients to `PushGateway`s, by lane, weight, permit and room.
 /// - `PermitTaker` takes permits from the rate limits.
 /// - `AnswerRules` turns answers into outcomes.
@@ -17,14 +17,14 @@ package import Transport
 /// - `Queues` and `Gateways` keep settings, credentials and connections current.
 /// - `Rescuer` and `DutyRunner` do the fleet's upkeep.
 package actor Engine {
-    /// The loop that it lives on.
+    /// The event loop on which the engine runs.
     package nonisolated let loop: EventLoop
 
     package nonisolated var unownedExecutor: UnownedSerialExecutor {
         unsafe loop.asUnownedSerialExecutor()
     }
 
-    /// A number that no other worker has, new with every start: host names come again, and make orphans look alive.
+    /// A number that no other worker has, new at every start. Host names recur, and would make orphans look alive.
     package nonisolated let workerID: Int64
 
     private var settings: EngineSettings
@@ -36,11 +36,11 @@ package actor Engine {
     private var parts: EngineParts?
     private var isDraining = false
 
-    /// An engine that has not been started.
+    /// Creates an engine without starting it.
     /// - Parameters:
     ///   - tokenKeeper: the database that keeps provider tokens, if it is another one: see ``SharedToken``.
-    ///   - masterKeys: opens credentials; without it no queue has one that can be used.
-    ///   - admission: which queues have metrics of their own; shared by the engines of a process.
+    ///   - masterKeys: opens credentials; without it, no queue has a usable credential.
+    ///   - admission: decides which queues have metrics of their own; shared by the engines of a process.
     ///   - report: called on the loop for each event, in order.
     package init(
         settings: EngineSettings, database: DatabaseAddress, tokenKeeper: DatabaseAddress? = nil,
@@ -57,10 +57,10 @@ package actor Engine {
         loop = EventLoop(name: "engine")
     }
 
-    /// Works until ``drain()`` has been called and is through.
+    /// Works until ``drain()`` was called and is done.
     /// - Throws: `PostgresError` if PostgreSQL cannot be reached at the start; `SchemaMismatch` if this worker and the
-    ///   schema do not suit each other then; neither, if the settings say that it waits for its database. `EngineError`
-    ///   if a part ended or failed before it was drained, after everything else was drained.
+    ///   schema do not suit each other then; neither if the settings say that the worker waits for its database.
+    ///   `EngineError` if a part ended or failed before it was drained, after everything else was drained.
     package func run() async throws {
         let figures = EngineFigures(admission)
         let report = { [report] (event: EngineEvent) in
@@ -84,26 +84,26 @@ package actor Engine {
         report(.stopped(sent: parts.dispatcher.sent))
     }
 
-    /// Claims nothing more, waits for what is in flight, gives the rest back with its attempt, and ends ``run()``. In
-    /// flight for longer than the settings' `drain`: uncertain.
+    /// Claims nothing more, waits for pushes in flight, gives the rest back without using an attempt, and ends
+    /// ``run()``. Pushes that are in flight for longer than the settings' `drain` are uncertain.
     package func drain() {
         guard !isDraining else { return }
         isDraining = true
         parts?.stopIntake()
     }
 
-    /// From now on it holds no more connections to APNs than this, at least one.
+    /// Limits the number of connections to APNs from now on. At least one is allowed.
     package func limitConnections(to limit: Int) {
         settings.maximumConnections = max(1, limit)
         parts?.gateways.limitConnections(to: settings.maximumConnections)
     }
 
-    /// Requests sent and in flight so far.
+    /// The number of requests sent so far, and of those in flight.
     package var counts: (sent: Int, inFlight: Int) {
         (parts?.dispatcher.sent ?? 0, parts?.dispatcher.inFlight ?? 0)
     }
 
-    /// What it has counted, and what it does now.
+    /// What the engine has counted, and what it does now.
     package func snapshot() -> EngineSnapshot { parts?.snapshot ?? .starting }
 
     private func run(_ loop: EngineParts.Loop) async throws {

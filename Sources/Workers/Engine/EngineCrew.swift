@@ -1,19 +1,19 @@
 import Transport
 
-/// The engines of one process. They share nothing, but end together: if one of them cannot start or fails, the others
-/// are drained, so that the process ends with its error instead of running with less than it was asked for.
+/// The engines of one process. They share nothing, but end together: if an engine cannot start or fails, the others are
+/// drained. So the process ends with the error, instead of running with less than it was asked for.
 ///
-/// Engines may join and leave while it runs.
+/// Engines may join and leave while the crew runs.
 package final class EngineCrew: Sendable {
-    /// How long the loop of an engine that has left goes on: somebody may just have asked the engine for its figures,
-    /// and what is asked on a loop that has ended is never answered.
+    /// How long the loop of an engine that has left continues. A caller may just have asked the engine for its figures,
+    /// and a question to a loop that has ended is never answered.
     private static let grace = Duration.seconds(60)
 
     private struct State {
         var engines: [Engine]
-        /// Those among them that were told to leave.
+        /// The engines among them that were told to leave.
         var leaving: Set<Int64> = []
-        /// The loops of those that have left, and when.
+        /// The loops of engines that have left, and when they left.
         var left: [(loop: EventLoop, at: ContinuousClock.Instant)] = []
         var failure: (any Error)?
         var isDraining = false
@@ -29,11 +29,11 @@ package final class EngineCrew: Sendable {
         for engine in engines { arrival.yield(engine) }
     }
 
-    /// Those that have not ended; one that leaves is among them until it has.
+    /// The engines that have not ended, including those that are leaving.
     package var engines: [Engine] { state.withLock { $0.engines } }
 
-    /// Runs all engines until they are drained. Throws the first error of any of them, when all others have ended.
-    /// - Parameter fault: called with the error of an engine that was told to leave, and failed: the others go on.
+    /// Runs all engines until they are drained. Throws the first error of an engine, when all others have ended.
+    /// - Parameter fault: called with the error of an engine that failed after it was told to leave. The others go on.
     package func run(onFaultOfLeaving fault: @escaping @Sendable (any Error) -> Void = { _ in }) async throws {
         await withDiscardingTaskGroup { group in
             for await engine in arrivals {
@@ -46,7 +46,7 @@ package final class EngineCrew: Sendable {
         if let failure { throw failure }
     }
 
-    /// Has one more run. If all are being drained, it does not begin.
+    /// Adds an engine and runs it. Does not run it if all engines are being drained.
     package func add(_ engine: Engine) {
         let isLate = state.withLock { state in
             if !state.isDraining { state.engines.append(engine) }
@@ -56,14 +56,14 @@ package final class EngineCrew: Sendable {
         arrival.yield(engine)
     }
 
-    /// Drains one, and lets the others go on.
+    /// Drains one engine. The others go on.
     package func remove(_ engine: Engine) async {
         state.withLock { state in _ = state.leaving.insert(engine.workerID) }
         await engine.drain()
         for loop in loopsToEnd() { loop.shutDown() }
     }
 
-    /// Drains all engines, see ``Engine/drain()``.
+    /// Drains all engines: see ``Engine/drain()``.
     package func drain() async {
         let engines = state.withLock { state in
             state.isDraining = true

@@ -5,17 +5,17 @@ import Transport
 
 /// The parts of an engine, and what connects them.
 ///
-/// A part gets the parts that it calls when it is made, so the order below is the order of the layers. A part that has
-/// something to say to a layer above it raises a signal of the context, or tells its delegate, which is this object.
+/// A part receives the parts that it calls when it is created, so the order below is the order of the layers. To tell a
+/// higher layer something, a part raises a signal of the context or calls its delegate, which is this object.
 ///
 /// Belongs to the engine's event loop.
 final class EngineParts {
-    /// What runs for as long as the engine does.
+    /// A loop that runs as long as the engine does.
     enum Loop: CaseIterable {
         case intake, fanOut, permits, endings, flushing, audit, queues, tokens, rescue, duties, schedules, listing,
             feedback, webhooks, figures, heartbeat, judging, notifications, drain
 
-        /// Those that run duties of the fleet.
+        /// The loops that run duties of the fleet.
         static let ofDuties: Set<Loop> = [.duties, .schedules, .listing, .feedback, .webhooks, .figures]
     }
 
@@ -31,18 +31,18 @@ final class EngineParts {
     private let intake: Intake
     private let permits: PermitTaker
     private let rescuer: Rescuer
-    /// By their loops: those whose duties this worker can do, and does not do for nobody.
+    /// The runners of duties, by loop. Contains the duties that this worker can carry out and whose results are used.
     private let dutyRunners: [Loop: DutyRunner]
-    /// Nil if nobody sees what this worker would read.
+    /// Nil if this worker does not publish the figures that it would read.
     let figuresDuty: FiguresDuty?
     private let heartbeat: Heartbeat
     private let judge: CampaignJudge
     private let notifications: NotificationListener
     private let loopLag: LoopLag
     private(set) var isDraining = false
-    /// Its database keeps it from starting.
+    /// Whether the database keeps the engine from starting.
     private(set) var isHeldUp = false
-    /// Whether it connects for the first time.
+    /// Whether the engine is connecting for the first time.
     private var isStarting = false
 
     init(_ context: EngineContext, database: DatabaseAddress) {
@@ -73,7 +73,8 @@ final class EngineParts {
         context.stores.delegate = self
     }
 
-    /// Who runs the duties of the fleet. No duty waits for one of another loop: some are held for long.
+    /// Creates the runners of the fleet's duties. No duty waits for a duty of another loop, because some are held for
+    /// long.
     private static func dutyRunners(_ context: EngineContext, figures: FiguresDuty?) -> [Loop: DutyRunner] {
         var duties: [Loop: [any Duty]] = [
             .duties: [
@@ -84,8 +85,8 @@ final class EngineParts {
             .listing: [ListingDuty(context)],
         ]
         if let masterKeys = context.masterKeys {
-            // One that does not know the service's address leaves it to workers that do, and so does one that cannot
-            // open certificates or the secrets of webhooks.
+            // A worker that does not know the address of the feedback service leaves it to workers that do. So does a
+            // worker that cannot open certificates or the secrets of webhooks.
             if context.settings.feedbackEndpoint(of: .production) != nil { duties[.feedback] = [FeedbackDuty(context)] }
             duties[.webhooks] = [WebhooksDuty(context, masterKeys: masterKeys)]
         }
@@ -93,10 +94,10 @@ final class EngineParts {
         return duties.mapValues { DutyRunner(context, duties: $0) }
     }
 
-    /// What this engine runs.
+    /// The loops that this engine runs.
     var loops: [Loop] { Loop.allCases.filter { !Loop.ofDuties.contains($0) || dutyRunners[$0] != nil } }
 
-    /// Runs one loop until ``stopIntake()`` and what follows from it have ended it.
+    /// Runs one loop, until it ends because of ``stopIntake()`` and what follows from that.
     func run(_ loop: Loop) async throws {
         switch loop {
         case .intake: await intake.run()
@@ -116,11 +117,11 @@ final class EngineParts {
         }
     }
 
-    /// Connects to PostgreSQL for the first time, and says what it is that starts. From here on an outage of PostgreSQL
-    /// is waited out.
-    /// - Returns: false if it was told to drain before it could start.
-    /// - Throws: `PostgresError` if it cannot be reached; `SchemaMismatch` if this worker and its schema do not suit
-    ///   each other. Neither if the settings say that it waits until this is mended.
+    /// Connects to PostgreSQL for the first time, and reports the start of the worker. After that, the engine waits out
+    /// every outage of PostgreSQL.
+    /// - Returns: false if the engine was told to drain before it could start.
+    /// - Throws: `PostgresError` if PostgreSQL cannot be reached; `SchemaMismatch` if this worker and the schema do not
+    ///   suit each other. Neither if the settings say that the worker waits until this is mended.
     func start() async throws -> Bool {
         guard let names = try await connect() else { return false }
         let settings = context.settings
@@ -130,14 +131,14 @@ final class EngineParts {
         )
         loopLag.start()
         let pattern = QueuePattern(settings.queues)
-        // A queue that matches may be made at any time, so the worker goes on.
+        // A matching queue may be created at any time, so the worker goes on.
         if !names.contains(where: { pattern.matches($0) }) {
             context.report(.noQueueMatches(pattern: settings.queues))
         }
         return true
     }
 
-    /// The names of all queues, once there is a connection; nil if the wait for it was ended by a drain.
+    /// Returns the names of all queues, once there is a connection; nil if a drain ended the wait for it.
     private func connect() async throws -> [String]? {
         var generator = SystemRandomNumberGenerator()
         var failures = 0
@@ -175,7 +176,7 @@ final class EngineParts {
 
     // MARK: Draining
 
-    /// Begins to drain: nothing more is claimed or sent.
+    /// Begins a drain: nothing more is claimed or sent.
     func stopIntake() {
         context.report(.draining)
         intake.stop()
@@ -183,16 +184,16 @@ final class EngineParts {
         dispatcher.stop()
         heartbeat.noteDraining()
         isDraining = true
-        // An attempt to connect may wait for the server's limit.
+        // An attempt to connect may last until the server's limit.
         if isStarting { context.stores.close() }
         context.drainProgress.raise()
     }
 
-    /// Waits for the drain to begin, for what is in flight, and then has everything written or given back.
+    /// Waits for the drain to begin and for pushes in flight, and then makes everything be written or given back.
     private func drain() async {
         while !isDraining { await context.drainProgress.wait(atMost: .seconds(3600)) }
         let deadline = ContinuousClock.now + context.settings.drain
-        // What cannot be written by then is left to the leases' end.
+        // What cannot be written by then is left: its leases expire.
         context.stores.giveUp(after: deadline)
         permits.stop()
         rescuer.stop()
@@ -201,7 +202,7 @@ final class EngineParts {
         judge.stop()
         gateways.stop()
         for job in jobs.all where !job.isSettling { settler.close(job, .yielded(after: .zero)) }
-        // Jobs become through one by one as their answers come in, and the settler gives them back meanwhile.
+        // One by one, jobs are through when their answers arrive, and the settler gives them back meanwhile.
         while dispatcher.inFlight > 0 || intake.isRunning || audit.isRunning, ContinuousClock.now < deadline {
             if !intake.isRunning { audit.stop() }
             await context.drainProgress.wait(atMost: ContinuousClock.now.duration(to: deadline))
@@ -242,7 +243,8 @@ extension EngineParts: PushGatewayHandler {
             gateways.noteTooManyTokens(of: gateway)
             if let circuit = gateways.circuit(of: gateway) { dispatcher.rest(gateway, circuit, because: reason.text) }
         case .reconnectOnce:
-            // A connection that ends so has taken nothing: the next one that does so, too, is not to blame.
+            // APNs accepted no push of a connection that ends like this, so if the next one ends like this, too, the
+            // key is wrong.
             for queue in queues.using(gateway)
             where queue.unrelatedKey.noteRefused(sentAt: context.loop.now, now: context.loop.now) == .keyIsWrong {
                 queues.noteFault(of: queue, reason.text)
@@ -251,8 +253,8 @@ extension EngineParts: PushGatewayHandler {
         }
     }
 
-    /// Says that APNs is out of reach, each time that it was tried in vain, and that it is back. What is held for it
-    /// goes back meanwhile.
+    /// Reports that APNs is out of reach, each further attempt that failed, and that APNs is back. Gives back the jobs
+    /// held for the gateway meanwhile.
     private func noteReachability(of gateway: any PushGateway) {
         switch gateways.noteState(of: gateway) {
         case .lost(let error):

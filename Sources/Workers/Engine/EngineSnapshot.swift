@@ -3,34 +3,34 @@ import Metrics
 import PostgresStore
 import QueueCore
 
-/// What an engine has counted, and what it does at one moment. A value, for whoever publishes it.
+/// What an engine has counted, and what it does at one moment. A value that can be published.
 package struct EngineSnapshot: Sendable {
     var counts = EngineCounts()
-    /// By queue; those of queues without metrics of their own are nil's.
+    /// The counts of each queue. The key nil has those of all queues without metrics of their own.
     var queues: [QueueName?: QueueCounts] = [:]
     var connections = ConnectionFigures()
     var inFlight = 0
     var heldJobs = 0
-    /// Recipients of held jobs that were not sent to.
+    /// The recipients of held jobs that were not sent to.
     var heldRecipients = 0
-    /// The most leases that it may hold now.
+    /// The maximum number of leases that the engine may hold now.
     var maximumLeases = 0
     var unreachableQueues = 0
     var isDraining = false
-    /// The database that it works on.
+    /// The database on which the engine works.
     var database = ""
-    /// The figures of the fleet, if this engine has the duty to ask for them.
+    /// The figures of the fleet, if this engine has the duty to read them.
     var fleet: FleetFigures?
-    /// Why it does not do what it is there for; empty if it does.
+    /// The reasons why the engine cannot work; empty if it can.
     package var obstacles: [String] = []
 
-    /// Whether its database keeps it from starting, and it waits.
+    /// Whether the engine waits because its database keeps it from starting.
     var isHeldUp = false
 
-    /// Whether it has found out what there is to do at least once.
+    /// Whether the engine has polled for work at least once.
     var hasPolled: Bool { counts.statements[TimedStatement.poll.rawValue].count > 0 }
 
-    /// Adds what an engine had counted when it ended, and nothing of what it did then.
+    /// Adds what an engine had counted when it ended, without what it was doing then.
     mutating func keepCounts(of ended: EngineSnapshot) {
         counts.add(ended.counts)
         for (name, queue) in ended.queues { queues[name, default: QueueCounts()].add(queue) }
@@ -41,12 +41,12 @@ package struct EngineSnapshot: Sendable {
         connections.add(figures)
     }
 
-    /// Those that are not about to leave the others; all of them, if all are being drained.
+    /// The engines that are not being drained; all of them if all are being drained.
     static func staying(_ engines: [EngineSnapshot]) -> [EngineSnapshot] {
         engines.allSatisfy(\.isDraining) ? engines : engines.filter { !$0.isDraining }
     }
 
-    /// One that has not begun.
+    /// The snapshot of an engine that has not begun.
     static let starting = {
         var snapshot = EngineSnapshot()
         snapshot.obstacles = ["starting: not connected to PostgreSQL yet"]
@@ -55,7 +55,7 @@ package struct EngineSnapshot: Sendable {
 }
 
 extension EngineParts {
-    /// What there is now.
+    /// The snapshot of this moment.
     var snapshot: EngineSnapshot {
         var snapshot = EngineSnapshot()
         snapshot.counts = context.figures.counts

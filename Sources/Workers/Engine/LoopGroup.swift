@@ -1,6 +1,6 @@
 import Transport
 
-/// Why an engine ended although nobody drained it.
+/// The reason why an engine ended although it was not drained.
 package enum EngineError: Error, CustomStringConvertible {
     /// A loop ended on its own, without an error or with one.
     case loopEnded(name: String, error: (any Error)?)
@@ -13,16 +13,16 @@ package enum EngineError: Error, CustomStringConvertible {
     }
 }
 
-/// Loops that run at the same time until all of them have ended. They depend on each other: if one ends before it is
+/// Loops that run at the same time until all of them have ended. They depend on each other: if a loop ends before it is
 /// told to, the others are told to end, too.
 enum LoopGroup {
-    /// Runs the loops, each as a child task that prefers the event loop as its executor: it resumes there at once, and
-    /// not by way of the global pool.
+    /// Runs the loops. Each is a child task that prefers the event loop as its executor, so that it resumes there at
+    /// once, and not by way of the global pool.
     /// - Parameters:
-    ///   - names: those of the loops, each of which runs once.
+    ///   - names: the names of the loops. Each loop runs once.
     ///   - mayEnd: whether the loops were told to end.
-    ///   - endAll: tells the loops to end. Called once, and only if one of them ended too soon or failed.
-    /// - Throws: what the first such loop ended with, when all others have ended.
+    ///   - endAll: tells the loops to end. Called once, and only if a loop ended too soon or failed.
+    /// - Throws: the error of the first such loop, when all others have ended.
     static func run<Name: Sendable>(
         _ names: [Name], on loop: EventLoop, isolation: isolated (any Actor)? = #isolation,
         _ body: @escaping @Sendable (Name) async throws -> Void, mayEnd: () -> Bool, endAll: () -> Void

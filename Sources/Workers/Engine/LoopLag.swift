@@ -1,7 +1,7 @@
 import Metrics
 import Transport
 
-/// Measures how late the loop's timers fire: as late as one turn keeps everything else waiting.
+/// Measures how late the loop's timers fire: how long one turn keeps everything else waiting.
 ///
 /// Belongs to the engine's event loop.
 final class LoopLag {
