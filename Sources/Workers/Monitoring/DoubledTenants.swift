@@ -1,27 +1,28 @@
 package import PostgresStore
 
-/// Tenants that more than one of a worker's databases has, so that each of them sends for them: one of the databases
-/// was restored to before a tenant had left it (docs/restore.md). A value without a clock or a database.
+/// Tenants that are in more than one of a worker's databases, so that the worker sends for them from each. One of these
+/// databases was restored to a time before the tenant had left it (docs/restore.md). A value without a clock or a
+/// database.
 ///
-/// Nobody can tell which of the two is right, or whether they are two tenants that have one name. So the worker goes on
-/// with both, and says so.
+/// A worker cannot tell which of the two is right, or whether they are two tenants with the same name. So it continues
+/// with both, and reports them.
 package struct DoubledTenants {
-    /// What the last round has shown: the databases that have the same tenant.
+    /// The result of the last round: the databases that have the same tenant.
     private var places: [String: [DatabaseAddress]] = [:]
     private var told: Set<String> = []
 
     package init() {}
 
-    /// Whether the last round has shown a tenant of which another round is to decide.
+    /// Whether the last round has shown a tenant that another round has to confirm.
     package var isUndecided: Bool { !told.isSuperset(of: places.keys) }
 
-    /// Takes what a round of questions has shown.
+    /// Takes the result of a round of questions.
     ///
-    /// The databases are asked one after the other, and a tenant that moves meanwhile may be seen in both. What a
-    /// database said in an earlier round may not be so any more. Therefore a tenant is told of when the same databases
-    /// have said in two rounds running that they have it.
-    /// - Parameter databases: those that are served, with the tenants of each; nil: it could not be asked.
-    /// - Returns: tenants of which it was not told yet, with the databases that have them.
+    /// The databases are asked one after the other, so a tenant that moves meanwhile may be seen in both. What a
+    /// database answered in an earlier round may no longer be true. Therefore a tenant is reported only when the same
+    /// databases have it in two consecutive rounds.
+    /// - Parameter databases: the served databases, with the tenants of each; nil if a database could not be asked.
+    /// - Returns: the tenants that were not reported yet, with the databases that have them.
     package mutating func take(
         _ databases: [(address: DatabaseAddress, tenants: Set<String>?)]
     ) -> [(tenant: String, databases: [DatabaseAddress])] {
@@ -31,7 +32,7 @@ package struct DoubledTenants {
             for name in tenants ?? [] { places[name, default: []].append(address) }
         }
         places = places.filter { $0.value.count > 1 }
-        // Of those that could not be asked nobody knows whether they still have what they had.
+        // A database that could not be asked may still have the tenants that it had.
         if databases.allSatisfy({ $0.tenants != nil }) { told.formIntersection(places.keys) }
         var news: [(tenant: String, databases: [DatabaseAddress])] = []
         for (name, now) in places.sorted(by: { $0.key < $1.key }) where !told.contains(name) {

@@ -1,14 +1,13 @@
 package import Metrics
 
-/// Every metric of a worker: what it is called, what it means, and by which labels it is divided. docs/metrics.md lists
-/// them; a test compares.
+/// Every metric of a worker: its name, its meaning, and its labels. docs/metrics.md lists them; a test compares.
 ///
 /// No label is a job, a device or a token. Labels of queues are bounded by `QueueAdmission`, those of the fleet by
 /// `FleetFigures`, and all others by tables in this program.
 package enum MetricCatalog {
     private static let queue = ["tenant", "app", "environment"]
 
-    // MARK: Of queues
+    // MARK: Queues
 
     static let pushes = Metric(
         "pushq_pushes", .counter, "Requests that were handed to a connection to APNs.", labels: queue + ["lane"])
@@ -30,7 +29,7 @@ package enum MetricCatalog {
         "pushq_permits_lapsed", .counter, "Permits of a rate limit that were taken and not used in time.",
         labels: queue)
 
-    // MARK: Of the worker
+    // MARK: The worker
 
     static let build = Metric("pushq_build", .info, "The version of this worker.", labels: ["version"])
     static let ready = Metric("pushq_ready", .gauge, "Whether /readyz answers with 200.")
@@ -50,7 +49,7 @@ package enum MetricCatalog {
     static let loopLag = Metric(
         "pushq_loop_lag_seconds", .histogram, "How late timers of the event loops fire, measured four times a second.")
 
-    // MARK: Of jobs and leases
+    // MARK: Jobs and leases
 
     static let jobsClaimed = Metric("pushq_jobs_claimed", .counter, "Jobs that were leased.")
     static let jobsEnded = Metric("pushq_jobs_ended", .counter, "Jobs whose end was written.")
@@ -64,7 +63,7 @@ package enum MetricCatalog {
     static let leasesFound = Metric(
         "pushq_leases_found", .counter, "Leases in this worker's name that it did not know of, and gave back.")
 
-    // MARK: Of PostgreSQL
+    // MARK: PostgreSQL
 
     static let statements = Metric(
         "pushq_statement_seconds", .histogram, "Time from sending a statement to PostgreSQL's answer.",
@@ -76,7 +75,7 @@ package enum MetricCatalog {
     static let oldPrimaries = Metric(
         "pushq_old_primaries", .counter, "Times that a server was refused because another one has taken its place.")
 
-    // MARK: Of connections to APNs
+    // MARK: Connections to APNs
 
     static let connections = Metric(
         "pushq_apns_connections", .gauge, "Connections to APNs, those that are being opened among them.")
@@ -97,7 +96,7 @@ package enum MetricCatalog {
     static let outages = Metric(
         "pushq_apns_outages", .counter, "Times that APNs began to refuse most pushes for transient reasons.")
 
-    // MARK: Of the fleet
+    // MARK: The fleet
 
     static let fleetJobs = Metric(
         "pushq_fleet_waiting_jobs", .gauge,
@@ -124,7 +123,7 @@ package enum MetricCatalog {
         "When a certificate that a queue is sent with ends, in seconds since 1970; of the 200 that end first.",
         labels: ["tenant", "credential"])
 
-    // MARK: Of the metrics
+    // MARK: The metrics
 
     static let queueLimit = Metric(
         "pushq_metrics_queue_limit", .gauge, "Queues that may have metrics of their own in this process.")
@@ -136,7 +135,7 @@ package enum MetricCatalog {
     /// environment can have this name.
     static let others = "(others)"
 
-    /// All of them, in the order in which they are written.
+    /// All metrics, in the order in which they are written.
     package static let all =
         [
             build, ready, draining, engines, enginesResponding, enginesReady, inFlight, jobsHeld, recipientsHeld,

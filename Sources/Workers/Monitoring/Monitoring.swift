@@ -2,16 +2,16 @@ import HTTP1
 import Metrics
 package import Transport
 
-/// Tells of the engines of a process over HTTP: `/metrics` for a server that scrapes, `/healthz` and `/readyz` for what
-/// supervises the process.
+/// Publishes the state of a process's engines over HTTP: `/metrics` for a server that scrapes, `/healthz` and `/readyz`
+/// for a supervisor of the process.
 ///
-/// It lives on a loop of its own, and asks each engine for a copy of what it has counted. So an engine whose loop hangs
-/// keeps no answer waiting for longer than `patience`, and `/healthz` can say so.
+/// It runs on a loop of its own, and asks each engine for a copy of what it has counted. So an engine whose loop hangs
+/// delays an answer by no more than `patience`, and `/healthz` can report it.
 package actor Monitoring {
     /// How long an engine may take to answer. A turn of a loop takes some milliseconds.
     static let patience = Duration.seconds(2)
 
-    /// The loop that it lives on.
+    /// The event loop on which it runs.
     package nonisolated let loop: EventLoop
 
     package nonisolated var unownedExecutor: UnownedSerialExecutor {
@@ -23,15 +23,15 @@ package actor Monitoring {
     private let version: String
     private let process = ProcessMetrics()
     private var server: Server?
-    /// What each engine said last, and who waits for what it says next, by the engine's number.
+    /// The last snapshot of each engine, and the requests that wait for its next one, by worker ID.
     private var latest: [Int64: EngineSnapshot] = [:]
     private var waiting: [Int64: [Waiter<Bool>]] = [:]
-    /// What engines have counted that are there no more: a sum must not fall because one of them has left.
+    /// The counts of engines that are gone. A sum must not fall because an engine has left.
     private var past = EngineSnapshot()
 
     /// - Parameters:
-    ///   - engines: those that there are, whenever it is asked. Any thread.
-    ///   - admission: the one that the engines have.
+    ///   - engines: returns the current engines. May be called on any thread.
+    ///   - admission: the object that the engines share.
     package init(of engines: @escaping @Sendable () -> [Engine], admission: QueueAdmission, version: String) {
         self.engines = engines
         self.admission = admission
@@ -39,12 +39,12 @@ package actor Monitoring {
         loop = EventLoop(name: "metrics")
     }
 
-    /// The same of engines that stay.
+    /// The same for engines that stay.
     package init(of engines: [Engine], admission: QueueAdmission, version: String) {
         self.init(of: { engines }, admission: admission, version: version)
     }
 
-    /// Listens from now on. Returns where, with the port that the system chose for 0.
+    /// Begins to listen. Returns the address, with the port that the system chose for 0.
     @discardableResult
     package func start(at address: ListenAddress) throws(TransportError) -> ListenAddress {
         let server = try Server(at: address, loop: loop) { [self] request, reply in
@@ -96,12 +96,12 @@ package actor Monitoring {
             version: version, process: process)
     }
 
-    /// Asks all engines for what they have counted, and waits for those that answer in time. Returns how many did.
+    /// Asks all engines for what they have counted, and waits for those that answer in time. Returns their number.
     private func ask(_ engines: [Engine]) async -> Int {
         let deadline = loop.now + Self.patience
         let waiters = engines.map { engine in
             let waiter = Waiter<Bool>(loop: loop)
-            // One that has not answered the last time is not asked once more.
+            // An engine that has not answered the last question is not asked again.
             let isAsked = waiting[engine.workerID] != nil
             waiting[engine.workerID, default: []].append(waiter)
             if !isAsked { ask(engine) }
@@ -121,7 +121,7 @@ package actor Monitoring {
         for waiter in waiting.removeValue(forKey: engine) ?? [] { waiter.resume(true) }
     }
 
-    /// Keeps what engines have counted that have ended since.
+    /// Keeps the counts of engines that have ended.
     private func forgetOthers(than engines: [Engine]) {
         let present = Set(engines.map(\.workerID))
         for (engine, snapshot) in latest where !present.contains(engine) {

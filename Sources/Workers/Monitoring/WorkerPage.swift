@@ -4,13 +4,13 @@ import Metrics
 import PostgresStore
 import QueueCore
 
-/// Puts together what the engines of a process have counted, as metrics.
+/// Combines what the engines of a process have counted into metrics.
 struct WorkerPage {
-    /// What the engines said last; nil for one that has not said anything yet.
+    /// The last snapshots of the engines; nil for an engine that has not answered yet.
     let engines: [EngineSnapshot?]
-    /// What engines have counted that have ended.
+    /// The counts of engines that have ended.
     let past: EngineSnapshot
-    /// Engines that have answered in time.
+    /// The number of engines that have answered in time.
     let responding: Int
     let admission: QueueAdmission
     let version: String
@@ -37,7 +37,7 @@ struct WorkerPage {
             + ofMetrics() + process.families()
     }
 
-    // MARK: Of the worker
+    // MARK: The worker
 
     private func ofWorker(_ known: [EngineSnapshot]) -> [MetricFamily] {
         var build = MetricFamily(Catalog.build)
@@ -64,7 +64,7 @@ struct WorkerPage {
         ]
     }
 
-    // MARK: Of queues
+    // MARK: Queues
 
     private func ofQueues(_ known: [EngineSnapshot]) -> [MetricFamily] {
         var merged: [QueueName?: QueueCounts] = [:]
@@ -88,7 +88,7 @@ struct WorkerPage {
                     outcomes.add(count, labels + ["\(lane)"] + words)
                 }
             }
-            // Where there are none, a rate would miss the first.
+            // Zeros are written, too. Otherwise a rate would miss the first answer.
             answers.add(counts.answers.accepted, labels + ["accepted", ""])
             answers.add(counts.answers.unanswered, labels + ["unanswered", ""])
             answers.add(counts.answers.untouched, labels + ["untouched", ""])
@@ -101,7 +101,8 @@ struct WorkerPage {
         return [pushes, answers, latency, age, outcomes, lapsed]
     }
 
-    /// Outcomes by their labels `outcome` and `reason`: several bytes that only newer versions know have the same.
+    /// Outcomes by their labels `outcome` and `reason`. Several bytes that only newer versions know share the same
+    /// labels.
     private static func named(_ bytes: [Int]) -> [(words: [String], count: Int)] {
         var named: [(words: [String], count: Int)] = []
         for (byte, count) in bytes.enumerated() where count > 0 {
@@ -121,7 +122,7 @@ struct WorkerPage {
         return [queue.tenant, queue.app, queue.environment.rawValue]
     }
 
-    // MARK: Of jobs and PostgreSQL
+    // MARK: Jobs and PostgreSQL
 
     private func ofJobs(_ known: [EngineSnapshot]) -> [MetricFamily] {
         let counts = counts(known)
@@ -153,7 +154,7 @@ struct WorkerPage {
         known.reduce(0) { $0 + value($1) }
     }
 
-    // MARK: Of connections
+    // MARK: Connections
 
     private func ofConnections(_ known: [EngineSnapshot]) -> [MetricFamily] {
         let figures = (known + [past]).reduce(into: ConnectionFigures()) { $0.add($1.connections) }
@@ -174,10 +175,10 @@ struct WorkerPage {
         ]
     }
 
-    // MARK: Of the fleet
+    // MARK: The fleet
 
     private func ofFleet(_ known: [EngineSnapshot]) -> [MetricFamily] {
-        // Of each database one engine has them, or two for a moment, while the duty passes on.
+        // One engine has the figures of each database, or two for a moment, while the duty changes hands.
         let ofDatabases = Dictionary(known.map { ($0.database, $0.fleet) }) { $0 ?? $1 }.values.compactMap(\.self)
         guard !ofDatabases.isEmpty else { return [] }
         let fleet = ofDatabases.reduce(into: FleetFigures()) { $0.add($1) }
