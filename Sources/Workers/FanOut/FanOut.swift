@@ -2,12 +2,12 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// Makes campaigns create jobs, as ``FanOutPlan`` decides. It has a connection of its own, since a step takes some 25
-/// ms.
+/// Makes campaigns create jobs; ``FanOutPlan`` decides which. It has a connection of its own, because a step takes
+/// about 25 ms.
 ///
 /// Belongs to the engine's event loop.
 final class FanOut {
-    /// Devices looked at by one step.
+    /// The number of devices that one step looks at.
     private static let devicesOfStep = 50_000
 
     private let store: EngineStore
@@ -25,7 +25,7 @@ final class FanOut {
         signal = Signal(loop: context.loop)
     }
 
-    /// Takes the campaigns that a poll found. Returns whether one of them has to create jobs now.
+    /// Notes the campaigns that a poll found. Returns whether one of them has to create jobs now.
     func note(_ campaigns: [ReadyWork.FanOut]) -> Bool {
         plan.note(campaigns, now: .now) { [queues] place in
             queues[place.queueID].map { FanOutPlan.Demand($0, place.lane) }
@@ -52,8 +52,8 @@ final class FanOut {
         }
     }
 
-    /// Returns whether there was something to do, also if no job was made of it: of a filter that holds for few
-    /// devices, many steps have to be made for a job.
+    /// Returns whether there was something to do, even if no job was created: if a filter matches few devices, a job
+    /// takes many steps.
     private func carryOut(_ step: FanOutPlan.Step) async -> Bool {
         let made = await store.attempt {
             try await $0.fanOutStep(

@@ -1,48 +1,50 @@
 import PostgresStore
 import QueueCore
 
-/// Decides which campaigns create jobs now: those whose lane would become empty soon. Urgent ones come first; then
-/// tenants take turns, and the lanes of each.
+/// Decides which campaigns create jobs now: those whose lane would soon be empty. Urgent lanes come first; then tenants
+/// take turns, and so do the lanes of each tenant.
 struct FanOutPlan {
     /// The maximum number of ready jobs of a queue that a poll counts, and that fan-out keeps ahead.
     static let maximumReadyJobs = 400
-    /// The minimum that it keeps ahead: under a rate limit, where a job takes up to two seconds, and otherwise.
+    /// The minimum number that fan-out keeps ahead: with a rate limit, where a job takes up to two seconds, and
+    /// without.
     private static let leastPaced = 4
     private static let least = 80
-    /// Jobs that one step makes: 20,000 recipients. Under a rate limit no more than are to be ahead.
+    /// The maximum number of jobs that one step creates: 20,000 recipients. With a rate limit, a step creates no more
+    /// than have to be ahead.
     static let jobsOfStep = 40
-    /// How long a lane rests after a step that found nothing to do: another worker is at it, or a producer's
-    /// transaction, which may stay open for long.
+    /// How long a lane rests after a step that found nothing to do. Another worker is busy with the lane, or a
+    /// producer's transaction is, which may stay open for long.
     private static let rest = Backoff(base: .milliseconds(10), cap: .milliseconds(500))
 
-    /// A step to be made.
+    /// A step to carry out.
     struct Step: Equatable {
         let place: LanePlace
-        /// The maximum number of jobs that it makes.
+        /// The maximum number of jobs that the step creates.
         var jobs = jobsOfStep
     }
 
-    /// What the worker knows of a campaign's queue and lane.
+    /// What the worker knows about a campaign's queue and lane.
     struct Demand {
         var tenantID: Int32 = 0
         /// Whether the queue may send.
         var maySend = true
-        /// Pushes per second that its limits allow; nil: it has none.
+        /// The pushes per second that the limits allow; nil if there is no limit.
         var rate: Double?
-        /// What is sent of late, in recipients per second.
+        /// What was sent recently, in recipients per second.
         var sendRate = 0.0
-        /// Recipients in a job of the lane, on average.
+        /// The average number of recipients in a job of the lane.
         var jobSize = 500.0
     }
 
-    /// What is known of a lane whose campaigns create jobs.
+    /// What is known about a lane whose campaigns create jobs.
     private struct Standing {
         var tenantID: Int32
-        /// The steps in succession that found nothing to do.
+        /// The number of consecutive steps that found nothing to do.
         var failures = 0
-        /// The lane rests until then.
+        /// The time until which the lane rests.
         var restsUntil: ContinuousClock.Instant?
-        /// The number of its last step; 0 if there was none.
+        /// The number of the lane's last step; 0 if there was none.
         var lastTurn = 0
     }
 
@@ -53,15 +55,15 @@ struct FanOutPlan {
     private var lastTurns: [Int32: Int] = [:]
     /// The number of the last step.
     private var turn = 0
-    /// The step that is under way.
+    /// The lane of the step that is under way.
     private var current: LanePlace?
     private(set) var isStopping = false
 
     /// Whether a step is due.
     var hasWork: Bool { !due.isEmpty }
 
-    /// Takes what a poll found. Steps that are no longer due are dropped.
-    /// - Parameter demand: what is known of a queue and lane; nil if this worker does not serve it.
+    /// Notes what a poll found. Steps that are no longer due are dropped.
+    /// - Parameter demand: returns what is known about a queue and lane; nil if this worker does not serve the queue.
     mutating func note(
         _ campaigns: [ReadyWork.FanOut], now: ContinuousClock.Instant, demand: (LanePlace) -> Demand?
     ) {
@@ -84,7 +86,7 @@ struct FanOutPlan {
         lastTurns = lastTurns.filter { tenants.contains($0.key) }
     }
 
-    /// The next step; nil if none is due. The step before has to be through.
+    /// Returns the next step; nil if none is due. The previous step must be done.
     mutating func next() -> Step? {
         precondition(current == nil, "the step before is not through")
         guard !isStopping, let index = due.indices.min(by: { order(of: due[$0]) < order(of: due[$1]) }) else {
@@ -105,8 +107,8 @@ struct FanOutPlan {
         )
     }
 
-    /// The step is through.
-    /// - Parameter hasFoundWork: false if it could do nothing; the lane rests for a while.
+    /// Notes that the step under way is done.
+    /// - Parameter hasFoundWork: false if the step could do nothing; the lane then rests for a while.
     mutating func noteDone(hasFoundWork: Bool, now: ContinuousClock.Instant) {
         guard let place = current else { return }
         current = nil
@@ -119,12 +121,12 @@ struct FanOutPlan {
     /// Creates no more jobs.
     mutating func stop() { isStopping = true }
 
-    /// Whether a lane's ready jobs last for less than two seconds of what the fleet sends.
+    /// Whether a lane's ready jobs last less than two seconds at the rate at which they are sent.
     static func runsDry(_ demand: Demand, readyJobs: Int) -> Bool {
         demand.maySend && readyJobs < jobsAhead(demand)
     }
 
-    /// The jobs that are to be ready: those of two seconds, within bounds.
+    /// The number of jobs that have to be ready: those of two seconds, within bounds.
     private static func jobsAhead(_ demand: Demand) -> Int {
         let jobsOfTwoSeconds = (demand.rate ?? demand.sendRate) * 2 / max(demand.jobSize, 1)
         return min(max(Int(jobsOfTwoSeconds), demand.rate == nil ? least : leastPaced), maximumReadyJobs)
