@@ -1,16 +1,16 @@
 package import HTTP1
 package import PostgresStore
 
-/// Why a message was not taken by a webhook, apart from what keeps the client from asking.
+/// The reason why a webhook did not accept a message, apart from problems that keep the client from sending it.
 package enum WebhookProblem: Error, Equatable, CustomStringConvertible {
-    /// The URL in the database is none.
+    /// The text in the database is not a valid URL.
     case url(WebAddressFault)
     case secret(SealError)
     case damagedSecret
     case redirected(Int)
     case refused(Int)
 
-    /// Nil if the status says that it was taken.
+    /// Returns nil if the status says that the message was accepted.
     package init?(status: Int) {
         switch status {
         case 200...299: return nil
