@@ -75,7 +75,7 @@ final class EngineStores {
     /// login may not run workers, or if this worker cannot work with the schema. Waits ten seconds for a server that is
     /// restarting.
     /// - Parameter onFailure: called with the reason when the first attempt to connect has failed. More attempts
-    /// follow.
+    ///   follow.
     func start(onFailure: @escaping (PostgresError) -> Void) async throws -> [String] {
         for connection in connections[..<2] { connection.onFirstFailure = onFailure }
         defer { for connection in connections[..<2] { connection.onFirstFailure = nil } }

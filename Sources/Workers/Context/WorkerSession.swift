@@ -42,7 +42,7 @@ final class WorkerSession {
 
     /// Prepares a connection before the engine uses it.
     /// - Throws: ``PostgresError/cannotConnect(address:reason:)`` for a server that another one has replaced. It does
-    /// not know what was sent since, so that pushes would be sent again.
+    ///   not know what was sent since, so pushes would be sent again.
     func prepare(_ connection: PostgresConnection) async throws(PostgresError) {
         // This comes first because it fixes the search path.
         let lack = try await connection.prepareWorkerSession()

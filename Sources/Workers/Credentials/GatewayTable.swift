@@ -121,7 +121,7 @@ struct GatewayTable<Entry> {
             (reason, now + Self.pause), forKey: Attempt(credential: use.credential, interface: use.interface)) == nil
     }
 
-    /// Drops the gateways that serve none of `uses`, and what is known about other credentials. Returns these gateways.
+    /// Drops and returns the gateways that serve none of `uses`. Forgets what is known about other credentials.
     mutating func keepOnly(_ uses: some Sequence<GatewayUse>) -> [Entry] {
         var credentials: Set<CredentialVersion> = []
         var keys: Set<Key> = []

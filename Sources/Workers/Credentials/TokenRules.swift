@@ -1,6 +1,6 @@
 import APNs
 
-/// What to do with the provider token that the fleet shares.
+/// Decides what to do with the provider token that the fleet shares.
 ///
 /// Apple wants a token refreshed no more than once in 20 minutes and no less than once in 60 ("Establishing a
 /// token-based connection"), across all servers of a team.
@@ -9,13 +9,13 @@ enum TokenRules {
         case use
         /// Mint a token. It replaces the present one unless that has been replaced meanwhile.
         case mint(ifOlderThan: Duration)
-        /// Another one may be minted after this time, and the present one is of no use.
+        /// The present token cannot be used, and another one may be minted only after this time.
         case wait(Duration)
     }
 
     /// - Parameters:
-    ///   - age: of the stored token; nil if there is none. Negative if the database's clock was set back since it was
-    ///     minted: APNs may refuse such a token until its date has come, so it is replaced at once.
+    ///   - age: the age of the stored token; nil if there is none. Negative if the database's clock was set back since
+    ///     the token was minted. APNs may refuse such a token until its date has come, so it is replaced at once.
     ///   - isKept: whether APNs has said that tokens are replaced too often. The present token must then stay as long
     ///     as APNs accepts it.
     ///   - isRefused: whether APNs calls the token expired.

@@ -1,7 +1,7 @@
 import PostgresStore
 import QueueCore
 
-/// Reports certificates that expire: 30, 14, 7 and 1 days before the end, and at the end.
+/// Reports certificates that expire: 30, 14 and 7 days and one day before the end, and at the end.
 struct CredentialsDuty: Duty {
     let name = "credentials"
     let pause = Duration.seconds(600)

@@ -3,7 +3,7 @@ import PostgresStore
 /// Counts how much of their quotas tenants use. Producers' calls are checked against these counts.
 final class QuotasDuty: Duty {
     let name = "quotas"
-    /// The pause, which is longer if counting takes long: it takes at most a tenth of the time.
+    /// The pause. It grows with the time that counting takes, so that counting takes at most a tenth of the time.
     private(set) var pause = QuotasDuty.usualPause
     let longestPause = Duration.seconds(3600)
 

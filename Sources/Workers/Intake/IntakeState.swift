@@ -159,7 +159,7 @@ struct IntakeState {
         phase = .planned(claim.statements, found)
     }
 
-    /// Notes that a claim has brought jobs.
+    /// Notes the lanes of the jobs that a claim has brought: one element for each job.
     mutating func noteClaimed(_ lanes: [LanePlace]) {
         guard case .claiming(let claims, var found) = phase else { preconditionFailure("there was no claim") }
         for lane in lanes { plan.noteClaimed(from: lane) }

@@ -185,7 +185,7 @@ struct PollPlan {
         guard poll.isOfRound else { return }
         hasJobs = !claim.quotas.isEmpty
         isPartial = end != nil
-        // The worker must not sleep while a queue waits for room either.
+        // While a queue waits for room, the worker must not sleep either.
         pollsAll = !hasJobs && claim.leftOut.isEmpty && (pollsAll || isPartial)
         // The poll may have found lanes behind `end`, where it did not look for campaigns.
         place = place.first(of: [claim.lastServed, end].compactMap(\.self)) ?? .start

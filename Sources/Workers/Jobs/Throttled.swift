@@ -1,6 +1,6 @@
 /// A sender that may be throttled: a queue, or the lane of one campaign.
 protocol Throttleable: AnyObject {
-    /// The time before which rate limits certainly keep the sender from sending. Only ``Throttled`` uses it.
+    /// The latest time until which rate limits keep the sender from sending. Only ``Throttled`` uses it.
     var throttledUntil: ContinuousClock.Instant? { get set }
 }
 

@@ -1,5 +1,6 @@
-/// How often APNs has called a queue's key unrelated to the key that a connection began with (`UnrelatedKeyIdInToken`).
-/// The connection is replaced each time, so a key that is refused even on its own connection is wrong.
+/// Decides what it means if APNs calls a queue's key unrelated to the key that a connection began with
+/// (`UnrelatedKeyIdInToken`). The connection is replaced each time, so a key that is refused even on its own connection
+/// is wrong.
 ///
 /// The record is kept with the queue, because a job forgets it when it is given back, as happens while connections are
 /// replaced.

@@ -4,7 +4,7 @@ import Transport
 /// Gives back the leases in this worker's name that it does not hold: the answer to their claim was lost, or their end
 /// could not be written.
 ///
-/// The cost of its statement grows with the number of held jobs, so it does not use the connections for renewals and
+/// The cost of its statement grows with the number of held jobs, so it uses another connection than renewals and
 /// claims.
 ///
 /// Belongs to the engine's event loop.

@@ -159,7 +159,7 @@ struct ServedQueues {
         return Self.parts(of: unread.sorted(), atMost: Self.maximumLearned)
     }
 
-    /// Notes that the settings of these queues are said to have changed.
+    /// Notes that the settings of these queues may have changed.
     mutating func doubt(_ ids: some Sequence<Int32>) {
         for id in ids where entries[id] != nil { inDoubt.insert(id) }
     }

@@ -1,7 +1,7 @@
 import QueueCore
 
-/// The delays of recipients that one batch moves to other jobs. All retries of one kind have the same delay, so that 1
-/// % failures of many jobs become one job instead of many tiny ones.
+/// The delays of recipients that one batch moves to other jobs. All retries of one kind have the same delay, so that
+/// the 1 % of recipients that fail in many jobs become one job instead of many tiny ones.
 struct RetryDelays {
     private struct Kind: Hashable {
         let backoff: Backoff
