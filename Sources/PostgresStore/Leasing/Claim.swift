@@ -1,11 +1,12 @@
 package import QueueCore
 
 extension Statement {
-    /// Moves ready jobs from `job` to `lease` and brings their recipients with the tokens of those that are active.
+    /// Moves ready jobs from `job` to `lease`. Returns their recipients, with the tokens of those that are active.
     ///
-    /// `$quotas`: how many jobs of each lane. `$run_ats` and `$job_ids`: where each lane begins, as a poll has just
-    /// seen; jobs that were claimed before leave index entries, which the probe need not pass over.
-    /// `$at_most_once_window`: how far a job that is sent at most once may be sent before its first flush.
+    /// `$quotas`: the number of jobs of each lane. `$run_ats` and `$job_ids`: where each lane begins, as a poll has
+    /// just found it. Jobs that were claimed earlier leave index entries, which the probe then need not pass over.
+    /// `$at_most_once_window`: how many recipients of a job that is sent at most once may be sent to before its first
+    /// flush.
     static let claim = Statement(
         "claim",
         #"""
@@ -14,8 +15,8 @@ extension Statement {
           from unnest($queue_ids::int[], $lanes::int[], $quotas::int[], $run_ats::timestamptz[],
                       $job_ids::bigint[])
             as w(queue_id, lane, quota, run_at, id)
-          -- Paused a moment ago, perhaps, and not known to be yet.
-          -- A queue that is not there was removed, or its tenant has moved to another database and is sent for there.
+          -- Skips queues that were paused after the worker last read their settings, and queues that do not exist here:
+          -- an operator removed them, or their tenant has moved to another database, whose workers send for it.
           where exists (
             select
             from pushq.queue q
@@ -31,7 +32,7 @@ extension Statement {
             order by run_at, id
             limit w.quota
             for update skip locked) j),
-        -- By ctid: joined to job by key, the plan was seen to flip to a hash join over all of it.
+        -- Deletes by ctid: with a join by key, the planner was seen to switch to a hash join over the whole table.
         taken as (
           delete from pushq.job j
           where j.ctid = any (array(select spot from pick))
@@ -47,11 +48,11 @@ extension Statement {
                  lane, run_at, send_by, message_id, campaign_id, root_id, body_day, recipient_count, attempt, rescues,
                  at_most_once
           from taken)
-        -- In the order in which ClaimedJob reads them, which finds each column at once.
+        -- The columns are in the order in which ClaimedJob reads them, so that each look-up succeeds at once.
         select m.id as message_id, b.device_ids, m.push_type, m.expiration, m.payload::text, m.priority, m.collapse_id,
                m.is_broadcast, t.recipient_count, t.queue_id, t.id as job_id, t.epoch + 1 as epoch, t.lane, t.root_id,
                t.attempt, t.rescues, t.at_most_once, t.watermark as previous_watermark, t.outcomes,
-               -- What APNs is told to forget by then is not worth sending any more.
+               -- A push that APNs was told to forget by a certain time need not be sent after that time.
                (extract(epoch from least(case when t.id < f.new_end_before then f.send_by else t.send_by end,
                                          to_timestamp(nullif(m.expiration, 0))) - now()) * 1000000)::bigint
                  as send_within,
@@ -66,7 +67,7 @@ extension Statement {
                (extract(epoch from now() - t.run_at) * 1000000)::bigint as waited,
                d.ids as active_ids, d.tokens,
                m.badge_increment, m.translations, m.placeholders, p.ids as profile_ids, p.versions, p.texts,
-               -- 'infinity' of a campaign that is being paused becomes a time that sorts last.
+               -- The jobs of a campaign that is being paused have 'infinity', which becomes a time that sorts last.
                coalesce((extract(epoch from nullif(t.run_at, 'infinity')) * 1000000)::bigint, 9223372036854775807)
                  as run_at
         from taken t
@@ -77,19 +78,20 @@ extension Statement {
           limit 1) m on true
         left join pushq.campaign c on c.queue_id = t.queue_id and c.id = t.campaign_id
         left join pushq.fan_out f on f.queue_id = t.queue_id and f.campaign_id = t.campaign_id
-        -- Lateral with a limit, or the planner may hash-join all of history (seen, with fresh partitions).
+        -- The lateral join has a limit because the planner may otherwise hash-join all of history (seen with fresh
+        -- partitions).
         left join lateral (
           select device_ids, first_device_id, last_device_id
           from pushq.body b
           where b.day = t.body_day and b.queue_id = t.queue_id and b.job_id = t.id
           limit 1) b on true
-        -- Active devices only, none that its app has registered for pushes of another kind, and of a message to a user,
-        -- or a campaign to a list of users, only those that are still theirs: a phone may have changed hands since. A
-        -- recipient that is missing is suppressed. Where the job's range is dense, one range scan (0.5 to 0.8 µs a
-        -- recipient), which also brings devices that are not the job's: RecipientTokens takes the job's own, by id.
-        -- Where it is sparse, probes (1.9). Of Live Activities, to devices or to a channel, what a newer update took
-        -- the place of is missing, too. Each job meets one of the branches: the conditions on its message are looked
-        -- at once.
+        -- Only active devices, and none that its app has registered for pushes of another kind. For a message to a
+        -- user, or a campaign to a list of users, only devices that still belong to the user: a phone may have changed
+        -- hands since. A recipient that is missing from the answer is suppressed. If the job's range of device ids is
+        -- dense, the statement makes one range scan (0.5 to 0.8 µs a recipient), which also returns devices of other
+        -- jobs: RecipientTokens picks the job's own by id. If the range is sparse, it probes each device (1.9 µs). For
+        -- Live Activities, to devices or to a channel, recipients that have a newer update are missing, too. Each job
+        -- matches one of the branches; PostgreSQL evaluates the conditions on its message once.
         cross join lateral (
           select array_agg(v.id) as ids, array_agg(v.token) as tokens
           from (
@@ -133,8 +135,8 @@ extension Statement {
                   from pushq.list_user l
                   where l.queue_id = t.queue_id and l.list_id = f.list_id and l.user_key = u.user_key))
             order by u.id) v) d
-        -- Of a personal message, which of its versions each recipient gets and what is put into it. Not looked at for
-        -- any other: the limit keeps the condition in front of the function.
+        -- For a personal message: the version that each recipient gets, and the values of its placeholders. The limit
+        -- makes PostgreSQL evaluate the condition before it calls the function, so other messages do not call it.
         left join lateral (
           select r.ids, r.versions, r.texts
           from pushq.recipient_values(t.queue_id, b.device_ids, m.languages, m.placeholders) r
@@ -142,18 +144,18 @@ extension Statement {
           limit 1) p on true
         """#)
 
-    /// Finds the recipients of jobs that were made before anybody knew them (migrations/functions/recipients.sql).
+    /// Finds the recipients of jobs that were created without any (migrations/functions/recipients.sql).
     static let findRecipients = Statement(
         "find_recipients",
         "select from pushq.find_recipients($queue_ids::int[], $job_ids::bigint[], $epochs::int[], $worker_id::bigint)")
 }
 
-/// How many jobs to claim of one lane.
+/// The number of jobs to claim in one lane.
 package struct ClaimQuota: Equatable, Sendable {
     package let queueID: Int32
     package let lane: Lane
     package let jobs: Int32
-    /// The first job of the lane, if a poll has just seen it.
+    /// The first job of the lane, if a poll has just found it.
     package let head: LaneHead?
 
     package init(queueID: Int32, lane: Lane, jobs: Int32, head: LaneHead? = nil) {
@@ -164,58 +166,59 @@ package struct ClaimQuota: Equatable, Sendable {
     }
 }
 
-/// A job as its claim brought it.
+/// A job as its claim returned it.
 package struct ClaimedJob: Sendable {
     package let key: LeaseKey
     package let lane: Lane
     package let message: StoredMessage
-    /// What the recipients' apns-ids derive from.
+    /// The id from which the recipients' apns-ids derive.
     package let rootID: Int64
     package let attempt: Int
     package let rescues: Int
     package let isAtMostOnce: Bool
     /// Recipients below this ordinal that have no outcome may have been sent by an earlier holder.
     package let previousWatermark: Int
-    /// One byte a recipient; empty if none has an outcome yet.
+    /// One byte per recipient; empty if no recipient has an outcome yet.
     package let outcomes: [UInt8]
-    /// Until when it may be sent, from the moment of the claim; zero or less: no more.
+    /// How long the job may still be sent, counted from the claim; zero or less: not any more.
     package let sendWithin: Duration
-    /// Its campaign was cancelled.
+    /// Whether the job's campaign was cancelled.
     package let isStopped: Bool
-    /// Its campaign is paused: it came back, or was made, after the others were set aside.
+    /// Whether the job's campaign is paused: the job came back, or was created, after the campaign's other jobs were
+    /// held.
     package var isPaused = false
-    /// Its campaign was given a lane of its own meanwhile, and the job goes there.
+    /// Whether the job's campaign got a lane of its own after the job was created. The job then moves to that lane.
     package var isElsewhere = false
-    /// The campaign that pauses itself when too many of its answers are bad; nil if it is of none.
+    /// The job's campaign, if it pauses itself when too many of its answers are bad.
     package var judgedCampaign: Int64?
-    /// The recipients, ascending.
+    /// The device ids of the recipients, ascending.
     package let deviceIDs: [Int64]
-    /// How many its row says that there are, if that is another number.
+    /// The recipient count in the job's row, if it differs from the body's.
     package var statedCount: Int?
-    /// What of it is not in the database any more.
+    /// The row of the job that does not exist in the database any more.
     package var missing: Missing?
-    /// Whether its campaign has quiet hours of its own; nil if those of its queue are for it, too.
+    /// Whether the job's campaign has quiet hours of its own; nil: the queue's quiet hours apply.
     package var hasOwnQuietHours: Bool?
-    /// Whether to ask which of its recipients have quiet hours now, and what the answer was, by device.
+    /// Whether to ask which recipients are in quiet hours now; the answer, by device, is in ``quietHolds``.
     package var asksQuietHours = false
     package var quietHolds: [Int64: RecipientHold] = [:]
-    /// When its message was made, in microseconds since 1970: nothing of it was sent before.
+    /// When the message was created, in microseconds since 1970. Nothing of it was sent before.
     package var madeAt: Int64 = 0
-    /// How long ago that was when it was claimed.
+    /// The age of the message at the claim.
     package var age = Duration.zero
-    /// How long it was due before it was claimed.
+    /// How long the job had been due at the claim.
     package var waited = Duration.zero
     /// The token of each recipient that may be sent to.
     package let tokens: RecipientTokens
-    /// By the token of which device those go on whose own may not be sent to any more, by device.
+    /// The device whose token replaces that of a recipient that may not be sent to any more, by the recipient's device.
     package var successors: [Int64: Int64] = [:]
-    /// What each recipient gets, if that is not the same for all.
+    /// The payload of each recipient, if the message is personal or sets badges.
     package var personal: PersonalPayloads?
-    /// By how much it raises the number on the app's icon; nil if it does not.
+    /// The number that the message adds to the app icon's badge; nil if it adds none.
     package var badgeIncrement: Int?
-    /// Recipients that have no number yet, because another transaction keeps their badge locked.
+    /// Recipients that have no badge number yet, because another transaction has locked their badge.
     package var lockedBadges: Set<Int64> = []
-    /// What its queue's frequency cap says to its recipients; nil if it has none that is about them.
+    /// The answer of the queue's frequency cap about the recipients; nil if no cap applies to them.
     package var capAnswer: CapAnswer?
 
     /// A row that a job needs.
@@ -223,14 +226,14 @@ package struct ClaimedJob: Sendable {
         case message, body
     }
 
-    /// Nobody knows its recipients yet: it is a send to a user that was for later, and has to be given to
+    /// Whether the job has no recipients yet. It is a scheduled send to a user; pass it to
     /// ``PostgresConnection/findRecipients(of:workerID:)``.
     package var awaitsRecipients: Bool { missing == nil && deviceIDs.isEmpty }
 }
 
 extension ClaimedJob {
-    /// Why nobody can tell which outcome is whose, if that is so: the row was written by hand, or storage has failed.
-    /// Nothing can be sent for such a job, and it must not cost the worker that claims it.
+    /// Why outcomes cannot be matched to recipients; nil if they can. A damaged row was written by hand, or storage has
+    /// failed. Nothing can be sent for such a job, and it must not bring down the worker that claims it.
     package var damage: String? {
         if let missing { return "the job's \(missing) is missing" }
         if awaitsRecipients { return nil }
@@ -247,13 +250,13 @@ extension ClaimedJob {
         return nil
     }
 
-    /// Recipients by the job's row, which is what its end has to agree with.
+    /// The number of recipients in the job's row, with which the end of the job must agree.
     package var recipientCount: Int { statedCount ?? deviceIDs.count }
 }
 
 extension PostgresConnection {
     /// Claims jobs for `workerID` for the time `lease`, and returns them in the order in which they are to be sent: by
-    /// `run_at`, then by id. Jobs that others are claiming at this moment are passed over.
+    /// `run_at`, then by id. Skips jobs that other workers are claiming at this moment.
     package func claim(
         _ quotas: [ClaimQuota], workerID: Int64, lease: Duration, atMostOnceWindow: Int
     ) async throws(PostgresError) -> [ClaimedJob] {
@@ -262,20 +265,20 @@ extension PostgresConnection {
             [
                 "queue_ids": .int4Array(quotas.map(\.queueID)), "lanes": .int4Array(quotas.map(\.lane.rawValue)),
                 "quotas": .int4Array(quotas.map(\.jobs)),
-                // 1970 comes before everything that was ever queued.
+                // 1970 is earlier than the time of any job.
                 "run_ats": .timestamptzArray(quotas.map { $0.head?.runAt ?? 0 }),
                 "job_ids": .int8Array(quotas.map { $0.head?.jobID ?? 0 }),
                 "worker_id": .int8(workerID), "lease": .interval(lease),
                 "at_most_once_window": .int4(Int32(atMostOnceWindow)),
             ])
-        // The rows come in the order in which they lie in the table, and vacuum makes room for new ones before old
-        // ones. Sorted by the server they would be written to disk: a batch takes more than its work_mem.
+        // PostgreSQL returns the rows in the order in which they lie in the table, where vacuum may put new rows before
+        // old ones. It would sort them on disk: a batch exceeds its work_mem.
         let jobs = rows.compactMap { row in ClaimedJob(row).map { (runAt: row.int8("run_at"), job: $0) } }
         return jobs.sorted { ($0.runAt, $0.job.key.jobID) < ($1.runAt, $1.job.key.jobID) }.map(\.job)
     }
 
-    /// Finds the recipients of jobs of which nobody knew them when they were made. They are claimed anew after that,
-    /// for these recipients, or are no more if there are none.
+    /// Finds the recipients of jobs that were created without any. The jobs are then claimed again, for these
+    /// recipients; without recipients they are deleted.
     package func findRecipients(of keys: [LeaseKey], workerID: Int64) async throws(PostgresError) {
         _ = try await execute(.findRecipients, ["worker_id": .int8(workerID)] + keys.parameters)
     }
@@ -284,7 +287,7 @@ extension PostgresConnection {
 extension ClaimedJob {
     fileprivate init?(_ row: Row) {
         let missing: Missing? = row.isNull("message_id") ? .message : row.isNull("device_ids") ? .body : nil
-        // One of a push type, or a lane, that only a newer version knows is left to a worker of that.
+        // A job of a push type or lane that only a newer version knows is left to a worker of that version.
         guard let message = missing == .message ? .missing : StoredMessage(row),
             let lane = Lane(rawValue: row.int4("lane"))
         else { return nil }

@@ -1,6 +1,6 @@
 import QueueCore
 
-/// A job; of two leases of one, a worker asks for the newer one only.
+/// Identifies a job without its epoch: if a worker has two leases of one job, it asks only for the newer one.
 struct JobKey: Hashable {
     let queueID: Int32
     let jobID: Int64
@@ -14,14 +14,14 @@ struct JobKey: Hashable {
 }
 
 extension PostgresConnection {
-    /// Asks a statement whom of jobs that are about to be sent something holds back. Without a recipient to ask about,
-    /// nothing is asked.
+    /// Asks a statement which recipients of jobs that are about to be sent are held back. Does not query if there is no
+    /// recipient to ask about.
     /// - Parameters:
-    ///   - statement: takes the keys of the jobs, and which part of all `$device_ids` is a job's: from `$firsts` to
-    ///     `$lasts`, counted from 1. It answers with rows of those who are held back, and for how long in microseconds;
-    ///     null: for good.
-    ///   - more: what else it takes of the jobs that are asked about.
-    /// - Returns: who is held back of each job that was asked about, by device.
+    ///   - statement: takes the keys of the jobs, and the part of `$device_ids` that belongs to each job: from
+    ///     `$firsts` to `$lasts`, counted from 1. It returns a row for each recipient that is held back, with the time
+    ///     in microseconds; null: for good.
+    ///   - more: further parameters of the statement, about the same jobs.
+    /// - Returns: the recipients held back of each job that was asked about, by device.
     func heldRecipients(
         by statement: Statement, of jobs: [ClaimedJob], workerID: Int64,
         _ more: ([ClaimedJob]) -> Parameters = { _ in [:] }
@@ -37,19 +37,19 @@ extension PostgresConnection {
     }
 }
 
-/// Of jobs that were claimed those with recipients to ask about, before these are sent to.
+/// The claimed jobs that have recipients to ask about before they are sent.
 struct AskedJobs {
     let jobs: [ClaimedJob]
-    /// Of each of these the recipients to ask about.
+    /// The recipients to ask about, for each job.
     let devices: [[Int64]]
 
-    /// About the recipients that may be sent to now.
-    /// - Parameter isAskedAbout: whether an ordinal of a job is.
+    /// Selects the recipients that may be sent to now.
+    /// - Parameter isAskedAbout: whether to ask about an ordinal of a job.
     init(_ claimed: [ClaimedJob], where isAskedAbout: (ClaimedJob, Int) -> Bool = { _, _ in true }) {
         self.init(claimed) { job in job.waitingDevices { isAskedAbout(job, $0) } }
     }
 
-    /// About the recipients whose tokens may not be sent to, but for those of Live Activities.
+    /// Selects the recipients whose tokens may not be sent to, except those of Live Activities.
     init(missingTokensOf claimed: [ClaimedJob]) {
         self.init(claimed) { $0.message.pushType == .liveactivity ? [] : $0.unreachableDevices }
     }
@@ -61,14 +61,14 @@ struct AskedJobs {
         self.devices = asked.map(\.devices)
     }
 
-    /// The keys of the jobs, and whom they are asked about.
+    /// The keys of the jobs, and the recipients to ask about.
     func parameters(of workerID: Int64) -> Parameters {
         ["worker_id": .int8(workerID)] + jobs.map(\.key).parameters(devices: devices)
     }
 }
 
 extension ClaimedJob {
-    /// Whether it is neither damaged nor over, nor goes back at once.
+    /// Whether the job will be sent: it is not damaged, cancelled or expired, and is not given back at once.
     fileprivate var isToBeSent: Bool {
         damage == nil && !isStopped && sendWithin > .zero && !isPaused && !isElsewhere
     }

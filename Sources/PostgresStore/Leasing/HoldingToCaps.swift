@@ -11,8 +11,10 @@ extension Statement {
 }
 
 extension PostgresConnection {
-    /// Jobs with the answers of their queues' frequency caps, for the recipients that are still to be sent to.
-    /// - Parameter jobs: with answers of which only ``CapAnswer/isWhole`` is known; those without one are passed over.
+    /// Returns the jobs with the answers of their queues' frequency caps about the recipients that are still to be sent
+    /// to.
+    /// - Parameter jobs: in their answers only ``CapAnswer/isWhole`` is set yet; jobs without an answer are not asked
+    ///   about.
     package func heldToCaps(_ jobs: [ClaimedJob], workerID: Int64) async throws(PostgresError) -> [ClaimedJob] {
         let held = try await heldRecipients(
             by: .holdToCaps, of: jobs.filter { $0.capAnswer != nil }, workerID: workerID)

@@ -1,5 +1,5 @@
 extension Statement {
-    /// Which recipients that are about to be sent to have quiet hours: see `pushq.hold_to_quiet_hours`.
+    /// Finds the recipients, among those about to be sent to, that are in quiet hours: see `pushq.hold_to_quiet_hours`.
     static let holdToQuietHours = Statement(
         "hold_to_quiet_hours",
         #"""
@@ -11,8 +11,8 @@ extension Statement {
 }
 
 extension PostgresConnection {
-    /// Jobs with what quiet hours say to their recipients, where ``ClaimedJob/asksQuietHours``. Without such a job,
-    /// nothing is asked.
+    /// Returns the jobs with the quiet hours of their recipients, where ``ClaimedJob/asksQuietHours`` is set. Does not
+    /// query if there is no such job.
     package func heldToQuietHours(_ jobs: [ClaimedJob], workerID: Int64) async throws(PostgresError) -> [ClaimedJob] {
         let held = try await heldRecipients(
             by: .holdToQuietHours, of: jobs.filter(\.asksQuietHours), workerID: workerID

@@ -1,17 +1,17 @@
-/// A worker's claim on a job: what every later write about it must present.
+/// Identifies a worker's claim on a job. Every later write about the job must present it.
 package struct LeaseKey: Hashable, Sendable {
     package let queueID: Int32
     package let jobID: Int64
-    /// Grows with every claim; a write that names an older one changes nothing.
+    /// Grows with every claim. A write that names an older epoch changes nothing.
     package let epoch: Int32
 }
 
-/// What a worker knows of a job that it holds.
+/// The progress of a job that a worker holds.
 package struct LeaseProgress: Sendable {
     package let key: LeaseKey
-    /// Ordinals below it may have been sent.
+    /// Recipients below this ordinal may have been sent.
     package let watermark: Int
-    /// One byte a recipient.
+    /// One byte per recipient.
     package let outcomes: [UInt8]
 
     package init(key: LeaseKey, watermark: Int, outcomes: [UInt8]) {
@@ -29,7 +29,7 @@ extension LeaseKey {
 }
 
 extension [LeaseKey] {
-    /// `$queue_ids`, `$job_ids` and `$epochs`, an element each for every lease.
+    /// `$queue_ids`, `$job_ids` and `$epochs`, with one element per lease.
     var parameters: Parameters {
         [
             "queue_ids": .int4Array(map(\.queueID)), "job_ids": .int8Array(map(\.jobID)),
@@ -37,8 +37,8 @@ extension [LeaseKey] {
         ]
     }
 
-    /// The same, with the devices that a statement is told of for each lease: `$device_ids` are those of all, of which
-    /// a lease has those from its `$firsts` to its `$lasts`, counted from 1.
+    /// The same, with devices for each lease: `$device_ids` contains the devices of all leases, and a lease has those
+    /// from its `$firsts` to its `$lasts`, counted from 1.
     func parameters(devices: [[Int64]]) -> Parameters {
         var firsts: [Int32] = []
         var lasts: [Int32] = []

@@ -1,33 +1,33 @@
 import QueueCore
 
-/// What each recipient of a job gets, of a message that is not the same for all: in which of its versions, with which
-/// attributes in it, and with which number for the app's badge.
+/// The payload of each recipient of a job whose message is not the same for all: its version, the attributes in it, and
+/// the number for the app's badge.
 ///
-/// Nothing is joined before it is sent. As with ``RecipientTokens``, a profile belongs to a recipient only by its
-/// device id: the claim also brings neighbours.
+/// A payload is joined only when it is sent. As in ``RecipientTokens``, a profile belongs to a recipient only by its
+/// device id: the claim also returns neighbours.
 package struct PersonalPayloads: Sendable {
-    /// The default, and then the translations.
+    /// The default payload, then the translations.
     private let versions: [PayloadTemplate]
     private let attributeCount: Int
-    /// For each ordinal the place of its profile; `missing` if it has none.
+    /// The place of each ordinal's profile; `missing` if it has none.
     private let places: [Int32]
-    /// Of each profile the place of its version in `versions`.
+    /// The place in `versions` of each profile's version.
     private let versionOfProfile: [Int16]
-    /// Of each profile a value for each attribute, as JSON: empty if it is missing.
+    /// A value of each profile for each attribute, as JSON; empty if the attribute is missing.
     private let values: ByteArrays
-    /// For each ordinal the number for its badge, if the message raises that; those that were not taken are 0, and
-    /// not sent to.
+    /// The badge number of each ordinal, if the message raises badges. Numbers that were not taken are 0; those
+    /// recipients are not sent to.
     private var figures: [Int32] = []
 
     private static let missing: Int32 = -1
 
     /// - Parameters:
     ///   - versions: the default, then the translations.
-    ///   - attributes: what the versions have placeholders for.
+    ///   - attributes: the attributes that the versions have placeholders for.
     ///   - recipients: the device ids of the job, ascending.
-    ///   - profiles: the device ids of the profiles that the claim brought, ascending.
-    ///   - versionOfProfile: in which version each of these gets the message.
-    ///   - values: of each of these, the attributes in their order, as JSON; empty for one that is missing.
+    ///   - profiles: the device ids of the profiles that the claim returned, ascending.
+    ///   - versionOfProfile: the version of each of these profiles.
+    ///   - values: the attributes of each profile in their order, as JSON; empty if an attribute is missing.
     ///   - hasPlaceholders, raisesBadge: see ``PayloadTemplate``.
     package init(
         versions: [[UInt8]], attributes: [String], recipients: [Int64], profiles: [Int64], versionOfProfile: [Int16],
@@ -51,16 +51,16 @@ package struct PersonalPayloads: Sendable {
         }
     }
 
-    /// Notes the numbers for badges, by ordinal.
+    /// Stores the badge numbers, by ordinal.
     mutating func take(figures: [Int32]) { self.figures = figures }
 
-    /// The length of a recipient's payload in bytes, with the longest number for a badge; nil if the recipient lacks an
-    /// attribute that has no default.
+    /// The length of a recipient's payload in bytes, with the longest possible badge number; nil if the recipient lacks
+    /// an attribute that has no default.
     package func byteCount(of ordinal: Int) -> Int? {
         template(of: ordinal).byteCount { value(of: ordinal, $0) }
     }
 
-    /// Puts a recipient's payload into `payload`. Only for one that ``byteCount(of:)`` gives a length for.
+    /// Writes a recipient's payload into `payload`. Only for a recipient for which ``byteCount(of:)`` returns a length.
     package func join(for ordinal: Int, into payload: inout [UInt8]) {
         payload.removeAll(keepingCapacity: true)
         let figure = figures.isEmpty ? 0 : Int(figures[ordinal])
@@ -72,7 +72,7 @@ package struct PersonalPayloads: Sendable {
         return versions[place == Self.missing ? 0 : Int(versionOfProfile[Int(place)])]
     }
 
-    /// Where an attribute of a recipient lies in the values, without the quotes of a text.
+    /// The range of a recipient's attribute in the values, without the quotes of a text.
     private func value(of ordinal: Int, _ attribute: Int) -> Range<Int> {
         let place = places[ordinal]
         guard place != Self.missing else { return 0..<0 }
@@ -84,7 +84,7 @@ package struct PersonalPayloads: Sendable {
 
 extension PersonalPayloads {
     /// Reads the columns `payload`, `badge_increment`, `translations`, `placeholders`, `profile_ids`, `versions` and
-    /// `texts` of a claim; nil if all recipients get the same.
+    /// `texts` of a claim; nil if all recipients get the same payload.
     init?(_ row: Row, payload: [UInt8], recipients: [Int64]) {
         let raisesBadge = !row.isNull("badge_increment")
         let isTranslated = !row.isNull("translations")

@@ -1,9 +1,10 @@
 package import QueueCore
 
 extension Statement {
-    /// Which (queue, lane) pairs have jobs, and which campaigns have jobs to be made: see `pushq.ready_work`.
+    /// Finds the pairs of queue and lane that have jobs, and the campaigns whose fan-out has more jobs to create: see
+    /// `pushq.ready_work`.
     ///
-    /// `$limit`: how far to count the ready jobs of a campaign's lane; 0: it looks at no campaigns.
+    /// `$limit`: how far to count the ready jobs of a campaign's lane; 0: ignore campaigns.
     static let ready = Statement(
         "ready",
         #"""
@@ -11,7 +12,8 @@ extension Statement {
         from pushq.ready_work($after_queue, $after_lane, $pairs, $limit)
         """#)
 
-    /// The same for pairs of queue and lane, begun at floors. `$counted`: of which of them to count the ready jobs.
+    /// The same for pairs of queue and lane, each scanned from its floor. `$counted`: the pairs whose ready jobs are
+    /// counted.
     static let readyAbove = Statement(
         "ready_above",
         #"""
@@ -19,7 +21,7 @@ extension Statement {
         from pushq.ready_above($queue_ids, $lanes, $run_ats, $job_ids, $counted, $limit)
         """#)
 
-    /// The same for the shared lanes of the queues between pairs of others, and for some that are a campaign's own.
+    /// The same for the shared lanes of queues in ranges of queue IDs, and for some lanes that belong to one campaign.
     static let readyWithin = Statement(
         "ready_within",
         #"""
@@ -34,30 +36,30 @@ package struct ReadyWork: Sendable {
     package struct Jobs: Sendable {
         package let queueID: Int32
         package let lane: Lane
-        /// Until the first of them may be claimed, on the database's clock; zero or less: now.
+        /// How long until the first job may be claimed, on the database's clock; zero or less: now.
         package let dueIn: Duration
-        /// The first of them: before it there is none.
+        /// The first job; no job of the lane comes before it.
         package let head: LaneHead
     }
 
-    /// A campaign that has jobs to be made.
+    /// A campaign whose fan-out has more jobs to create.
     package struct FanOut: Sendable {
-        /// The lane of its jobs, and its queue.
+        /// The queue and lane of its jobs.
         package let place: LanePlace
         package let campaignID: Int64
-        /// Jobs of that lane that are ready, counted no further than was asked for.
+        /// The number of ready jobs in that lane, counted up to the caller's limit.
         package let readyJobs: Int
-        /// Until it starts, on the database's clock.
+        /// How long until the campaign starts, on the database's clock.
         package let dueIn: Duration
 
         package var queueID: Int32 { place.queueID }
     }
 
-    /// A lane that is one campaign's own.
+    /// A lane that belongs to one campaign.
     package struct OwnLane: Sendable, Equatable {
         package let place: LanePlace
         package let campaignID: Int64
-        /// Pushes per second that the campaign may have; nil: no limit of its own any more.
+        /// The campaign's rate in pushes per second; nil: the campaign no longer has a limit of its own.
         package let rate: Double?
 
         package init(place: LanePlace, campaignID: Int64, rate: Double?) {
@@ -72,18 +74,18 @@ package struct ReadyWork: Sendable {
         }
     }
 
-    /// In order of queue and lane, beginning where the poll began.
+    /// In the order of queue and lane, beginning where the poll began.
     package fileprivate(set) var jobs: [Jobs] = []
     package fileprivate(set) var fanOuts: [FanOut] = []
-    /// Whether it was looked at campaigns; if not, there may be some with jobs to be made.
+    /// Whether the poll covered campaigns. If not, there may be some whose fan-out has more jobs to create.
     package fileprivate(set) var coversCampaigns = true
-    /// Those lanes among them that are one campaign's own.
+    /// The lanes that belong to one campaign.
     package fileprivate(set) var ownLanes: [OwnLane] = []
-    /// Where the poll ended, if there may be pairs, or queues with campaigns, that it did not come to.
+    /// Where the poll ended, if there may be more pairs, or queues with campaigns, behind that place.
     package fileprivate(set) var end: LanePlace?
 }
 
-/// The first job of a lane: where a probe may begin.
+/// The first job of a lane, where a probe may begin.
 package struct LaneHead: Sendable, Equatable {
     package let place: LanePlace
     /// In microseconds since 1970.
@@ -102,7 +104,7 @@ package struct LanePlace: Sendable, Hashable {
     package let queueID: Int32
     package let lane: Lane
 
-    /// Before all of them.
+    /// The place before all others.
     package static let start = LanePlace(-1, .urgent)
 
     package init(_ queueID: Int32, _ lane: Lane) {
@@ -110,7 +112,8 @@ package struct LanePlace: Sendable, Hashable {
         self.lane = lane
     }
 
-    /// Which of `others` comes first to who begins behind this place and goes on at the start; nil if there are none.
+    /// Returns the place of `others` that a scan meets first if it begins behind this place and continues at the start;
+    /// nil if there are none.
     package func first(of others: [LanePlace]) -> LanePlace? {
         others.min { one, other in
             (one > self) == (other > self) ? one < other : one > self
@@ -118,7 +121,7 @@ package struct LanePlace: Sendable, Hashable {
     }
 }
 
-/// The queues between two others, by their numbers.
+/// The queues whose IDs lie between two others.
 package struct QueueRange: Sendable, Hashable {
     package let after: Int32
     package let before: Int32
@@ -128,7 +131,7 @@ package struct QueueRange: Sendable, Hashable {
         self.before = before
     }
 
-    /// One queue.
+    /// The range of one queue.
     package init(_ queue: Int32) { self.init(after: queue - 1, before: queue + 1) }
 
     package func contains(_ queue: Int32) -> Bool { queue > after && queue < before }
@@ -141,9 +144,9 @@ extension LanePlace: Comparable {
 }
 
 extension PostgresConnection {
-    /// Which queues have work.
+    /// Finds the queues that have work.
     /// - Parameters:
-    ///   - place: the poll begins behind it, and goes on at the start when it has come to the end.
+    ///   - place: the poll begins behind it, and continues at the start after the last queue.
     ///   - pairs: the maximum number of pairs of queue and lane that it covers.
     ///   - limit: bounds how many ready jobs of a campaign's lane are counted; nil: look at no campaigns.
     package func ready(
@@ -170,7 +173,7 @@ extension PostgresConnection {
                 if campaignsLeft == 0 { ends.append(found) }
             }
             if let own = ReadyWork.OwnLane(row, found) { work.ownLanes.append(own) }
-            // Jobs of a paused campaign are due at infinity: they wake nobody.
+            // Jobs of a paused campaign are due at infinity, so they wake no worker.
             guard let dueIn = row.optionalInt8("due_in") else { continue }
             if let campaignID = row.optionalInt8("campaign_id") {
                 work.fanOuts.append(
@@ -183,15 +186,15 @@ extension PostgresConnection {
                     .init(queueID: found.queueID, lane: lane, dueIn: .microseconds(dueIn), head: head))
             }
         }
-        // What lies between the two ends was looked at for jobs only, or for campaigns only.
+        // Between the two ends, the poll covered only jobs or only campaigns.
         work.end = place.first(of: ends)
         return work
     }
 
-    /// Which shared lanes of the queues in `ranges` have jobs, and which of some others, in the same order; it looks at
-    /// no campaigns.
+    /// Finds the shared lanes of the queues in `ranges` that have jobs, and those of some other lanes, in the same
+    /// order. Ignores campaigns.
     /// - Parameters:
-    ///   - own: lanes that are one campaign's own.
+    ///   - own: lanes that belong to one campaign.
     ///   - pairs: the maximum number of shared lanes that it covers.
     package func ready(
         within ranges: [QueueRange], own: [LanePlace], pairs: Int32
@@ -224,11 +227,12 @@ extension PostgresConnection {
         return work
     }
 
-    /// Which lanes have jobs, begun at `floors`, below which theirs are known to be gone. In the order of queue and
-    /// lane.
+    /// Finds the lanes that have jobs, in the order of queue and lane. Scans each from its floor in `floors`, below
+    /// which its jobs are known to be gone.
     /// - Parameters:
     ///   - limit: bounds how many ready jobs of a campaign's lane are counted; nil: look at no campaigns.
-    ///   - known: campaigns that have jobs to be made, from a full poll; their ready jobs are counted anew.
+    ///   - known: campaigns whose fan-out has more jobs to create, from a full poll; their ready jobs are counted
+    ///     again.
     package func ready(
         above floors: [LaneHead], countingTo limit: Int32?, known: [ReadyWork.FanOut]
     ) async throws(PostgresError) -> ReadyWork {
@@ -252,7 +256,7 @@ extension PostgresConnection {
                 .init(
                     queueID: place.queueID, lane: lane, dueIn: .microseconds(dueIn),
                     head: LaneHead(place, runAt: row.timestamptz("run_at"), jobID: row.int8("job_id"))))
-            // Of a shared lane without a floor nothing was claimed of late: it has not run dry.
+            // No job of a shared lane without a floor was claimed recently, so the lane has not run dry.
             let isCounted = !lane.isShared || floors.contains { $0.place == place }
             if lanes.contains(place) { readyJobs[place] = isCounted ? Int(row.int4("ready")) : Int(limit ?? 0) }
         }

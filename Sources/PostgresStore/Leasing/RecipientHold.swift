@@ -1,9 +1,9 @@
-/// What becomes of a recipient that may not be sent to now.
+/// How long a recipient is held back that may not be sent to now.
 package enum RecipientHold: Equatable, Sendable {
-    /// It may be sent to after this time, or is asked about again then: when its quiet hours have ended, or when what
-    /// is on its way to a device whose cap is nearly reached has arrived or not.
+    /// The recipient may be sent to, or is checked again, after this time: when its quiet hours have ended, or when the
+    /// pushes in flight to a device whose cap is nearly reached have arrived or not.
     case until(Duration)
-    /// It must not be sent to: its device has had as many pushes as a cap allows, or when its quiet hours have ended it
-    /// would be too late.
+    /// The recipient must not be sent to: its device has had as many pushes as a cap allows, or the push would be too
+    /// late after its quiet hours.
     case forGood
 }

@@ -1,7 +1,7 @@
 extension Statement {
-    /// What ends the statements that renew: the jobs that are still held, whether they were written, and whether
-    /// something of theirs was stopped meanwhile. A lease that somebody has locked is passed over: it is held, and not
-    /// renewed.
+    /// The end of the statements that renew leases. It returns the jobs that are still held, whether their lease was
+    /// written, and whether their campaign, send or job was stopped meanwhile. A lease that another transaction has
+    /// locked is skipped: it is held, but not renewed.
     private static let keptLeases = #"""
 
         select k.queue_id, k.job_id, k.epoch, true as written,
@@ -9,7 +9,7 @@ extension Statement {
                  or exists (select from pushq.cancelled x
                             where x.queue_id = k.queue_id and x.id in (k.root_id, k.job_id)) as stopped,
                c.paused_at is not null as paused,
-               -- Its campaign has a lane of its own by now, or another end: it is claimed anew.
+               -- The campaign has got a lane of its own or another end: the job must be claimed again.
                coalesce(f.lane <> k.lane or k.job_id < f.new_end_before and k.send_by <> f.send_by, false)
                  as is_elsewhere
         from kept k
@@ -24,9 +24,9 @@ extension Statement {
           and not exists (select from kept k where k.queue_id = g.queue_id and k.job_id = g.job_id)
         """#
 
-    /// Writes what is known of many jobs and renews their leases. Values are absolute, so that repeating a flush is
-    /// harmless; and numbered, since one that was given up may still be carried out after its repetition, and would
-    /// take the mark back below what was sent since.
+    /// Writes the progress of many jobs and renews their leases. Values are absolute, so that repeating a flush is
+    /// harmless. Flushes are numbered because PostgreSQL may still execute a flush that the worker gave up after its
+    /// repetition; it would set the watermark back below what was sent since.
     static let flush = Statement(
         "flush",
         #"""
@@ -49,7 +49,7 @@ extension Statement {
           returning l.queue_id, l.job_id, l.epoch, l.root_id, l.campaign_id, l.lane, l.send_by)
         """# + keptLeases)
 
-    /// Renews leases without news: 7 µs each.
+    /// Renews leases without new outcomes: 7 µs each.
     static let renew = Statement(
         "renew",
         #"""
@@ -70,18 +70,17 @@ extension Statement {
         """# + keptLeases)
 }
 
-/// What became of leases that were to be renewed: those that are missing here are lost, and nothing more may be sent
-/// for them.
+/// The result of a renewal. Leases that are missing here are lost, and nothing more may be sent for them.
 package struct KeptLeases: Sendable {
-    /// Those that were renewed.
+    /// The renewed leases.
     package private(set) var keys: Set<LeaseKey> = []
-    /// Those that are still held and were not renewed, since another transaction has locked their row.
+    /// The leases that are still held but were not renewed, because another transaction has locked their row.
     package private(set) var locked: Set<LeaseKey> = []
-    /// The renewed ones whose campaign, send or job was cancelled.
+    /// The renewed leases whose campaign, send or job was cancelled.
     package private(set) var stopped: Set<LeaseKey> = []
-    /// The renewed ones whose campaign is paused.
+    /// The renewed leases whose campaign is paused.
     package private(set) var paused: Set<LeaseKey> = []
-    /// The renewed ones whose campaign was given a lane of its own, or another end: they are claimed anew.
+    /// The renewed leases whose campaign has got a lane of its own, or another end. Their jobs must be claimed again.
     package private(set) var elsewhere: Set<LeaseKey> = []
 
     package init(
@@ -112,7 +111,7 @@ package struct KeptLeases: Sendable {
 
 extension PostgresConnection {
     /// Writes progress and renews the leases for the time `lease`.
-    /// - Parameter number: grows with every flush of this worker; one below the last that was written changes nothing.
+    /// - Parameter number: grows with every flush of this worker; a number below the last one written changes nothing.
     package func flush(
         _ jobs: [LeaseProgress], workerID: Int64, lease: Duration, number: Int64
     ) async throws(PostgresError) -> KeptLeases {
@@ -124,7 +123,7 @@ extension PostgresConnection {
         return KeptLeases(try await execute(.flush, parameters + jobs.map(\.key).parameters))
     }
 
-    /// Renews leases of which there is nothing to write.
+    /// Renews leases that have no progress to write.
     package func renew(_ keys: [LeaseKey], workerID: Int64, lease: Duration) async throws(PostgresError) -> KeptLeases {
         let parameters: Parameters = ["worker_id": .int8(workerID), "lease": .interval(lease)]
         return KeptLeases(try await execute(.renew, parameters + keys.parameters))

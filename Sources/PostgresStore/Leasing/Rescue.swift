@@ -1,13 +1,12 @@
 extension Statement {
-    /// Deletes leases past their deadline and puts their jobs back with the progress they had. Only the deadline
-    /// decides. The former holder finds no row with its epoch any more.
+    /// Deletes leases past their deadline and puts their jobs back with their stored progress. Only the deadline
+    /// decides. The former holder's writes then find no row with its epoch.
     ///
-    /// A deadline that lies far ahead was written before the database's clock was set back. It becomes one that a
-    /// holder who lives has time to renew.
+    /// A deadline far in the future was written before the database's clock was set back. The statement replaces it by
+    /// one that a live holder has time to renew.
     ///
-    /// If workers were lost with a job twice, one of the jobs that they held may be the cause. From then on such jobs
-    /// come back at random times, within a span that doubles: so a job that costs workers is not held together with the
-    /// same others each time.
+    /// If two workers were lost while they held a job, the job may be the cause. From then on it comes back at a random
+    /// time, within a span that doubles, so that it is not held together with the same other jobs each time.
     static let rescue = Statement(
         "rescue",
         #"""
@@ -47,11 +46,12 @@ extension PostgresConnection {
     /// The maximum number of leases that one rescue deletes.
     package static let mostRescued = 500
 
-    /// No lease is longer: of one that ends much later it is known that the clock was ahead when it was taken.
+    /// The maximum length of a lease. If a lease ends much later, the clock was ahead when it was taken.
     package static let longestLease = Duration.seconds(longestLeaseSeconds)
     fileprivate static let longestLeaseSeconds = 300
 
-    /// Puts back the jobs of leases that ran out more than `grace` ago; at most ``mostRescued``. Returns how many.
+    /// Puts back the jobs of leases that expired more than `grace` ago, at most ``mostRescued``. Returns the number of
+    /// jobs.
     package func rescue(grace: Duration) async throws(PostgresError) -> Int {
         try await execute(.rescue, ["grace": .interval(grace)]).count
     }

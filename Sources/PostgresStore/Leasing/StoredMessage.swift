@@ -3,18 +3,18 @@ package import QueueCore
 /// A message as it is stored.
 package struct StoredMessage: Sendable {
     package let id: Int64
-    /// Sent byte for byte.
+    /// The payload, which is sent byte for byte.
     package let payload: [UInt8]
     package let pushType: PushType
     package let priority: Priority?
     package let expiration: Expiration
     package let collapseID: String?
-    /// Its recipient is a channel.
+    /// Whether its recipient is a channel.
     package var isBroadcast = false
 }
 
 extension StoredMessage {
-    /// Stands for one that is not there any more: nothing is sent of it.
+    /// Stands for a message that does not exist any more. Nothing of it is sent.
     static let missing = StoredMessage(
         id: 0, payload: [], pushType: .alert, priority: nil, expiration: .apnsDefault, collapseID: nil)
 

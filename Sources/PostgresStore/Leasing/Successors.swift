@@ -1,5 +1,5 @@
 extension Statement {
-    /// Whose pushes go on by a newer token of the same installation: see `pushq.successors`.
+    /// Finds newer tokens of the same installation for recipients: see `pushq.successors`.
     static let successors = Statement(
         "successors",
         #"""
@@ -11,8 +11,8 @@ extension Statement {
 }
 
 extension PostgresConnection {
-    /// Jobs with the newer tokens by which their recipients go on whose own may not be sent to any more. Without such a
-    /// recipient, nothing is asked.
+    /// Returns the jobs with the newer tokens of recipients whose own tokens may not be sent to any more. Does not
+    /// query if there is no such recipient.
     package func withSuccessors(_ jobs: [ClaimedJob], workerID: Int64) async throws(PostgresError) -> [ClaimedJob] {
         let asked = AskedJobs(missingTokensOf: jobs)
         guard !asked.jobs.isEmpty else { return jobs }

@@ -1,5 +1,5 @@
 extension Statement {
-    /// Takes the numbers for badges of recipients that are about to be sent to: see `pushq.take_badges`.
+    /// Takes badge numbers for recipients that are about to be sent to: see `pushq.take_badges`.
     static let takeBadges = Statement(
         "take_badges",
         #"""
@@ -11,14 +11,14 @@ extension Statement {
 }
 
 extension PostgresConnection {
-    /// Jobs with the numbers for the badges of their recipients, where ``ClaimedJob/badgeIncrement``. Without such a
-    /// job, nothing is asked.
+    /// Returns the jobs with badge numbers for their recipients, where ``ClaimedJob/badgeIncrement`` is set. Does not
+    /// query if there is no such job.
     ///
-    /// A job without an answer is left out, because nothing of it may be sent: this worker has lost it. Recipients
-    /// whose badge another transaction keeps locked are in ``ClaimedJob/lockedBadges``.
+    /// Leaves out a job without an answer: this worker has lost it, so nothing of it may be sent. Recipients whose
+    /// badge another transaction has locked are in ``ClaimedJob/lockedBadges``.
     package func takingBadges(_ jobs: [ClaimedJob], workerID: Int64) async throws(PostgresError) -> [ClaimedJob] {
         let asked = AskedJobs(jobs.filter { $0.badgeIncrement != nil }) { job, ordinal in
-            // Who is held back, or lacks something, gets nothing now.
+            // A recipient that is held back, or lacks an attribute, gets no push now.
             job.capAnswer?.held[job.deviceIDs[ordinal]] == nil && job.personal?.byteCount(of: ordinal) != nil
         }
         guard !asked.jobs.isEmpty else { return jobs }

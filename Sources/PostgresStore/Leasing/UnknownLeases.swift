@@ -1,7 +1,7 @@
 extension Statement {
-    /// Leases in a worker's name that it does not know of: the answer to their claim was lost. `except` compares two
-    /// sets by hashing or sorting, whatever their sizes: with `<> all` each lease was compared with each, for 1 s where
-    /// 20,000 were held.
+    /// Finds leases held by a worker that does not know of them, because the answer to its claim was lost. `except`
+    /// compares two sets by hashing or sorting, whatever their sizes. With `<> all`, PostgreSQL compared each lease
+    /// with each: 1 s with 20,000 leases held.
     static let unknownLeases = Statement(
         "unknown_leases",
         #"""
@@ -20,15 +20,15 @@ extension Statement {
 
 /// A lease whose holder does not know of it.
 package struct UnknownLease: Sendable {
-    /// As it is stored: its watermark is what the claim granted.
+    /// The stored progress. Its watermark is the one that the claim granted.
     package let progress: LeaseProgress
-    /// Times that a worker was lost with it.
+    /// How often a worker was lost while it held the job.
     package let rescues: Int
 
-    /// As it goes back if nothing was sent for it: with the watermark that it had before the claim.
+    /// The progress to give back if nothing was sent under this lease: with the watermark from before the claim.
     ///
-    /// Of a job that no worker was lost with, that is its first recipient without an outcome, since all that was given
-    /// back was given back so. Of others nobody knows, and the watermark stays.
+    /// If no worker was lost with the job, that watermark is the first recipient without an outcome, because every
+    /// yield writes it so. Otherwise it is not known, and the granted watermark stays.
     package var asItWas: LeaseProgress {
         guard rescues == 0 else { return progress }
         let watermark = progress.outcomes.firstIndex(of: 0) ?? progress.outcomes.count
@@ -37,7 +37,7 @@ package struct UnknownLease: Sendable {
 }
 
 extension PostgresConnection {
-    /// Leases of `workerID` other than `known`.
+    /// Returns the leases of `workerID` that are not in `known`.
     package func unknownLeases(workerID: Int64, known: [LeaseKey]) async throws(PostgresError) -> [UnknownLease] {
         try await execute(.unknownLeases, ["worker_id": .int8(workerID)] + known.parameters).map { row in
             UnknownLease(
