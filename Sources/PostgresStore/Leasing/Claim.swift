@@ -184,8 +184,8 @@ package struct ClaimedJob: Sendable {
     package let sendWithin: Duration
     /// Whether the job's campaign was cancelled.
     package let isStopped: Bool
-    /// Whether the job's campaign is paused: the job came back, or was created, after the campaign's other jobs were
-    /// held.
+    /// Whether the job's campaign is paused: the job came back, or was created, after the pause had put the campaign's
+    /// other jobs off.
     package var isPaused = false
     /// Whether the job's campaign got a lane of its own after the job was created. The job then moves to that lane.
     package var isElsewhere = false

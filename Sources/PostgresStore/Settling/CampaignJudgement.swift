@@ -1,11 +1,11 @@
 extension Statement {
-    /// Pauses campaigns of which too many answers are bad (migrations/functions/campaign_control.sql).
+    /// Pauses campaigns with too many bad answers (migrations/functions/campaign_control.sql).
     static let judgeCampaigns = Statement(
         "judge_campaigns",
         "select queue_id, key, reason from pushq.judge_campaigns($queue_ids::int[], $campaign_ids::bigint[])")
 }
 
-/// A campaign by its number.
+/// Identifies a campaign.
 package struct CampaignKey: Hashable, Sendable {
     package let queueID: Int32
     package let campaignID: Int64
@@ -20,13 +20,13 @@ package struct CampaignKey: Hashable, Sendable {
 package struct StoppedCampaign: Sendable {
     package let queueID: Int32
     package let key: String
-    /// In words.
+    /// Why the campaign was paused, as a sentence for operators.
     package let reason: String
 }
 
 extension PostgresConnection {
-    /// Pauses those of `campaigns` of which a larger share of the answers is bad than they allow. One that somebody
-    /// else is changing at this moment is passed over.
+    /// Pauses those of `campaigns` whose share of bad answers is larger than they allow. Skips a campaign that another
+    /// transaction is changing at this moment.
     package func judgeCampaigns(_ campaigns: [CampaignKey]) async throws(PostgresError) -> [StoppedCampaign] {
         try await execute(
             .judgeCampaigns,

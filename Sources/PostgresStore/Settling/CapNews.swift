@@ -1,5 +1,5 @@
 extension Statement {
-    /// What has become of places under frequency caps: see `pushq.note_capped`.
+    /// Reports the fate of places under frequency caps: see `pushq.note_capped`.
     static let noteCapped = Statement(
         "note_capped",
         #"""
@@ -9,8 +9,9 @@ extension Statement {
         """#)
 }
 
-/// What a frequency cap has to learn of a recipient: that it got the push, or that it did not and will not by this job.
-/// Of all others it knows by itself: they have got it once the job is gone, and before that nobody can tell.
+/// Tells a frequency cap that a recipient got the push, or that it did not and will not get it by this job. The cap
+/// knows about all other recipients itself: they count as delivered once the job is gone; before that, nothing is
+/// known.
 package struct CapNews: Equatable, Sendable {
     package let deviceID: Int64
     package let hasArrived: Bool
@@ -22,7 +23,7 @@ package struct CapNews: Equatable, Sendable {
 }
 
 extension PostgresConnection {
-    /// Tells frequency caps what has become of recipients; does nothing where there is no news.
+    /// Reports the fate of recipients to frequency caps. Does nothing if there is no news.
     func note(_ news: [(key: LeaseKey, news: [CapNews])], workerID: Int64) async throws(PostgresError) {
         let told = news.filter { !$0.news.isEmpty }
         guard !told.isEmpty else { return }

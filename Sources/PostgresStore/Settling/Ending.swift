@@ -1,23 +1,23 @@
 package import QueueCore
 
 extension Statement {
-    /// Ends jobs: result, counts, retries and dead devices in one statement. Everything hangs on the fenced delete, so
-    /// that a lost lease contributes no result, no count, no retry and no deactivation.
+    /// Ends jobs: writes results, counts, retries and dead devices in one statement. All of them depend on the fenced
+    /// delete, so a lost lease contributes no result, no count, no retry and no deactivation.
     ///
-    /// Nothing here waits for a row that others may have locked, since their transactions may last, and what a worker
-    /// asks next waits behind this statement. Passed over are a lease that somebody has locked, a lease of a job that
-    /// is sent again and whose message somebody else is bringing to today, and a device or channel that somebody is
-    /// writing; counts go to a part of the campaign's that nobody has locked. What this does not foresee may cost 50
-    /// ms.
+    /// The statement does not wait for locked rows: the transactions that lock them may last, and the worker's next
+    /// statement waits behind this one. It skips a locked lease, a lease of a job that is sent again while another
+    /// transaction is copying its message to today, and a locked device or channel. It adds counts to a part of the
+    /// campaign's tally that is not locked. Any other lock may cost 50 ms.
     ///
-    /// The parameters are arrays of four lengths. Those without a prefix have an element for each job: its lease,
-    /// outcomes and their counts, and the raw texts of unknown reasons. What belongs to a job names it by its place
-    /// among these, from 1: a worker may have two leases of one job, of which it has lost the older one.
-    /// - `$again_…`: the recipients that are sent to again, across all jobs. Delays are in µs; attempts and losses are
-    ///   added to those that the job has had.
-    /// - `$report_…`: what APNs reported of devices. The time is null for that of sending; the age is how many µs ago
-    ///   the push was sent.
-    /// - `$channel_…`: the same of channels. The pause is for how many µs nothing new is due; null retires the channel.
+    /// The parameters are arrays of four lengths. Arrays without a prefix have one element for each job: its lease, its
+    /// outcomes and their counts, and the raw texts of unknown reasons. The other arrays refer to a job by its place
+    /// among these, from 1, because a worker may have two leases of one job, of which it has lost the older one.
+    /// - `$again_…`: the recipients of all jobs that are sent to again. Delays are in µs; attempts and losses are added
+    ///   to those of the job.
+    /// - `$report_…`: what APNs reported about devices. A null time stands for the time of sending; the age is how many
+    ///   µs ago the push was sent.
+    /// - `$channel_…`: what APNs reported about channels. The pause is the time in µs in which nothing new is due; null
+    ///   retires the channel.
     static let endJobs = Statement(
         "end_jobs",
         #"""
@@ -29,11 +29,11 @@ extension Statement {
                       $retried::smallint[], $bad::smallint[], $notes::text[]) with ordinality
             as g(queue_id, job_id, epoch, outcomes, recipients,
                  delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried, bad, notes, place)
-          -- For this transaction only.
+          -- Sets the timeout for this transaction only.
           where set_config('lock_timeout', '50ms', true) is not null),
         sent_again as materialized (select distinct place from unnest($again_places::bigint[]) p(place)),
-        -- What is sent again on another day has its message beside its body. These are the messages that somebody
-        -- else is bringing there.
+        -- A recipient that is sent to again on another day needs the message in that day's partition, beside its body.
+        -- These are the messages that another transaction is copying there.
         apart as materialized (
           select b.queue_id, b.message_id
           from (
@@ -68,8 +68,9 @@ extension Statement {
                  delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried, notes::jsonb, $worker_id
           from fenced),
 
-        -- Sent again: members of all jobs that share message, attempt and delay go into one new job. A member whose
-        -- job's fence failed finds no row to join, and is left to the worker that holds the job now.
+        -- Recipients that are sent to again: recipients of all jobs that share message, attempt and delay go into one
+        -- new job. If a job's fence failed, its recipients find no row to join, and are left to the worker that holds
+        -- the job now.
         stopped as materialized (
           select f.place
           from sent_again p
@@ -100,7 +101,8 @@ extension Statement {
             from member m) s
           group by queue_id, lane, send_by, message_id, campaign_id, root_id, at_most_once, attempt, rescues, delay,
                    part, is_stopped, is_quiet, chunk),
-        -- Of a job that somebody has cancelled by its own number: so that what goes on of it ends as cancelled, too.
+        -- If a job was cancelled by its own id, the jobs that continue it are marked, too, so that they end as
+        -- cancelled.
         again_stopped as (
           insert into pushq.cancelled (queue_id, id) select queue_id, id from again where is_stopped),
         again_body as (
@@ -110,8 +112,8 @@ extension Statement {
         again_job as (
           insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day,
                                  recipient_count, attempt, rescues, at_most_once, is_quiet)
-          -- What goes back without a delay keeps its place. What could not be sent in time ends when its time does, and
-          -- does not count as waiting until its next attempt.
+          -- A job without a delay keeps its place in the queue. If the next attempt would be too late, the job is due
+          -- when its time ends, so that it does not count as waiting until that attempt.
           select queue_id, id, lane,
                  case when delay = 0 then run_at
                       else least(now() + delay * interval '1 microsecond',
@@ -120,7 +122,7 @@ extension Statement {
                  at_most_once, is_quiet
           from again),
 
-        -- Dead devices: all but those that an app has registered after the reported time.
+        -- Dead devices: all that were reported, except those that an app registered after the reported time.
         report as materialized (
           select distinct on (f.queue_id, x.device_id, x.suspect)
                  f.queue_id, x.device_id, x.reason, t.reported_at, x.suspect, f.root_id, f.job_id
@@ -128,18 +130,19 @@ extension Statement {
                       $report_times::timestamptz[], $report_suspects::boolean[], $report_ages::bigint[])
             as x(place, device_id, reason, reported_at, suspect, age)
           join fenced f on f.place = x.place
-          -- The time of a report is the time of sending at the latest. So it says nothing about an app that registers
-          -- the token while the push is on its way.
+          -- The time of a report is at most the time of sending, so a report says nothing about an app that registers
+          -- the token while the push is in flight.
           cross join lateral (
             select least(x.reported_at, now() - x.age * interval '1 microsecond') as reported_at) t
-          -- A bad token does not show when it died. If a device is reported as dead, too, that report counts, however
+          -- A bad token does not tell when it died. If a device is also reported as dead, that report counts, however
           -- old it is.
           order by f.queue_id, x.device_id, x.suspect, t.reported_at desc),
         dying as materialized (
           select d.queue_id, d.id, r.reason, r.reported_at
           from report r
           join pushq.device d on d.queue_id = r.queue_id and d.id = r.device_id
-          -- One that bad tokens have made inactive is dead from now on: whoever undoes that leaves it alone.
+          -- A device that is inactive because of bad tokens is dead from now on: undoing those deactivations does not
+          -- reactivate it.
           where (d.active or d.inactive_reason = any ($suspicions::smallint[])) and not r.suspect
             and pushq.known_since(d.registered_at, d.reactivated_at) <= r.reported_at
           for no key update of d skip locked),
@@ -149,7 +152,8 @@ extension Statement {
           from dying y
           where d.queue_id = y.queue_id and d.id = y.id
           returning d.queue_id, d.id),
-        -- A device that another transaction is writing is not waited for: a duty acts on its report later.
+        -- The statement does not wait for a device that another transaction is writing: a duty acts on its report
+        -- later.
         left_for_later as materialized (
           select r.queue_id, r.device_id, d.token, r.reason, r.reported_at, r.root_id, r.job_id
           from report r
@@ -163,7 +167,8 @@ extension Statement {
         evidence as (
           insert into pushq.feedback (queue_id, device_id, reason, reported_at, verdict, root_id, job_id)
           select r.queue_id, r.device_id, r.reason, r.reported_at,
-                 -- No join: for one the planner, which does not know how many are dead, would compare each with each.
+                 -- Not a join: the planner does not know how many devices are dead, and would compare each row with
+                 -- each.
                  case when r.suspect then 'suspect'
                       when (r.queue_id, r.device_id) in (select queue_id, id from dead) then 'deactivated'
                       else 'kept' end,
@@ -171,7 +176,7 @@ extension Statement {
           from report r
           where r.suspect or (r.queue_id, r.device_id) not in (select queue_id, device_id from left_for_later)),
 
-        -- Channels: only broadcasts report on them, at most one for each job.
+        -- Channels: only broadcasts report on them, at most once for each job.
         channel_report as materialized (
           select c.queue_id, c.id, x.reason, x.pause
           from unnest($channel_places::bigint[], $channel_ids::bigint[], $channel_reasons::smallint[],
@@ -189,7 +194,7 @@ extension Statement {
           from channel_report x
           where c.queue_id = x.queue_id and c.id = x.id),
 
-        -- Counts of campaigns: added to a part that nobody has locked, or to a new one.
+        -- Counts of campaigns: added to a part of the tally that is not locked, or to a new part.
         sums as materialized (
           select queue_id, campaign_id, message_id, sum(delivered) as delivered, sum(rejected) as rejected,
                  sum(failed) as failed, sum(suppressed) as suppressed, sum(expired) as expired,
@@ -236,38 +241,40 @@ extension Statement {
         """#)
 }
 
-/// A job of which every recipient has an outcome.
+/// A job whose recipients all have an outcome.
 package struct SettledJob: Sendable {
     /// The maximum number of recipients of a job: the constraint `job_recipients_range`.
     package static let maximumRecipients = 500
 
     package let key: LeaseKey
-    /// One byte a recipient, none of them waiting.
+    /// One byte per recipient, none of them waiting.
     package let outcomes: [UInt8]
-    /// The recipients that go on in another job. Their outcome here is `retried`.
+    /// The recipients that continue in another job. Their outcome here is `retried`.
     package let again: [Again]
-    /// What APNs reported of devices.
+    /// What APNs reported about devices.
     package let reports: [DeviceReport]
-    /// What APNs reported of the channel, if this was a broadcast.
+    /// What APNs reported about the channel, if the job is a broadcast.
     package let channelReport: ChannelReport?
-    /// Raw texts of reasons that the table does not know, as a JSON object from ordinal to text; nil for none.
+    /// The raw texts of reasons that the table does not contain, as a JSON object from ordinal to text; nil if there
+    /// are none.
     package let notes: String?
-    /// For the queue's frequency cap.
+    /// What the queue's frequency cap must learn about recipients.
     package let capNews: [CapNews]
-    /// Whose badges were raised for nothing; nil if nobody's.
+    /// The recipients whose badges were raised without a push; nil if there are none.
     package let givenBackBadges: GivenBackBadges?
 
-    /// A recipient that goes on in another job. Those of one settle that agree in all but the device share a job.
+    /// A recipient that continues in another job. Recipients of one settlement that differ only in the device share a
+    /// job.
     package struct Again: Sendable {
         package let deviceID: Int64
         package let delay: Duration
-        /// Attempts to add: 1 for an answer, 0 where none was spent.
+        /// Attempts to add: 1 for an answer, 0 if no attempt was spent.
         package let attempts: Int
-        /// Losses to add: sends that stayed unanswered.
+        /// Losses to add: pushes that stayed unanswered.
         package let losses: Int
-        /// Tells jobs apart that are to be split.
+        /// Separates recipients that must not share a job.
         package let group: Int
-        /// It waits for the end of its quiet hours.
+        /// Whether the recipient waits for the end of its quiet hours.
         package let isQuiet: Bool
 
         package init(
@@ -282,13 +289,14 @@ package struct SettledJob: Sendable {
         }
     }
 
-    /// What an answer said of a device.
+    /// What an answer reported about a device.
     package struct DeviceReport: Sendable {
         package let deviceID: Int64
         package let reason: Reason
-        /// When APNs found the token dead, in microseconds since 1970; nil, or later than `sentAt`: at `sentAt`.
+        /// When APNs found the token dead, in microseconds since 1970. If nil or later than `sentAt`, the report counts
+        /// as of `sentAt`.
         package let reportedAt: Int64?
-        /// When the push was sent that brought the answer.
+        /// When the push was sent that got this answer.
         package let sentAt: ContinuousClock.Instant
 
         package init(deviceID: Int64, reason: Reason, reportedAt: Int64?, sentAt: ContinuousClock.Instant) {
@@ -299,11 +307,11 @@ package struct SettledJob: Sendable {
         }
     }
 
-    /// What an answer said of a channel.
+    /// What an answer reported about a channel.
     package struct ChannelReport: Sendable {
         package let channelID: Int64
         package let reason: Reason
-        /// For so long nothing new is due; nil: the channel is retired.
+        /// How long nothing new is due; nil: the channel is retired.
         package let pause: Duration?
 
         package init(channelID: Int64, reason: Reason, pause: Duration?) {
@@ -330,10 +338,10 @@ package struct SettledJob: Sendable {
 }
 
 extension PostgresConnection {
-    /// The reasons that make a device inactive only after it was judged.
+    /// The reasons that deactivate a device only after it was judged.
     private static let suspicions = Reason.all.filter { $0.row.action == .suspect }.map { Int16($0.code) }
 
-    /// Ends jobs. Those that were not this worker's any more, or are locked, contributed nothing.
+    /// Ends jobs. Jobs that this worker has lost, or whose lease is locked, contribute nothing.
     package func endJobs(_ jobs: [SettledJob], workerID: Int64) async throws(PostgresError) -> WrittenLeases {
         if jobs.contains(where: { !$0.capNews.isEmpty }) {
             try await note(jobs.map { ($0.key, $0.capNews) }, workerID: workerID)
@@ -344,7 +352,7 @@ extension PostgresConnection {
         func counts(_ count: (OutcomeTally) -> Int) -> Parameter { .int2Array(tallies.map { Int16(count($0)) }) }
         let again = zip(places, jobs).flatMap { place, job in job.again.map { (place: place, member: $0) } }
         let reports = zip(places, jobs).flatMap { place, job in job.reports.map { (place: place, report: $0) } }
-        // The database's clock is the one that counts; how long ago that was, this process knows.
+        // The database's clock counts. This process knows only how long ago each push was sent.
         let now = ContinuousClock.now
         let channels = zip(places, jobs).compactMap { place, job in
             job.channelReport.map { (place: place, report: $0) }

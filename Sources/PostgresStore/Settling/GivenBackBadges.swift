@@ -1,5 +1,5 @@
 extension Statement {
-    /// Gives back what badges of recipients were raised by that got nothing: see `pushq.give_back_badges`.
+    /// Lowers badges by what was added for recipients that got no push: see `pushq.give_back_badges`.
     static let giveBackBadges = Statement(
         "give_back_badges",
         #"""
@@ -9,9 +9,9 @@ extension Statement {
         """#)
 }
 
-/// Recipients of a job that raises badges, for whom that was done, and who got nothing.
+/// The recipients of a job whose badges were raised, but who got no push.
 package struct GivenBackBadges: Equatable, Sendable {
-    /// By how much the message raises a badge.
+    /// The number that the message adds to a badge.
     package let increment: Int
     package let deviceIDs: [Int64]
 
@@ -22,7 +22,7 @@ package struct GivenBackBadges: Equatable, Sendable {
 }
 
 extension PostgresConnection {
-    /// Lowers badges again that were raised for nothing; does nothing where there are none.
+    /// Lowers badges that were raised without a push. Does nothing if there are none.
     func giveBack(_ badges: [(key: LeaseKey, badges: GivenBackBadges?)], workerID: Int64) async throws(PostgresError) {
         let told = badges.compactMap { job in job.badges.map { (key: job.key, badges: $0) } }
         guard !told.isEmpty else { return }

@@ -1,8 +1,9 @@
 extension Statement {
-    /// Gives a job back whose end was refused, and remembers that: after `$most` refusals it is due at infinity, and
-    /// stays so until somebody resumes it. Before that it is tried again after a while, four times as long each time.
+    /// Gives back a job whose end was refused, and counts the refusals. After `$most` refusals, the job is due at
+    /// infinity until an operator resumes it. Before that it is due again after a pause, which is four times as long
+    /// after each refusal.
     ///
-    /// Like every end it is fenced. A lease that somebody has locked is passed over.
+    /// The statement is fenced like every end. It skips a locked lease.
     static let setAside = Statement(
         "set_aside",
         #"""
@@ -42,31 +43,31 @@ extension Statement {
         """#)
 }
 
-/// What became of a job whose end PostgreSQL refuses.
+/// What happened to a job whose end PostgreSQL refuses.
 package enum SetAsideAnswer: Equatable, Sendable {
-    /// It waits, and is tried again.
+    /// The job waits, and its end is tried again.
     case triedAgain
-    /// It is tried no more until somebody resumes it.
+    /// The job's end is not tried again until an operator resumes the job.
     case setAside
-    /// Another transaction has locked its lease.
+    /// Another transaction has locked the job's lease.
     case locked
-    /// It is another worker's.
+    /// Another worker holds the job.
     case lost
 }
 
 /// How often the end of a job may be refused.
 package struct SetAsidePolicy: Sendable {
-    /// Refusals after which it is tried no more.
+    /// The number of refusals after which the end is not tried again.
     package var most = 3
-    /// The time after which it is tried again for the first time.
+    /// The time before the end is tried again after the first refusal.
     package var pause = Duration.seconds(10)
 
     package init() {}
 }
 
 extension PostgresConnection {
-    /// Gives a job back whose end PostgreSQL refuses, with what is known of its recipients.
-    /// - Parameter problem: why it is refused.
+    /// Gives back a job whose end PostgreSQL refuses, with the known progress of its recipients.
+    /// - Parameter problem: why PostgreSQL refuses the end.
     package func setAside(
         _ job: YieldedLease, because problem: String, _ policy: SetAsidePolicy = SetAsidePolicy(), workerID: Int64
     ) async throws(PostgresError) -> SetAsideAnswer {

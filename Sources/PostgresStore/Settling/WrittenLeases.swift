@@ -1,9 +1,9 @@
-/// What became of leases that were to be ended or given back: those that are missing here were lost before. By the
-/// whole key: a worker may have lost a job and claimed it again, and still know of the lease that it lost.
+/// The result of ending jobs or giving them back. Leases that are missing here were lost before. Leases are identified
+/// by their whole key: a worker may have lost a job and claimed it again, and still know the lost lease.
 package struct WrittenLeases: Sendable {
-    /// Those for which it was done.
+    /// The leases that were ended or given back.
     package private(set) var keys: Set<LeaseKey> = []
-    /// Those that are still held and whose row another transaction has locked: to be tried again.
+    /// The leases that are still held, but whose row another transaction has locked: try them again.
     package private(set) var locked: Set<LeaseKey> = []
 
     package init(keys: Set<LeaseKey>, locked: Set<LeaseKey> = []) {

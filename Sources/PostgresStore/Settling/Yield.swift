@@ -1,10 +1,11 @@
 extension Statement {
-    /// Gives jobs back with what is known of them. The watermark is lowered to the lowest ordinal without an answer:
-    /// nothing is in flight, so that a deploy leaves nothing uncertain.
+    /// Gives jobs back with their progress. The watermark is lowered to the lowest ordinal without an answer: nothing
+    /// is in flight, so a deploy leaves nothing uncertain.
     ///
-    /// Jobs of a paused campaign are set aside, and the campaign's row is locked against being resumed before they are
-    /// seen. Somebody who is pausing or resuming it at this moment is not waited for: its jobs go back as others do,
-    /// and the next claim tells. Those of a campaign that was given a lane of its own go there.
+    /// Jobs of a paused campaign are due at infinity. The statement locks the campaign's row so that it cannot be
+    /// resumed before these jobs are visible. If another transaction is pausing or resuming the campaign at this
+    /// moment, the statement does not wait: the jobs go back like all others, and the next claim reads the campaign's
+    /// state. Jobs of a campaign that got a lane of its own move to that lane.
     static let yield = Statement(
         "yield",
         #"""
@@ -34,7 +35,7 @@ extension Statement {
           insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day,
                                  recipient_count, attempt, rescues, epoch, at_most_once, watermark, outcomes)
           select b.queue_id, job_id, coalesce(f.lane, b.lane),
-                 -- Without a delay it keeps its place: a deploy puts nobody behind those that came later.
+                 -- Without a delay the job keeps its place: a deploy does not put it behind jobs that came later.
                  case when a.id is not null then 'infinity'
                       when delay = 0 or pushq.undecided_since(b.queue_id) is not null then run_at
                       else greatest(run_at, now() + delay * interval '1 microsecond') end,
@@ -55,14 +56,14 @@ extension Statement {
         """#)
 }
 
-/// A job that goes back to those that wait.
+/// A job that is given back to the waiting jobs.
 package struct YieldedLease: Sendable {
     package let progress: LeaseProgress
-    /// Losses to add to those it has had: sends that stayed unanswered.
+    /// Losses to add to those of the job: pushes that stayed unanswered.
     package let addedRescues: Int
-    /// How long it waits before it may be claimed again.
+    /// How long the job waits before it may be claimed again.
     package let delay: Duration
-    /// For the queue's frequency cap.
+    /// What the queue's frequency cap must learn about recipients.
     package let capNews: [CapNews]
 
     package init(
@@ -76,7 +77,7 @@ package struct YieldedLease: Sendable {
 }
 
 extension PostgresConnection {
-    /// Gives jobs back. Those that were lost meanwhile, or are locked, are passed over.
+    /// Gives jobs back. Skips jobs that were lost meanwhile or whose lease is locked.
     @discardableResult
     package func yield(_ jobs: [YieldedLease], workerID: Int64) async throws(PostgresError) -> WrittenLeases {
         if jobs.contains(where: { !$0.capNews.isEmpty }) {
