@@ -1,7 +1,7 @@
 package import QueueCore
 
 extension Statement {
-    /// One step of a campaign's fan-out (migrations/functions/fan_out_step.sql).
+    /// Makes one step of a campaign's fan-out (migrations/functions/fan_out_step.sql).
     static let fanOutStep = Statement(
         "fan_out_step",
         #"""
@@ -12,11 +12,11 @@ extension Statement {
 }
 
 extension PostgresConnection {
-    /// Makes up to `jobLimit` jobs of a campaign, looking at no more than `scanLimit` devices. Returns how many it
-    /// made; nil if the campaign is done or paused, or somebody else is at it.
+    /// Creates up to `jobLimit` jobs of a campaign, reading at most `scanLimit` devices. Returns the number of jobs;
+    /// nil if the campaign is done or paused, or another transaction is fanning it out.
     /// - Parameters:
-    ///   - lane: of the jobs that the campaign makes.
-    ///   - campaignID: which one; nil for the lane's first that no other transaction has locked.
+    ///   - lane: the lane of the campaign's jobs.
+    ///   - campaignID: the campaign; nil: the lane's first campaign that no other transaction has locked.
     package func fanOutStep(
         queueID: Int32, lane: Lane = .bulk, campaignID: Int64? = nil, jobLimit: Int, scanLimit: Int
     ) async throws(PostgresError) -> Int? {

@@ -1,10 +1,10 @@
 extension Statement {
-    /// Also deletes the rows of workers that have shown no sign of life for a minute. Without this, every producer
-    /// would notify the sleeper that such a worker was, for ever. What was sent for queues replaces what the worker
-    /// told of them before.
+    /// Writes the row of a worker. Also deletes the rows of workers that have shown no sign of life for a minute;
+    /// otherwise every producer would notify such a worker as a sleeper for ever. The throughput replaces what the
+    /// worker reported for its queues before.
     ///
-    /// A row that was written before the database's clock was set back says that its worker lives until that time. It
-    /// counts as written now: a worker that lives writes it again.
+    /// A row that was written before the database's clock was set back claims that its worker is alive until that time.
+    /// The statement sets its time to now; a live worker writes its row again.
     static let showWorker = Statement(
         "show_worker",
         #"""
@@ -67,30 +67,31 @@ extension Statement {
         """#)
 }
 
-/// What a worker shows of itself.
+/// What a worker shows about itself.
 package struct WorkerSign: Sendable {
-    /// Host and process.
+    /// The worker's host and process.
     package var name: String
     package var version = ""
-    /// The pattern of the queues that it serves.
+    /// The pattern of the queues that the worker serves.
     package var queues = "*"
     package var isDraining = false
-    /// Requests that wait for their answer.
+    /// The number of requests that wait for their answer.
     package var inFlight = 0
-    /// Jobs that it holds, and their recipients.
+    /// The number of jobs that the worker holds, and of their recipients.
     package var heldJobs = 0
     package var heldRecipients = 0
-    /// Connections to APNs, and the requests that they take at once: those in flight, and as many more as there is room
-    /// for.
+    /// The number of connections to APNs, and the number of requests that they can take at once: those in flight and
+    /// the free ones.
     package var connections = 0
     package var streams = 0
-    /// Queues for which it cannot reach APNs.
+    /// The queues for which the worker cannot reach APNs.
     package var unreachable: [Int32] = []
-    /// Queues for which APNs refuses most pushes for transient reasons, with what it answers.
+    /// The queues for which APNs refuses most pushes for transient reasons, with its answer.
     package var inOutage: [Trouble] = []
-    /// Queues whose credential it cannot use, with the reason.
+    /// The queues whose credential the worker cannot use, with the reason.
     package var unusable: [Trouble] = []
-    /// What it sent since it last showed itself, and how long that is ago. A queue that is not here was sent nothing.
+    /// What the worker sent since its last heartbeat, and how long ago that was. Queues for which it sent nothing are
+    /// missing.
     package var throughput: [Throughput] = []
     package var interval = Duration.seconds(5)
 
@@ -98,7 +99,7 @@ package struct WorkerSign: Sendable {
         self.name = name
     }
 
-    /// A queue that nothing can be sent for, and why.
+    /// A queue for which nothing can be sent, and why.
     package struct Trouble: Equatable, Sendable {
         package let queueID: Int32
         package let reason: String
@@ -111,8 +112,9 @@ package struct WorkerSign: Sendable {
 }
 
 extension PostgresConnection {
-    /// Shows a worker to operators, and that it lives. Other workers decide nothing by it.
-    /// - Returns: why this worker must not go on; nil if it may.
+    /// Writes a worker's heartbeat, which shows operators the worker and that it is alive. Other workers base no
+    /// decision on it.
+    /// - Returns: why this worker must stop; nil if it may continue.
     @discardableResult
     package func showWorker(_ id: Int64, _ worker: WorkerSign) async throws(PostgresError) -> SchemaMismatch? {
         let parameters: Parameters = [
@@ -126,14 +128,14 @@ extension PostgresConnection {
             "refusals": .textArray(worker.inOutage.map(\.reason)),
             "unusable": .int4Array(worker.unusable.map(\.queueID)),
             "faults": .textArray(worker.unusable.map(\.reason)), "newest_known": .int4(SchemaMismatch.newestKnown),
-            // What no time has passed for would be an endless rate.
+            // An interval of zero would make the rate infinite.
             "seconds": .float8(max(0.001, worker.interval / .seconds(1))),
         ]
         let rows = try await execute(.showWorker, parameters + Throughput.parameters(of: worker.throughput))
         return try rows.one().optionalText("stopped_by").map { .olderWorker(stoppedBy: $0) }
     }
 
-    /// Takes a worker off the list.
+    /// Deletes the worker's row.
     package func removeWorker(_ id: Int64) async throws(PostgresError) {
         _ = try await execute(.removeWorker, ["id": .int8(id)])
     }

@@ -10,12 +10,13 @@ extension Statement {
         """#)
 }
 
-/// Whose rate limit it is. What has several limits takes permits of the innermost, each of which is one of all of them.
+/// The owner of a rate limit. A line with several limits takes permits of the innermost limit; each permit counts
+/// against all of them.
 package struct RateLimitOwner: Hashable, Sendable {
     package let tenantID: Int32
-    /// 0 for all queues of the tenant together.
+    /// 0: the limit is for all queues of the tenant together.
     package let queueID: Int32
-    /// 0 for all that is sent of the queue.
+    /// 0: the limit is for all pushes of the queue.
     package let campaignID: Int64
 
     package static func tenant(_ id: Int32) -> RateLimitOwner { .init(tenantID: id, queueID: 0, campaignID: 0) }
@@ -29,14 +30,14 @@ package struct RateLimitOwner: Hashable, Sendable {
     }
 }
 
-/// A worker's request for permits of one limit and of those around it.
+/// A worker's request for permits of one limit and of the limits around it.
 package struct PermitRequest: Equatable, Sendable {
     package let owner: RateLimitOwner
-    /// Permits that it can use.
+    /// The number of permits that the worker can use.
     package let wanted: Int
-    /// Permits that it has and did not use yet.
+    /// The number of permits that the worker has and has not used yet.
     package let held: Int
-    /// Its weight among the requests for the same tenant; the heaviest has 1.
+    /// The request's weight among the requests for the same tenant; the heaviest has 1.
     package let share: Double
 
     package init(owner: RateLimitOwner, wanted: Int, held: Int = 0, share: Double = 1) {
@@ -47,15 +48,16 @@ package struct PermitRequest: Equatable, Sendable {
     }
 }
 
-/// Permits that rate limits granted.
+/// The permits that rate limits granted.
 package struct GrantedPermits: Sendable {
     package let owner: RateLimitOwner
     package let count: Int
-    /// Permits a second; nil: it is of a campaign, and there is no limit any more that it is subject to.
+    /// Permits per second; nil: the owner is a campaign, and no limit applies to it any more.
     package let rate: Double?
-    /// From the database's moment of granting until the first permit's time; below zero by as much as the burst allows.
+    /// The time from the grant, on the database's clock, to the first permit's time; negative by as much as the burst
+    /// allows.
     package let startsIn: Duration
-    /// How long after its time each may be used.
+    /// How long after its time each permit may be used.
     package let lateness: Duration
     /// When it is worth asking again.
     package let againIn: Duration
@@ -73,9 +75,9 @@ package struct GrantedPermits: Sendable {
 }
 
 extension PostgresConnection {
-    /// Takes permits from rate limits, none of them due later than `horizon` from now. Requests without a limit are
-    /// missing in the answer, and those for a limit that another transaction has locked at this moment.
-    /// - Parameter moment: when that is, in microseconds since 1970; nil for the server's time.
+    /// Takes permits from rate limits, none of them due later than `horizon` from now. Leaves out requests that have no
+    /// limit, and requests for a limit that another transaction has locked at this moment.
+    /// - Parameter moment: the present time in microseconds since 1970; nil: the server's time.
     package func takePermits(
         _ requests: [PermitRequest], horizon: Duration, at moment: Int64? = nil
     ) async throws(PostgresError) -> [GrantedPermits] {

@@ -9,6 +9,6 @@ extension QueueName {
 }
 
 extension Parameter {
-    /// A queue by its name, which `pushq.queue_id` and the functions of producers take; nil is null.
+    /// A queue by its name, as `pushq.queue_id` and the functions for producers take it; nil is null.
     static func queue(_ name: QueueName?) -> Parameter { .text(name?.description) }
 }

@@ -2,7 +2,7 @@ package import FoundationEssentials
 package import QueueCore
 
 extension Statement {
-    /// Everything a worker must know of queues that it sends for.
+    /// Reads everything that a worker must know about the queues that it sends for.
     static let queueSettings = Statement(
         "queue_settings",
         #"""
@@ -29,9 +29,9 @@ extension Statement {
         where q.id = any ($queue_ids::int[])
         """#)
 
-    /// Pauses a queue because of its credential, unless that was replaced meanwhile: a late refusal must not pause a
-    /// repaired queue. A queue that somebody is changing is left alone, and so is one whose credential somebody is
-    /// replacing: who does that resumes the queues that he finds paused.
+    /// Pauses a queue because of its credential, unless the credential was replaced meanwhile: a late refusal must not
+    /// pause a repaired queue. Leaves alone a queue that another transaction is changing, or whose credential another
+    /// transaction is replacing, because a replacement resumes the queues that it finds paused.
     static let pauseForCredential = Statement(
         "pause_for_credential",
         #"""
@@ -60,7 +60,7 @@ extension Statement {
 }
 
 extension Statement {
-    /// Which of these queues may not send at this moment: paused, or their tenant suspended.
+    /// Finds queues that may not send at this moment: they are paused, or their tenant is suspended.
     static let haltedQueues = Statement(
         "halted_queues",
         #"""
@@ -72,43 +72,43 @@ extension Statement {
         """#)
 }
 
-/// What a worker knows of a queue.
+/// What a worker knows about a queue.
 package struct QueueSettings: Sendable {
     package let queueID: Int32
     package let tenantID: Int32
     package let name: QueueName
-    /// Its share of what its tenant has of a worker, and the share of that tenant.
+    /// The queue's share of its tenant's part of a worker, and the tenant's share.
     package let weight: Double
     package let tenantWeight: Double
-    /// The maximum number of connections of one worker: of each credential that queues with this setting share, and of
-    /// all queues of the tenant together; nil: no limit.
+    /// The maximum number of connections of one worker: for each credential that queues with this setting share, and
+    /// for all queues of the tenant together; nil: no limit.
     package let connections: Int
     package let tenantConnections: Int?
-    /// Answers for each recipient before it has failed.
+    /// The number of answers after which a recipient has failed.
     package let maxAttempts: Int
-    /// The interface that it is sent over.
+    /// The interface through which the queue's pushes are sent.
     package let gateway: GatewayKind
-    /// Whether an alert without a collapse ID gets its recipient's apns-id as one.
+    /// Whether an alert without a collapse ID gets its recipient's apns-id as collapse ID.
     package let derivesCollapseID: Bool
-    /// Pushes per second, of the queue and of all queues of its tenant together; nil: no limit.
+    /// The rates in pushes per second, of the queue and of all queues of its tenant together; nil: no limit.
     package let rate: Double?
     package let tenantRate: Double?
-    /// Paused, or its tenant is suspended.
+    /// Whether the queue is paused or its tenant is suspended.
     package var isPaused: Bool
-    /// What APNs knows it by; nil: none was set.
+    /// The credential with which the worker authenticates to APNs; nil if the queue has none.
     package let credential: StoredCredential?
-    /// What its frequency cap is for; nil if it has none.
+    /// What the queue's frequency cap applies to; nil if it has none.
     package var cap: CapRule? = nil
-    /// What its quiet hours are for.
+    /// What the queue's quiet hours apply to.
     package var quiet = QuietRule()
 }
 
-/// A credential as it was before or after it was replaced. Versions count for each credential from 1, so a version
-/// alone names nothing. After a restore they count from an earlier one again, and only the time tells two apart.
+/// One version of a credential. Each credential counts its versions from 1, so a version alone identifies nothing.
+/// After a restore, a credential counts on from an earlier version, and only the time tells two versions apart.
 package struct CredentialVersion: Hashable, Sendable {
     package let id: Int32
     package let version: Int32
-    /// When the version came to be by a replacement; nil for the first.
+    /// When a replacement created this version; nil for the first version.
     package let replacedAt: Date?
 
     package init(id: Int32, version: Int32, replacedAt: Date? = nil) {
@@ -122,47 +122,48 @@ package struct CredentialVersion: Hashable, Sendable {
     }
 }
 
-/// A credential as it is stored: its secret is sealed under the master key.
+/// A credential as stored: its secret is sealed with the master key.
 package struct StoredCredential: Sendable, Equatable {
-    /// How APNs authenticates by it.
+    /// How the credential authenticates to APNs.
     package enum Kind: Sendable, Equatable {
-        /// A provider certificate with its key; the SHA-256 of the certificate.
+        /// A provider certificate with its key, identified by the SHA-256 of the certificate.
         case certificate(fingerprint: [UInt8])
-        /// A signing key of a team, by which provider tokens are made.
+        /// A team's signing key, with which provider tokens are signed.
         case token(teamID: String, keyID: String)
     }
 
     package let id: Int32
     package let tenantID: Int32
-    /// Grows when it is replaced.
+    /// Grows with each replacement.
     package let version: Int32
-    /// When it was replaced last.
+    /// When the credential was last replaced.
     package var replacedAt: Date? = nil
     package let kind: Kind
     package let sealed: [UInt8]
-    /// When a certificate ceased to hold, by the database's clock; nil while it holds.
+    /// When the certificate expired; nil while it is valid by the database's clock.
     package let expiredAt: Date?
 }
 
 extension PostgresConnection {
-    /// The settings of queues. Those that are gone, or that only a newer version can serve, are missing in the answer.
+    /// Returns the settings of queues. Leaves out queues that do not exist any more, or that only a newer version can
+    /// serve.
     package func queueSettings(_ queueIDs: [Int32]) async throws(PostgresError) -> [QueueSettings] {
         try await execute(.queueSettings, ["queue_ids": .int4Array(queueIDs)]).compactMap(QueueSettings.init)
     }
 
-    /// Which of `queueIDs` may not send at this moment.
+    /// Returns the queues of `queueIDs` that may not send at this moment.
     package func haltedQueues(_ queueIDs: [Int32]) async throws(PostgresError) -> [Int32] {
         try await execute(.haltedQueues, ["queue_ids": .int4Array(queueIDs)]).map { $0.int4("id") }
     }
 
-    /// The settings of a queue. An unknown queue is an error.
+    /// Returns the settings of a queue. Throws if the queue does not exist.
     package func queueSettings(named name: QueueName) async throws(PostgresError) -> QueueSettings? {
         let id = try await execute(.enterQueue, ["queue": .queue(name)]).one().int4("queue_id")
         return try await queueSettings([id]).first
     }
 
-    /// Pauses a queue with `reason` if `credential` is still the one that it uses. Returns whether it did; nil if
-    /// another transaction is changing the queue at this moment.
+    /// Pauses a queue with `reason` if it still uses `credential`. Returns whether it did; nil if another transaction
+    /// is changing the queue at this moment.
     package func pauseQueue(
         _ queueID: Int32, reason: String, credential: CredentialVersion
     ) async throws(PostgresError) -> Bool? {
@@ -177,7 +178,7 @@ extension PostgresConnection {
 
 extension QueueSettings {
     fileprivate init?(_ row: Row) {
-        // An older worker leaves a queue alone of which it does not know the environment or the interface.
+        // A worker leaves a queue alone if only a newer version knows its environment or interface.
         guard let name = QueueName(row), let gateway = GatewayKind(rawValue: row.text("gateway")) else { return nil }
         self.init(
             queueID: row.int4("queue_id"), tenantID: row.int4("tenant_id"), name: name, weight: row.float8("weight"),

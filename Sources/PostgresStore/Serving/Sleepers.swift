@@ -1,26 +1,26 @@
 extension Statement {
-    /// `$queues`: which queues it serves, as a pattern of LIKE; null: all.
+    /// `$queues`: the queues that the worker serves, as a LIKE pattern; null: all.
     static let fallAsleep = Statement(
         "fall_asleep",
         "insert into pushq.sleeper (worker_id, queues) values ($worker_id, $queues) on conflict do nothing")
     static let wakeUp = Statement("wake_up", "delete from pushq.sleeper where worker_id = $worker_id")
 }
 
-/// What `LISTEN` brings a worker. A notification is a hint: what it is about is looked up.
+/// What a worker receives by `LISTEN`. A notification is a hint: the worker queries what it is about.
 package enum Notice: Equatable, Sendable {
     /// There is work for a worker that sleeps.
     case work
     /// A queue was paused or changed.
     case queue(Int32)
-    /// Something of a tenant was suspended or changed: its queues.
+    /// A tenant, or one of its settings, was suspended or changed, which affects its queues.
     case tenant(Int32)
     /// A campaign or send was paused or cancelled.
     case root(Int64)
 
-    /// The channel that a worker listens to. Nobody else knows its number.
+    /// The channel that a worker listens to. Only the worker and the database know its number.
     package static func channel(of workerID: Int64) -> String { "pushq_\(workerID)" }
 
-    /// Reads a notification; nil for what only a newer version knows.
+    /// Reads a notification; nil if only a newer version knows it.
     package init?(payload: String) {
         guard !payload.isEmpty else {
             self = .work
@@ -38,9 +38,9 @@ package enum Notice: Equatable, Sendable {
 }
 
 extension PostgresConnection {
-    /// Tells producers that `workerID` waits to be notified. Poll once more afterwards, because nobody notified of what
-    /// was committed before.
-    /// - Parameter pattern: of the queues that it serves, with `*` for anything.
+    /// Registers `workerID` as a sleeper, which producers notify. Poll once more afterwards, because earlier commits
+    /// have notified nobody.
+    /// - Parameter pattern: the pattern of the queues that the worker serves; `*` stands for any text.
     package func fallAsleep(_ workerID: Int64, serving pattern: String) async throws(PostgresError) {
         let like = pattern.reduce(into: "") { text, character in
             switch character {
@@ -53,7 +53,7 @@ extension PostgresConnection {
             .fallAsleep, ["worker_id": .int8(workerID), "queues": .text(pattern == "*" ? nil : like)])
     }
 
-    /// Takes that back: producers are spared the notification.
+    /// Removes the sleeper, so that producers need not notify it.
     package func wakeUp(_ workerID: Int64) async throws(PostgresError) {
         _ = try await execute(.wakeUp, ["worker_id": .int8(workerID)])
     }

@@ -9,11 +9,12 @@ extension Statement {
         left join pushq.provider_token t using (signer)
         """#)
 
-    /// Puts a new token in the place of one that is old enough. `$issued_at` is in seconds since 1970, `$age` is what
-    /// the present one must have. A worker that comes second reads the other's.
+    /// Replaces a token that is old enough by a new one. `$issued_at` is in seconds since 1970; `$age` is the age that
+    /// the present token must have. A worker that comes second reads the token of the first.
     ///
-    /// What a clock has written that was fast, and was set back since, binds nobody: neither a token of the future, nor
-    /// an order to keep one for longer than such orders last. Nor is a token kept until APNs calls it expired.
+    /// A clock that was fast and has been set back may have written a token from the future, or an order to keep a
+    /// token for longer than such orders last. The statement ignores both. It also ignores such an order when APNs is
+    /// about to call the token expired.
     static let replaceProviderToken = Statement(
         "replace_provider_token",
         #"""
@@ -34,18 +35,18 @@ extension Statement {
         "update pushq.provider_token set keep_until = now() + $time::interval where signer = $signer")
 }
 
-/// The provider token that the fleet shares, as it is stored.
+/// The provider token that the fleet shares, as stored.
 package struct StoredProviderToken: Sendable {
-    /// Sealed under the master key.
+    /// The token, sealed with the master key.
     package let sealed: [UInt8]
-    /// Since it was issued, on the database's clock; negative if that was set back meanwhile.
+    /// The time since the token was issued, on the database's clock; negative if that clock was set back meanwhile.
     package let age: Duration
-    /// Whether APNs has asked, less than 20 minutes ago, that it is not replaced.
+    /// Whether APNs asked less than 20 minutes ago not to replace the token.
     package let isKept: Bool
 }
 
 extension PostgresConnection {
-    /// The current token of a signer, and the database's time in seconds since 1970 to issue a new one by.
+    /// Returns the current token of a signer, and the database's time in seconds since 1970, for issuing a new token.
     package func providerToken(
         of signer: [UInt8]
     ) async throws(PostgresError) -> (token: StoredProviderToken?, now: Int64) {
@@ -57,7 +58,7 @@ extension PostgresConnection {
     }
 
     /// Stores a token issued at `issuedAt` (seconds since 1970) unless the present one is younger than `age` or kept.
-    /// One of the future is replaced. Returns whether it did; if not, another worker was first.
+    /// Replaces a token from the future. Returns whether it did; if not, another worker was first.
     package func replaceProviderToken(
         of signer: [UInt8], sealed: [UInt8], issuedAt: Int64, ifOlderThan age: Duration
     ) async throws(PostgresError) -> Bool {
@@ -67,8 +68,8 @@ extension PostgresConnection {
         ).count > 0
     }
 
-    /// Has the present token kept for a time, also when it comes to the age at which it would be replaced, but not to
-    /// the one at which APNs refuses it.
+    /// Keeps the present token for a time, even past the age at which it would be replaced, but not past the age at
+    /// which APNs refuses it.
     package func keepProviderToken(of signer: [UInt8], for time: Duration) async throws(PostgresError) {
         _ = try await execute(.keepProviderToken, ["signer": .bytea(signer), "time": .interval(time)])
     }

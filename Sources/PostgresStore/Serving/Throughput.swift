@@ -1,16 +1,16 @@
 package import QueueCore
 
-/// What a worker sent for a queue, and what APNs answered, between two of its signs of life.
+/// What a worker sent for a queue, and what APNs answered, between two of its heartbeats.
 package struct Throughput: Sendable, Equatable {
     package let queueID: Int32
     /// Requests that were handed to a connection.
     package var sent = 0
-    /// Requests that wait for their answer at the end.
+    /// Requests that waited for their answer at the end.
     package var inFlight = 0
-    /// Requests that APNs took, or that stayed without an answer.
+    /// Requests that APNs accepted, and requests that stayed unanswered.
     package var accepted = 0
     package var unanswered = 0
-    /// Refusals by reason.
+    /// The number of refusals for each reason.
     package var refused: [ReasonCount] = []
     /// How long the answers took.
     package var answerTimes = AnswerTimes()
@@ -19,7 +19,7 @@ package struct Throughput: Sendable, Equatable {
         self.queueID = queueID
     }
 
-    /// As the statement takes them: an array for each column.
+    /// The parameters of the statement: an array for each column.
     static func parameters(of all: [Throughput]) -> Parameters {
         let numbers = { (number: (Throughput) -> Int) in all.map { Int32(clamping: number($0)) } }
         return [
@@ -31,13 +31,13 @@ package struct Throughput: Sendable, Equatable {
         ]
     }
 
-    /// An array as PostgreSQL writes it: arrays of arrays cannot differ in length.
+    /// An array in PostgreSQL's text format, because arrays of arrays cannot differ in length.
     private static func array(_ numbers: [Int]) -> String {
         "{\(numbers.map { "\(Int32(clamping: $0))" }.joined(separator: ","))}"
     }
 }
 
-/// How often APNs refused for a reason.
+/// The number of refusals for one reason.
 package struct ReasonCount: Sendable, Equatable {
     package let reason: Reason
     package var count: Int
@@ -47,7 +47,7 @@ package struct ReasonCount: Sendable, Equatable {
         self.count = count
     }
 
-    /// Reads the code of a reason, a count, the next code, and so on.
+    /// Reads pairs of a reason's code and its count.
     static func list(_ numbers: [Int32]) -> [ReasonCount] {
         stride(from: 0, to: numbers.count - 1, by: 2).map {
             ReasonCount(Reason(code: UInt8(clamping: numbers[$0])), Int(numbers[$0 + 1]))
@@ -55,32 +55,32 @@ package struct ReasonCount: Sendable, Equatable {
     }
 }
 
-/// How long answers of APNs took: how many there were up to each bound.
+/// How long answers of APNs took: the number of answers up to each bound.
 package struct AnswerTimes: Sendable, Equatable {
-    /// The upper bounds in milliseconds; the last count is of what took longer.
+    /// The upper bounds in milliseconds. The last count is for answers that took longer.
     package static let bounds = [
         1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000,
     ]
 
-    /// How many there were up to each bound and above the one before.
+    /// The number of answers between each bound and the one before.
     package private(set) var counts: [Int]
 
-    /// - Parameter counts: one more than ``bounds``; otherwise there are no answers.
+    /// - Parameter counts: one more than there are ``bounds``; otherwise there are no answers.
     package init(counts: [Int] = []) {
         let isWhole = counts.count == Self.bounds.count + 1
         self.counts = isWhole ? counts : [Int](repeating: 0, count: Self.bounds.count + 1)
     }
 
-    /// How many answers there were.
+    /// The number of answers.
     package var count: Int { counts.reduce(0, +) }
 
-    /// Adds those of another worker or queue.
+    /// Adds the answers of another worker or queue.
     package mutating func add(_ other: AnswerTimes) {
         for index in counts.indices { counts[index] += other.counts[index] }
     }
 
-    /// The time within which a share of the answers came: the upper bound of the first ones that make it up, in
-    /// milliseconds. Nil without answers, or if they took longer than all bounds.
+    /// The time in milliseconds within which a share of the answers came: the first bound that covers the share. Nil if
+    /// there are no answers, or if they took longer than all bounds.
     package func bound(of share: Double) -> Int? {
         let total = count
         var seen = 0

@@ -5,22 +5,24 @@ extension Statement {
         "follow_timeline", "select timeline, undecided, back_to from pushq.follow_timeline()")
 }
 
-/// Which copy of the database a session is with: the primary, a standby that took its place, or a restored backup.
+/// The copy of the database that a session is connected to: the primary, a standby that took its place, or a restored
+/// backup.
 package struct DatabaseCopy: Sendable {
-    /// Of the server's write-ahead log: grows whenever a standby or a base backup becomes the primary.
+    /// The timeline of the server's write-ahead log. It grows whenever a standby or a base backup becomes the primary.
     package let timeline: Int32
-    /// Queues that are paused because the database was restored and nobody has decided about them yet.
+    /// The number of queues that are paused because the database was restored, and that wait for an operator's
+    /// decision.
     package let undecidedQueues: Int
-    /// The last moment that the restored database knows of; nil if no queue waits for a decision.
+    /// The last moment that the restored database contains; nil if no queue waits for a decision.
     package let backTo: Date?
 }
 
 extension PostgresConnection {
-    /// Sees to it that no identifier is drawn twice after a change of the primary or a restore
+    /// Makes sure that no identifier is drawn twice after a change of the primary or a restore
     /// (migrations/functions/timeline.sql), and that nothing is sent again after a restore before an operator has
-    /// decided (migrations/functions/restore.sql). Call it before anything is inserted through a new connection,
-    /// outside of a transaction.
-    /// - Returns: nil where the schema is not there yet, or not for this login.
+    /// decided (migrations/functions/restore.sql). Call it outside a transaction, before the first insert through a new
+    /// connection.
+    /// - Returns: nil if the schema does not exist yet, or this login may not use it.
     @discardableResult
     package func followTimeline() async throws(PostgresError) -> DatabaseCopy? {
         do throws(PostgresError) {

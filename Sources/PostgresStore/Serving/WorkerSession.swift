@@ -1,27 +1,28 @@
-/// What the server has to be told about the sessions of workers.
+/// The settings that the sessions of workers need.
 ///
-/// A worker sets it on its session, if that is its own. Behind a transaction pooler a session is shared: a setting
+/// A worker sets them itself if the session is its own. Behind a transaction pooler, a session is shared: a setting
 /// would stay for the pooler's next client, which may be a producer, and would be missing for the worker's next
-/// statement. There the settings belong to the role that workers connect as. They are not set for the role that
-/// migrates, because producers may share it. And they may get lost, because a restore by `pg_dump | psql` loses the
-/// settings of roles. So each session is checked.
+/// statement. There, the settings belong to the role that workers connect as. They are not set for the role that
+/// migrates, because producers may share it. A role can lose its settings, because `pg_dump | psql` does not restore
+/// them. So each session is checked.
 enum WorkerSettings {
-    /// The values are as the server shows them.
+    /// The values are spelled as the server shows them.
     static let all: [(name: String, value: String)] = [
-        // The estimates of a claim are those of its worst case. With a million single pushes waiting, the compiler took
+        // The planner estimates a claim by its worst case. With a million single pushes waiting, JIT compilation took
         // 100 of the 106 ms of each claim.
         ("jit", "off"),
         // The claim, flush and retire statements are prepared once and run for days. With custom plans each claim is
         // planned anew (0.8 to 6 ms), and a plan made while a partition was fresh may hash-join all of history.
         ("plan_cache_mode", "force_generic_plan"),
-        // Every name in pushq's statements and functions is qualified: nothing of others may stand before what
-        // PostgreSQL has.
+        // Every name in pushq's statements and functions is qualified, so no other schema may hide what PostgreSQL
+        // provides.
         ("search_path", "pg_catalog"),
-        // Statements wait for each other, and go on with what was committed. At other levels they would fail instead.
+        // Statements wait for each other and continue with what was committed. At other levels they would fail instead.
         ("default_transaction_isolation", "read committed"),
-        // A client drops a connection past its deadline; this ends what the server still does for it.
+        // A client drops a connection past its deadline. This setting ends what the server still does for that
+        // connection.
         ("client_connection_check_interval", "5s"),
-        // A transaction that was left open holds back vacuum on the hot tables.
+        // An open idle transaction holds back vacuum on the hot tables.
         ("idle_in_transaction_session_timeout", "1min"),
     ]
 
@@ -30,18 +31,18 @@ enum WorkerSettings {
     }
 }
 
-/// What the sessions of a worker lack, which the worker may not set itself.
+/// The settings that the sessions of a worker lack, and that the worker may not set itself.
 package struct SessionLack: Equatable, Sendable {
     /// The role that the worker is connected as.
     package let role: String
-    /// What would have to be set, as `jit = off`.
+    /// The missing settings, each as `jit = off`.
     package let settings: [String]
 }
 
 extension PostgresConnection {
-    /// Sets what a worker's session needs if the session is this connection's alone; looks whether it is set in either
-    /// case.
-    /// - Returns: what is missing, or nil.
+    /// Sets what a worker's session needs if the session belongs to this connection alone. Checks the settings in
+    /// either case.
+    /// - Returns: the missing settings; nil if there are none.
     package func prepareWorkerSession() async throws(PostgresError) -> SessionLack? {
         let rows = try await execute(
             .prepareWorkerSession, ["backend": .int4(backendProcessID)] + WorkerSettings.parameters)
@@ -54,9 +55,9 @@ extension PostgresConnection {
         try await execute(.hasRole, ["role": .text(role)]).one().bool("has_role")
     }
 
-    /// Sets for a role, in this database, what sessions of workers need: for workers behind a transaction pooler.
-    /// Sessions that the pooler has open already do not change.
-    /// - Throws: ``WorkerRoleRefusal`` if this login may not.
+    /// Sets what the sessions of workers need for a role in this database, for workers behind a transaction pooler.
+    /// Sessions that the pooler has already opened do not change.
+    /// - Throws: ``WorkerRoleRefusal`` if this login may not do so.
     package func setUpWorkerRole(_ role: String) async throws {
         let rows = try await execute(.workerRoleSettings, ["role": .text(role)] + WorkerSettings.parameters)
         let statements = rows.map { $0.text("statement") }.joined(separator: "; ")
@@ -70,12 +71,12 @@ extension PostgresConnection {
 }
 
 extension Statement {
-    /// A pooler tells its clients process numbers of its own making, so that a session whose number is the server's is
-    /// direct. Whatever a time limit is set to, it is one.
+    /// A pooler gives its clients process IDs of its own, so a session is direct if its process ID is the server's. Any
+    /// value of a time limit except 0 is accepted.
     fileprivate static let prepareWorkerSession = Statement(
         "prepare_worker_session",
         #"""
-        -- With names in full: the search path is set by it.
+        -- Names are qualified because this statement sets the search path.
         select current_user::text as role, pg_catalog.format('%s = %s', w.name, w.value) as setting
         from unnest($names::text[], $values::text[]) w(name, value)
         cross join lateral (
@@ -96,7 +97,7 @@ extension Statement {
         """#)
 }
 
-/// A login may not change what another role's sessions are set to.
+/// The error of a login that may not change the settings of another role.
 package struct WorkerRoleRefusal: Error, CustomStringConvertible {
     let role: String
     let statements: String
