@@ -7,24 +7,24 @@ extension Statement {
         """#)
 }
 
-/// A run of a schedule that was due, and what became of it.
+/// A run of a schedule that was due, and its result.
 package struct DueRun: Equatable, Sendable {
-    /// What became of a run.
+    /// The result of a run.
     package enum Event: Equatable, Sendable {
         /// The campaign with this key was started.
         case started(campaign: String)
-        /// It was due more than an hour ago, and its schedule does not want it any more.
+        /// The run was due more than an hour ago, and its schedule does not start such late runs.
         case missed
-        /// It could not be started, and is tried again in a minute or later.
+        /// The run could not be started, and is tried again in a minute or later.
         case failed(problem: String)
-        /// As before, with the same problem.
+        /// The run failed again, with the same problem.
         case failedAgain
     }
 
-    /// Runs that nobody starts any more.
+    /// Runs that will not be started any more.
     package struct LeftOut: Equatable, Sendable {
         package let runs: Int
-        /// The times of the first and the last one, as sentences have them.
+        /// The times of the first and the last run, as messages show them.
         package let first: String
         package let last: String
 
@@ -37,15 +37,15 @@ package struct DueRun: Equatable, Sendable {
 
     package let queue: String
     package let schedule: String
-    /// The time of the run, as sentences have it.
+    /// The time of the run, as messages show it.
     package let time: String
     package let event: Event
-    /// The runs before it, or up to it if it was missed itself.
+    /// The runs left out before this one, or up to this one if it was missed itself.
     package let leftOut: LeftOut?
 }
 
 extension PostgresConnection {
-    /// Starts what is due of one schedule. Nil if nothing is due that nobody else is at.
+    /// Starts a due run of one schedule. Nil if nothing is due, or other workers are running all that is.
     package func runDueSchedule() async throws(PostgresError) -> DueRun? {
         try await execute(.runDueSchedule).first.map { row in
             let event: DueRun.Event =

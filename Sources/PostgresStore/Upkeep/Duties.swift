@@ -1,6 +1,6 @@
 extension Statement {
-    /// A time that lies further ahead than a duty's longest pause, or than a lease, was written before the database's
-    /// clock was set back: the duty is due.
+    /// A time further ahead than a duty's longest pause, or than a lease, was written before the database's clock was
+    /// set back: the duty is due.
     static let takeDuty = Statement(
         "take_duty",
         #"""
@@ -42,9 +42,9 @@ extension Statement {
 }
 
 extension PostgresConnection {
-    /// Takes one of `duties` that is due, for the time `lease`: a worker leaves alone what it does not know. Those that
-    /// have no row yet get one, and are due the next time. Returns its name; nil if none is due.
-    /// - Parameter duties: their names, and the longest time from the end of each until it is due again.
+    /// Takes one of `duties` that is due, for the time `lease`; a worker leaves alone duties that it does not know.
+    /// Duties without a row get one, and are due at the next call. Returns the duty's name; nil if none is due.
+    /// - Parameter duties: the names, and the longest time from the end of each duty until it is due again.
     package func takeDuty(
         _ duties: [(name: String, longestPause: Duration)], workerID: Int64, lease: Duration
     ) async throws(PostgresError) -> String? {
@@ -58,14 +58,14 @@ extension PostgresConnection {
         .first?.text("name")
     }
 
-    /// Keeps a duty for the time `lease` from now on. False if another worker has taken it over.
+    /// Keeps a duty for the time `lease` from now. Returns false if another worker has taken it over.
     package func renewDuty(_ name: String, workerID: Int64, lease: Duration) async throws(PostgresError) -> Bool {
         try await execute(.renewDuty, ["name": .text(name), "worker_id": .int8(workerID), "lease": .interval(lease)])
             .count > 0
     }
 
     /// Gives a duty back; it is due again after `pause`.
-    /// - Parameter problem: why it failed; nil if it did not.
+    /// - Parameter problem: why the duty failed; nil if it did not.
     package func finishDuty(
         _ name: String, workerID: Int64, pause: Duration, problem: String? = nil
     ) async throws(PostgresError) {

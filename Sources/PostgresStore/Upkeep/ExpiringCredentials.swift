@@ -1,8 +1,9 @@
 package import QueueCore
 
 extension Statement {
-    /// Certificates that end soon, if that was not reported yet. Each threshold is reported once, by the worker that
-    /// notes it first; of several that were crossed meanwhile, the last one. Thresholds are in days.
+    /// Finds certificates that expire soon, if that was not reported yet. Each threshold is reported once, by the
+    /// worker that notes it first. If a certificate has crossed several thresholds meanwhile, only the last one is
+    /// reported. Thresholds are in days.
     static let noteExpiringCredentials = Statement(
         "note_expiring_credentials",
         #"""
@@ -11,7 +12,7 @@ extension Statement {
           from pushq.credential c
           join unnest($thresholds::int[]) t on c.not_after <= now() + make_interval(days => t)
           group by c.tenant_id, c.id),
-        -- One that is being replaced at this moment need not be told of.
+        -- A certificate that is being replaced at this moment need not be reported.
         free as materialized (
           select n.*
           from near n
@@ -31,17 +32,18 @@ extension Statement {
         """#)
 }
 
-/// A certificate whose owner is to be told that it ends.
+/// A certificate that expires soon, for a message to its owner.
 package struct ExpiringCredential: Sendable {
     package let tenant: String
     package let name: String
     package let expiry: CredentialExpiry
-    /// Queues that are sent with it.
+    /// The number of queues that use it.
     package let queueCount: Int
 }
 
 extension PostgresConnection {
-    /// The certificates that have crossed a threshold of ``CredentialExpiry`` since they were last noted here.
+    /// Returns the certificates that have crossed a threshold of ``CredentialExpiry`` since the last call on this
+    /// database.
     package func noteExpiringCredentials() async throws(PostgresError) -> [ExpiringCredential] {
         let thresholds = CredentialExpiry.thresholds.map(Int32.init)
         return try await execute(.noteExpiringCredentials, ["thresholds": .int4Array(thresholds)]).map { row in

@@ -1,12 +1,12 @@
 import QueueCore
 
 extension Statement {
-    /// `$lease`: how long it is left to this worker, should that be lost with it.
+    /// `$lease`: how long the queue is reserved for this worker, if the worker is lost with it.
     ///
-    /// What is asked is the queue's own schedule, the same whichever worker looks. With a certificate that has expired
-    /// the service would only refuse.
+    /// When to ask depends only on the queue's own schedule, which is the same for all workers. If the certificate has
+    /// expired, the service would only refuse.
     ///
-    /// Times that lie ahead, or further ahead than any pause, were written before the database's clock was set back.
+    /// A time in the future, or further ahead than any pause, was written before the database's clock was set back.
     static let takeFeedbackPoll = Statement(
         "take_feedback_poll",
         #"""
@@ -30,12 +30,12 @@ extension Statement {
         returning p.queue_id
         """#)
 
-    /// Times in seconds since 1970. `$unregistered`: the code of that reason.
+    /// Times are in seconds since 1970. `$unregistered`: the code of that reason.
     static let keepFeedback = Statement(
         "keep_feedback",
         #"""
         insert into pushq.feedback_record (queue_id, token, reason, reported_at)
-        -- A time in the future cannot be right: it would also hit devices that register again until then.
+        -- A time in the future cannot be right: it would also deactivate devices that register again before it.
         select $queue_id, r.token, $unregistered, least(to_timestamp(r.reported_at), now())
         from unnest($tokens::bytea[], $times::bigint[]) as r(token, reported_at)
         """#)
@@ -48,7 +48,7 @@ extension Statement {
         where queue_id = $queue_id
         """#)
 
-    /// The first try again comes after a minute, each later one after twice the time, up to an hour.
+    /// The first retry comes after a minute. The pause doubles with each retry, up to an hour.
     static let noteFeedbackFailed = Statement(
         "note_feedback_failed",
         #"""
@@ -64,13 +64,14 @@ extension Statement {
 }
 
 extension PostgresConnection {
-    /// Takes a queue about which the feedback service is due to be asked. Nil if there is none.
-    /// - Parameter lease: for so long it is nobody else's, unless something is noted of it.
+    /// Takes a queue for which the feedback service is due to be asked. Nil if there is none.
+    /// - Parameter lease: how long the queue is reserved for this worker, unless a result is noted earlier.
     package func takeFeedbackPoll(lease: Duration) async throws(PostgresError) -> Int32? {
         try await execute(.takeFeedbackPoll, ["lease": .interval(lease)]).first?.int4("queue_id")
     }
 
-    /// Keeps what the feedback service said, to be acted on later. `times` are seconds since 1970, one for each token.
+    /// Stores what the feedback service reported, to be acted on later. `times` are in seconds since 1970, one for each
+    /// token.
     package func keepFeedback(
         of queueID: Int32, tokens: [[UInt8]], times: [Int64]
     ) async throws(PostgresError) {
@@ -82,19 +83,19 @@ extension PostgresConnection {
             ])
     }
 
-    /// The list was read to its end.
+    /// Notes that the list was read to its end.
     package func noteFeedbackRead(of queueID: Int32) async throws(PostgresError) {
         _ = try await execute(.noteFeedbackRead, ["queue_id": .int4(queueID)])
     }
 
-    /// The list could not be read. Returns how often that has been in a row.
+    /// Notes that the list could not be read. Returns the number of failures in a row.
     package func noteFeedbackFailed(of queueID: Int32, problem: String) async throws(PostgresError) -> Int {
         let parameters: Parameters = ["queue_id": .int4(queueID), "problem": .text(problem)]
-        // Without a row its queue was removed meanwhile.
+        // There is no row if the queue was removed meanwhile.
         return try await execute(.noteFeedbackFailed, parameters).first.map { Int($0.int4("failures")) } ?? 0
     }
 
-    /// Acts on some of what was kept. Returns on how many records, and how many devices were deactivated.
+    /// Acts on some of the stored records. Returns the number of records, and the number of devices deactivated.
     package func actOnFeedback(most: Int = 1000) async throws(PostgresError) -> (acted: Int, deactivated: Int) {
         let row = try await execute(.actOnFeedback, ["limit": .int4(Int32(most))]).one()
         return (row.count("acted"), row.count("deactivated"))

@@ -2,11 +2,12 @@ package import FoundationEssentials
 package import QueueCore
 
 extension Statement {
-    /// What is due and waits, lane by lane. A loose scan of `job_ready` finds the first job of each of 30,000 lanes, so
-    /// that what is for later takes no place from what is due. It tells of the `$lanes` lanes that have waited longest.
-    /// Of all together about `$rows` jobs are read, at least 50 of each: the age of a lane's first job is exact, and
-    /// counts of long lanes are lower bounds. What a suspended tenant has does not wait for workers: it would call an
-    /// operator for what an operator has ordered. There is a row without a queue if there is no lane to tell of.
+    /// Counts what is due and waits, lane by lane. A loose scan of `job_ready` finds the first job of each of 30,000
+    /// lanes, so that lanes that are due later do not displace lanes that are due now. The statement returns the
+    /// `$lanes` lanes that have waited longest. It reads about `$rows` jobs in all, at least 50 of each lane: the age
+    /// of a lane's first job is exact, and the counts of long lanes are lower bounds. It ignores suspended tenants:
+    /// their jobs do not wait for workers, and would alert an operator to what an operator has ordered. If there is no
+    /// lane to return, there is a row without a queue.
     static let backlog = Statement(
         "backlog",
         #"""
@@ -50,7 +51,8 @@ extension Statement {
               limit b.rows) j) j) w on true
         order by w.tenant, w.app, w.environment, w.lane
         """#)
-    /// Campaigns that have started, and no worker has made a job of them yet: nobody has counted for how many they are.
+    /// Campaigns that have started, but for which no worker has created a job yet: their recipients are not counted
+    /// yet.
     static let unbegunCampaigns = Statement(
         "unbegun_campaigns",
         #"""
@@ -76,7 +78,7 @@ extension Statement {
         order by q.id
         limit $limit
         """#)
-    /// Those that a queue is sent with: when another one ends, no push fails.
+    /// Only certificates that a queue uses: no push fails when any other certificate expires.
     static let endOfCertificates = Statement(
         "end_of_certificates",
         #"""
@@ -98,10 +100,10 @@ extension Statement {
         """#)
 }
 
-/// What the database tells of the whole fleet, which one worker asks for all.
+/// What one worker reads from the database about the fleet, on behalf of all workers.
 package struct FleetFigures: Sendable {
-    /// What is due in one lane of a queue and not claimed, or belongs to campaigns that are due and not begun. Lanes of
-    /// campaigns count as the shared one that is as urgent.
+    /// What is due in one lane of a queue: unclaimed jobs, and campaigns that are due and not begun. A campaign's own
+    /// lane counts as the shared lane of the same urgency.
     package struct Backlog: Sendable {
         package let queue: QueueName
         package let lane: Lane
@@ -111,7 +113,7 @@ package struct FleetFigures: Sendable {
         package fileprivate(set) var oldest: Duration
     }
 
-    /// A certificate that a queue is sent with, and its end.
+    /// A certificate that a queue uses, and when it expires.
     package struct CertificateEnd: Sendable {
         package let tenant: String
         package let name: String
@@ -119,10 +121,10 @@ package struct FleetFigures: Sendable {
     }
 
     package var backlogs: [Backlog] = []
-    /// Whether there is more than ``backlogs`` says: lanes that are not in it, or jobs that were not counted.
+    /// Whether there is more than ``backlogs`` contains: further lanes, or jobs that were not counted.
     package var isPartial = false
     package var pausedQueues: [QueueName] = []
-    /// Those that end first.
+    /// The certificates that expire first.
     package var certificates: [CertificateEnd] = []
     package var workersWorking = 0
     package var workersDraining = 0
@@ -131,13 +133,13 @@ package struct FleetFigures: Sendable {
 
     package init() {}
 
-    /// Adds what another database says of the same fleet.
+    /// Adds the figures that another database has of the same fleet.
     package mutating func add(_ other: FleetFigures) {
         for backlog in other.backlogs { add(backlog) }
         isPartial = isPartial || other.isPartial
         let known = Set(pausedQueues)
         pausedQueues += other.pausedQueues.filter { !known.contains($0) }
-        // After a restore, two databases may have the same tenant for a while: the end that comes first counts.
+        // After a restore, two databases may contain the same tenant for a while. The earlier expiry counts.
         for end in other.certificates {
             if let index = certificates.firstIndex(where: { $0.tenant == end.tenant && $0.name == end.name }) {
                 if end.notAfter < certificates[index].notAfter { certificates[index] = end }
@@ -150,7 +152,7 @@ package struct FleetFigures: Sendable {
         jobsSetAside += other.jobsSetAside
     }
 
-    /// Adds a row of a lane.
+    /// Adds the row of a lane.
     fileprivate mutating func add(_ row: Row, jobs: Int, recipients: Int) {
         guard let queue = QueueName(row), let lane = Lane(rawValue: row.int4("lane"))?.peer else { return }
         add(
@@ -168,7 +170,7 @@ package struct FleetFigures: Sendable {
         backlogs[index].oldest = max(backlogs[index].oldest, backlog.oldest)
     }
 
-    /// The most lanes of ``backlogs``, and the most queues and certificates.
+    /// The maximum number of lanes in ``backlogs``, of queues and of certificates.
     package static let maximumLanes = 600
     package static let maximumQueues = 10_000
     package static let maximumCertificates = 200
@@ -177,7 +179,7 @@ package struct FleetFigures: Sendable {
 }
 
 extension PostgresConnection {
-    /// The figures of the fleet. It reads a bounded number of rows, however much there is.
+    /// Returns the figures of the fleet. It reads a bounded number of rows, however much waits.
     package func fleetFigures(
         lanes: Int = FleetFigures.maximumLanes, jobs: Int = FleetFigures.jobsRead
     ) async throws(PostgresError) -> FleetFigures {

@@ -34,21 +34,22 @@ extension Statement {
 }
 
 extension PostgresConnection {
-    /// Makes the partitions that will be needed and drops those that are past retention, without stopping anybody: what
-    /// cannot be had soon is left to the next round. From days that some tenants keep longer than others, the rows of
-    /// these are deleted.
+    /// Creates the partitions that will be needed, and drops those that are past retention, without blocking other
+    /// transactions for long: it leaves what it cannot lock soon to the next round. If some tenants keep a day longer
+    /// than others, the rows of those others are deleted from it.
     /// - Parameters:
-    ///   - today: the day to do it for; nil for the database's own.
-    ///   - tries: how often a day is tried that other transactions have open. Each try holds up everybody for 50 ms.
-    ///   - goesOn: asked before each step of what may take long; where it says no, the rest is left to the next round.
-    /// - Returns: what was made or dropped, as `made body_20260301`.
+    ///   - today: the current day; nil: the database's.
+    ///   - tries: how often to try to drop days that other transactions use. Each try blocks all others for 50 ms.
+    ///   - goesOn: asked before each long step; if false, the rest is left to the next round.
+    /// - Returns: what was created or dropped, such as `made body_20260301`.
     package func maintainPartitions(
         _ retention: Retention = Retention(), today: CalendarDay? = nil, tries: Int = 20,
         while goesOn: () async throws(PostgresError) -> Bool = { true }
     ) async throws(PostgresError) -> [String] {
         var changed = try await makePartitions(retention, today: today)
         var problems = Problems()
-        // What cannot be moved keeps only its own day, and a day that is in use keeps no other from being cleared.
+        // A job that cannot be moved keeps only its own day, and a day that is in use does not keep other days from
+        // being cleared.
         await problems.note { () async throws(PostgresError) in
             try await moveOutOfOldDays(try await longest(retention), today: today, while: goesOn)
         }
@@ -67,8 +68,8 @@ extension PostgresConnection {
         try await execute(.hasToday).one().bool("has_today")
     }
 
-    /// Makes the partitions that will be needed.
-    /// - Returns: what was made, as `made body_20260301`.
+    /// Creates the partitions that will be needed.
+    /// - Returns: what was created, such as `made body_20260301`.
     package func makePartitions(
         _ retention: Retention = Retention(), today: CalendarDay? = nil
     ) async throws(PostgresError) -> [String] {
@@ -80,9 +81,9 @@ extension PostgresConnection {
         return made
     }
 
-    /// Drops the days that are past retention. A table that other transactions have open is tried several times, and
-    /// keeps no other from its turn.
-    /// - Returns: what was dropped, as `dropped body_20260301`.
+    /// Drops the days that are past retention. Tries several times if other transactions use a table, and meanwhile
+    /// drops the days of the other tables.
+    /// - Returns: what was dropped, such as `dropped body_20260301`.
     private func dropPartitions(
         _ retention: Retention, today: CalendarDay?, tries: Int, while goesOn: () async throws(PostgresError) -> Bool
     ) async throws(PostgresError) -> [String] {
@@ -95,7 +96,7 @@ extension PostgresConnection {
         while true {
             let before = dropped.count
             var contention: ServerError?
-            // Recipients go before their messages and outcomes.
+            // Drops recipients before their messages and outcomes.
             for parent in ["body", "feedback", "message", "result"] {
                 do throws(PostgresError) {
                     while try await goesOn() {
@@ -110,12 +111,12 @@ extension PostgresConnection {
             guard let contention else { return dropped }
             failures = dropped.count > before ? 1 : failures + 1
             guard failures < tries else { throw .contended(contention) }
-            // Those who waited behind this one go first.
+            // Lets the transactions that waited behind this one go first.
             try? await Task.sleep(for: .milliseconds(250))
         }
     }
 
-    /// As long as any tenant keeps what is its own.
+    /// The retention of the tenant that keeps its rows longest.
     private func longest(_ usual: Retention) async throws(PostgresError) -> Retention {
         let parameters: Parameters = [
             "days": .int4(Int32(usual.days)), "feedback_days": .int4(Int32(usual.feedbackDays)),
@@ -126,7 +127,7 @@ extension PostgresConnection {
         return longest
     }
 
-    /// Deletes what tenants keep no longer from days that others keep.
+    /// Deletes rows that their tenants no longer keep from days that other tenants keep.
     private func clearDays(
         _ usual: Retention, today: CalendarDay?, while goesOn: () async throws(PostgresError) -> Bool
     ) async throws(PostgresError) {
@@ -141,11 +142,12 @@ extension PostgresConnection {
         }
     }
 
-    /// Deletes what these queues have in a day of history, but for what still waits. Returns whether all of it is gone.
+    /// Deletes the rows of these queues in a day of history, except what still waits. Returns whether all of them are
+    /// gone.
     /// - Parameters:
-    ///   - parent: the table.
+    ///   - parent: the partitioned table.
     ///   - goesOn: asked before each step.
-    ///   - count: is told of each step how many rows of which table it has deleted.
+    ///   - count: is called after each step with the table and the number of rows deleted.
     func clearDay(
         _ day: CalendarDay, of parent: String, queues: [Int32], while goesOn: () async throws(PostgresError) -> Bool,
         count: (String, Int) -> Void
@@ -161,7 +163,7 @@ extension PostgresConnection {
         return true
     }
 
-    /// Moves what still waits to today, if its day is past retention or if it is due soon.
+    /// Moves waiting jobs to today if their day is past retention or if they are due soon.
     private func moveOutOfOldDays(
         _ retention: Retention, today: CalendarDay?, while goesOn: () async throws(PostgresError) -> Bool
     ) async throws(PostgresError) {

@@ -1,8 +1,8 @@
-/// What fails of several steps of which none depends on the one before it.
+/// Collects the errors of several steps that do not depend on each other.
 struct Problems {
     private var first: PostgresError?
 
-    /// Does a step, and notes what fails.
+    /// Performs a step, and notes its error.
     mutating func note(_ step: () async throws(PostgresError) -> Void) async {
         do throws(PostgresError) {
             try await step()
@@ -11,7 +11,7 @@ struct Problems {
         }
     }
 
-    /// Throws what failed first.
+    /// Throws the first error.
     func throwFirst() throws(PostgresError) {
         if let first { throw first }
     }

@@ -5,7 +5,7 @@ extension Statement {
     static let clearSendKeys = Statement("clear_send_keys", "select pushq.clear_send_keys($queue_id, 5000)")
     static let clearSettings = Statement("clear_settings", "select pushq.clear_settings($queue_id)")
     static let daysOfHistory = Statement("days_of_history", "select parent, day from pushq.days_of_history()")
-    /// One that a producer has locked is found by its age later.
+    /// Skips a list that a producer has locked; a later round finds it by its age.
     static let listsOfQueue = Statement(
         "lists_of_queue",
         #"""
@@ -15,7 +15,7 @@ extension Statement {
           and id in (select l.id from pushq.list l where l.queue_id = $queue_id for no key update skip locked)
         returning id
         """#)
-    /// A send or a setting may be committed while its app is removed: so the queues are cleared a last time a day
+    /// A send or a setting may be committed while its app is being removed, so the queues are cleared a last time a day
     /// later.
     static let removedQueues = Statement(
         "removed_queues",
@@ -30,11 +30,11 @@ extension Statement {
 }
 
 extension PostgresConnection {
-    /// Deletes what is left of queues that were removed. Returns whether all of it is gone.
+    /// Deletes what is left of removed queues. Returns whether all of it is gone.
     /// - Parameters:
-    ///   - tenant: only those of the tenant that had this name; nil for all.
+    ///   - tenant: only the queues of the tenant that had this name; nil: all.
     ///   - goesOn: asked before each step.
-    ///   - count: is told of each step how many rows of which table it has deleted.
+    ///   - count: is called after each step with the table and the number of rows deleted.
     func clearRemovedQueues(
         of tenant: String? = nil, while goesOn: () async throws(PostgresError) -> Bool,
         count: (String, Int) -> Void = { _, _ in }
@@ -48,10 +48,10 @@ extension PostgresConnection {
         return true
     }
 
-    /// Deletes what removed queues held. Returns whether all of it is gone.
+    /// Deletes the rows of removed queues. Returns whether all of them are gone.
     /// - Parameters:
     ///   - goesOn: asked before each step.
-    ///   - count: is told of each step how many rows of which table it has deleted.
+    ///   - count: is called after each step with the table and the number of rows deleted.
     func clear(
         queues: [Int32], while goesOn: () async throws(PostgresError) -> Bool, count: (String, Int) -> Void
     ) async throws(PostgresError) -> Bool {
@@ -64,7 +64,7 @@ extension PostgresConnection {
     private func clear(
         queue queueID: Int32, while goesOn: () async throws(PostgresError) -> Bool, count: (String, Int) -> Void
     ) async throws(PostgresError) -> Bool {
-        // What would be sent comes first.
+        // The first tables are those whose rows would be sent.
         for table in [
             "job", "lease", "fan_out", "wave", "campaign_share", "campaign_tally", "campaign", "device", "profile",
             "recent_push", "badge", "channel", "newest_update", "feedback_record", "empty_send", "cancelled",
@@ -93,7 +93,8 @@ extension PostgresConnection {
         return true
     }
 
-    /// Days are dropped as a whole, but perhaps only in years: as long as any tenant keeps them.
+    /// Deletes the queues' rows from history. Whole days are dropped as well, but perhaps only after years: a day stays
+    /// as long as any tenant keeps it.
     private func clearHistory(
         of queues: [Int32], while goesOn: () async throws(PostgresError) -> Bool, count: (String, Int) -> Void
     ) async throws(PostgresError) -> Bool {

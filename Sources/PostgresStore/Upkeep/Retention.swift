@@ -3,10 +3,11 @@ extension Statement {
     static let forgetSends = Statement("forget_sends", "select pushq.forget_sends($table, $days::int, 5000) as gone")
     static let forgetUpdates = Statement("forget_updates", "select pushq.forget_updates($days::int, 5000) as gone")
     static let forgetAudit = Statement("forget_audit", "select pushq.forget_audit(5000) as gone")
-    /// What no APNs would take any more: its signer is no longer in use, or its credential was removed.
     static let forgetRecentPushes = Statement(
         "forget_recent_pushes",
         "select after_queue, after_device from pushq.forget_recent_pushes(5000, $after_queue, $after_device)")
+    /// Deletes tokens that APNs would not accept any more: their signer is no longer in use, or its credential was
+    /// removed.
     static let forgetProviderTokens = Statement(
         "forget_provider_tokens",
         #"""
@@ -19,25 +20,24 @@ extension Statement {
 
 /// How long history is kept.
 package struct Retention: Sendable {
-    /// Days that are kept after the one in which something was written.
+    /// How many days history is kept after the day on which it was written.
     package var days = 7
-    /// The same of feedback, which producers read: some of them once a week.
+    /// How many days feedback is kept. Producers read it, some of them once a week.
     package var feedbackDays = 30
-    /// Days that the key of a send is kept after the send was due: so long a repeated call sends nothing.
+    /// How many days the key of a send is kept after the send was due. During this time, a repeated call sends nothing.
     package var keyDays = 30
-    /// Days for which partitions are made ahead, in case that no worker runs for a while.
+    /// How many days ahead partitions are created, in case no worker runs for a while.
     package var daysAhead = 4
 
     package init() {}
 }
 
 extension PostgresConnection {
-    /// Forgets what lies in plain tables and is past retention, in batches: old keys of sends, sends that reached
-    /// nobody, what was cancelled, which updates of Live Activities were the newest long ago, lists whose campaign has
+    /// Deletes rows of plain tables that are past retention, in batches: old keys of sends, sends that reached no
+    /// device, cancellations, which updates of Live Activities were the newest long ago, lists whose campaign has
     /// fanned out or was never started, old entries of the audit, pushes that frequency caps do not count any more,
-    /// provider tokens of no use, and what queues hold that are gone. A step that fails keeps none behind it from being
-    /// done.
-    /// - Parameter goesOn: asked before each step; where it says no, the rest is left to the next round.
+    /// useless provider tokens, and the rows of removed queues. If a step fails, the later steps are still performed.
+    /// - Parameter goesOn: asked before each step; if false, the rest is left to the next round.
     package func forget(
         _ retention: Retention = Retention(), while goesOn: () async throws(PostgresError) -> Bool = { true }
     ) async throws(PostgresError) {
@@ -46,7 +46,7 @@ extension PostgresConnection {
             do throws(PostgresError) {
                 _ = try await clearRemovedQueues(while: goesOn)
             } catch .contended {
-                // A producer who found such a queue in time has not committed.
+                // A producer that found such a queue before its removal has not committed yet.
             }
         }
         let days: Parameters = ["days": .int4(Int32(retention.days))]
@@ -75,7 +75,7 @@ extension PostgresConnection {
         try problems.throwFirst()
     }
 
-    /// Deletes what no frequency cap asks for any more.
+    /// Deletes pushes that no frequency cap counts any more.
     private func forgetRecentPushes(
         while goesOn: () async throws(PostgresError) -> Bool
     ) async throws(PostgresError) {
@@ -89,7 +89,7 @@ extension PostgresConnection {
         }
     }
 
-    /// Deletes a list that nobody needs, and its members. Returns whether all of it is gone.
+    /// Deletes a list that no campaign needs, and its members. Returns whether all of it is gone.
     /// - Parameter goesOn: asked before each step.
     func forgetList(
         _ list: Int64, ofQueue queueID: Int32, while goesOn: () async throws(PostgresError) -> Bool

@@ -1,22 +1,22 @@
 import QueueCore
 
 extension Statement {
-    /// Judges devices whose tokens APNs called bad. If each of them were deactivated as its job ends, a queue with the
-    /// wrong environment would lose all of its devices. So the share of suspects among the queue's answers decides.
+    /// Judges devices whose tokens APNs called bad. If each of them were deactivated when its job ends, a queue with
+    /// the wrong environment would lose all of its devices. So the share of suspects among the queue's answers decides.
     ///
-    /// Answers and suspects are counted over the same time: from the first suspect that has not been judged, to now or
-    /// to the answer with which enough are counted; the rest is left to the next time: a block of bad tokens in the
-    /// middle of a campaign would vanish among all that was answered meanwhile. Both are written by one statement, with
-    /// one time. Suspects from before the queue was resumed are spared: the operator who resumed it has corrected
+    /// Answers and suspects are counted over the same time: from the first suspect that has not been judged to now, or
+    /// to the answer that completes the required number. The rest is left to the next call: otherwise, a block of bad
+    /// tokens in the middle of a campaign would vanish among all later answers. One statement writes both, with one
+    /// time. Suspects from before the queue was resumed are spared: the operator who resumed it has corrected
     /// something.
     ///
-    /// A device, report or queue that somebody is writing in a transaction of their own is left for the next time.
+    /// A device, report or queue that another transaction is writing is left to the next call.
     ///
     /// The parameters are those of ``SuspectPolicy``.
     static let judgeSuspects = Statement(
         "judge_suspects",
         #"""
-        -- By key, queue by queue: in a large campaign suspects come faster than they are judged.
+        -- Probes by key, queue by queue: during a large campaign, suspects arrive faster than they are judged.
         with recursive suspected as (
           (select f.queue_id
            from pushq.feedback f
@@ -46,7 +46,8 @@ extension Statement {
         seen as materialized (
           select a.queue_id, a.since, r.answers, r.upto, r.has_more, s.suspects, s.devices, s.reason
           from accused a
-          -- Some jobs of a campaign have as many answers as are counted, and only of single pushes are there so few.
+          -- A few jobs of a campaign have as many answers as one step counts. More jobs are needed only if they are
+          -- single pushes.
           cross join lateral (
             select case when coalesce(sum(s.answers), 0) >= $window_answers::int then $few else $window end as jobs
             from pushq.answers_since(a.queue_id, a.since, $few) s) n
@@ -56,7 +57,7 @@ extension Statement {
                    sum(w.jobs) >= n.jobs or bool_or(not w.counts) as has_more
             from (
               select s.ended_at, s.answers, s.jobs,
-                     -- What one statement has written is counted as a whole.
+                     -- The answers that one statement has written are counted as a whole.
                      sum(s.answers) over (order by s.ended_at) - s.answers < $window_answers::int as counts
               from pushq.answers_since(a.queue_id, a.since, n.jobs) s) w) r
           cross join lateral (
@@ -73,9 +74,9 @@ extension Statement {
           from seen
           where answers > 0
             and (answers >= $enough_answers::int or since < now() - $patience::interval
-              -- A small app has no more answers, and nothing that may come shows the queue to be right.
+              -- A small app gets no more answers, and no later answer could show that the queue is right.
               or devices >= $fewest::int and suspects * 2 > answers and since < now() - $haste::interval)
-            -- Where most answers call tokens bad and they are few, nothing shows that the queue is right, either.
+            -- If most answers call tokens bad but they are few, nothing shows that the queue is right, either.
             and (suspects * 2 <= answers or suspects >= $fewest::int)),
         free_queue as materialized (
           select q.id, q.paused_at
@@ -98,11 +99,11 @@ extension Statement {
           from (
             select * from ruling
             union all
-            -- What was left by earlier ones.
+            -- Suspects that earlier judgements have left.
             select queue_id, resumed_at, judged_to, spared from accused where judged_to > resumed_at
             union all
             select queue_id, '-infinity', resumed_at, true from accused) r
-          -- By key: joined, all suspects of all queues would be read.
+          -- Probes by key: a join would read all suspects of all queues.
           cross join lateral (
             select f.day, f.queue_id, f.id, f.device_id, f.reason, f.reported_at
             from pushq.feedback f
@@ -147,7 +148,7 @@ extension Statement {
                     pushq.known_since(d.registered_at, d.reactivated_at) as known_since),
         verdict as (
           update pushq.feedback f
-          -- One from before the device registered did not deactivate it, whatever another one did.
+          -- A report from before the device registered did not deactivate it, even if another report did.
           set verdict = case when exists (
                                select from dead x
                                where x.queue_id = f.queue_id and x.id = f.device_id and x.known_since <= f.reported_at)
@@ -164,30 +165,31 @@ extension Statement {
         """#)
 }
 
-/// When a queue, and not its devices, is to blame for bad tokens.
+/// Decides when a queue, and not its devices, is to blame for bad tokens.
 package struct SuspectPolicy: Sendable {
-    /// Jobs whose answers are looked at in one step, and these answers: whole statements, with the one that brings as
-    /// many. If a few jobs have as many, no more of them are looked at.
+    /// The maximum number of jobs and of their answers that one step reads. The answers of one statement are counted as
+    /// a whole, up to the statement that reaches the maximum. If the first `fewJobs` jobs have that many answers, no
+    /// more jobs are read.
     package var window = 2000
     package var windowAnswers = 2000
     package var fewJobs = 32
-    /// Answers since the first suspect that must be there before anything is judged, …
+    /// The number of answers since the first suspect that a judgement needs, …
     package var enoughAnswers = 200
-    /// … unless it has waited for so long: then fewer will do, if at least half of them call no token bad.
+    /// … unless the suspect has waited this long: then fewer will do, if at least half of them call no token bad.
     package var patience = Duration.seconds(600)
-    /// After this time, fewer will also do to pause a queue if most of them call tokens bad.
+    /// The time after which fewer answers will also do to pause a queue if most of them call tokens bad.
     package var haste = Duration.seconds(30)
     /// The share of suspects from which the queue is to blame.
     package var share = 0.1
-    /// Fewer suspects than this never pause a queue.
+    /// The number of suspects below which a queue is never paused.
     package var fewest = 10
 
     package init() {}
 }
 
-/// What came of judging suspects.
+/// The result of judging suspects.
 package struct SuspectVerdict: Equatable, Sendable {
-    /// A queue that was paused because it is to blame, and why, in words for an operator.
+    /// A queue that was paused because it is to blame, with the reason as a sentence for operators.
     package struct PausedQueue: Equatable, Sendable {
         package let name: String
         package let problem: String
@@ -196,7 +198,7 @@ package struct SuspectVerdict: Equatable, Sendable {
     /// The number of devices that were deactivated.
     package var deactivated = 0
     package var paused: [PausedQueue] = []
-    /// There is more to judge at once.
+    /// Whether there is more to judge at once.
     package var goesOn = false
 
     package init(deactivated: Int = 0, paused: [PausedQueue] = [], goesOn: Bool = false) {

@@ -5,8 +5,8 @@ extension Statement {
 }
 
 extension PostgresConnection {
-    /// Counts what each tenant with quotas has of them.
-    /// - Parameter goesOn: asked before each tenant; where it says no, the rest is left to the next round.
+    /// Counts the usage of each tenant that has quotas.
+    /// - Parameter goesOn: asked before each tenant; if false, the rest is left to the next round.
     package func countUsage(
         while goesOn: () async throws(PostgresError) -> Bool = { true }
     ) async throws(PostgresError) {

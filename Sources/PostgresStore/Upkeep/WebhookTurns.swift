@@ -13,22 +13,22 @@ extension Statement {
         "select pushq.webhook_failed($tenant_id, $turn, $problem, $pause::interval) as failures")
 }
 
-/// A message for a webhook that this worker is to send.
+/// A message that this worker must post to a webhook.
 package struct WebhookTurn: Sendable {
     package let tenantID: Int32
     package let tenant: String
-    /// The number under which the outcome is written down.
+    /// The number under which the outcome is recorded.
     package let turn: Int64
     package let url: String
     package let sealed: [UInt8]
     package let formerSealed: [UInt8]?
-    /// The message has the reports behind this cursor …
+    /// The message contains the reports behind this cursor …
     package let first: Int64
     /// … up to this one.
     package let last: Int64
-    /// JSON.
+    /// The message as JSON.
     package let message: String
-    /// Tries before this one that have failed, in a row.
+    /// The number of failed tries in a row before this one.
     package let failures: Int
     /// The database's time, in seconds since 1970.
     package let sentAt: Int64
@@ -38,8 +38,8 @@ extension PostgresConnection {
     /// Takes the webhook that is due and has waited the longest, with up to `most` reports to send. Nil if there is
     /// none.
     /// - Parameters:
-    ///   - lease: for so long it is nobody else's, unless something is noted of it.
-    ///   - keys: one whose secret they do not open is left to others.
+    ///   - lease: how long the webhook is reserved for this worker, unless an outcome is noted earlier.
+    ///   - keys: a webhook whose secret they do not open is left to other workers.
     package func takeWebhook(
         lease: Duration, most: Int, opening keys: MasterKeys
     ) async throws(PostgresError) -> WebhookTurn? {
@@ -56,8 +56,8 @@ extension PostgresConnection {
         }
     }
 
-    /// The receiver has taken the message. Returns whether tries before this one had failed; nothing is written if
-    /// another worker has taken the webhook meanwhile.
+    /// Notes that the receiver accepted the message. Returns whether the tries before this one had failed. Writes
+    /// nothing if another worker has taken the webhook meanwhile.
     package func noteTaken(_ turn: WebhookTurn) async throws(PostgresError) -> Bool {
         try await execute(
             .webhookTaken,
@@ -65,8 +65,8 @@ extension PostgresConnection {
         ).one().bool("had_failed")
     }
 
-    /// The receiver has not taken the message; it is tried again after `pause`. Returns how often that has been in a
-    /// row; nil if another worker has taken the webhook meanwhile, or it is gone.
+    /// Notes that the receiver did not accept the message, which is tried again after `pause`. Returns the number of
+    /// failures in a row; nil if another worker has taken the webhook meanwhile, or it was deleted.
     package func noteFailed(
         _ turn: WebhookTurn, problem: String, pause: Duration
     ) async throws(PostgresError) -> Int? {
