@@ -1,6 +1,6 @@
 import Transport
 
-/// One statement on its way: what is sent, what has come back so far, and who waits for it.
+/// One statement in flight: what is sent, what has come back so far, and the caller that waits for it.
 final class Call {
     let statement: Statement
     /// The values of the statement's parameters, in their order.
@@ -9,14 +9,14 @@ final class Call {
     private let continuation: CheckedContinuation<Result<Rows, PostgresError>, Never>
     var timer: Timer?
 
-    /// How many of the next results answer the ``StatementTerms``.
+    /// How many of the next results answer ``StatementTerms``.
     var awaitedTerms = 0
-    /// The next result answers the preparation and not yet the statement.
+    /// Whether the next result answers the preparation and not yet the statement.
     var awaitsPreparation = false
-    /// It was sent by name and the server did not know the name: it goes as text.
+    /// Whether the statement must go as text, because it was sent by name and failed only because of the name.
     var isUnprepared = false
-    /// This connection has not seen the statement's result yet, or does not remember: the names of its columns are
-    /// checked.
+    /// Whether to check the names of the result's columns, because this connection has not seen or not remembered a
+    /// result of the statement.
     var checksNames = false
     var rows: Rows?
     var failure: ServerError?
@@ -31,14 +31,14 @@ final class Call {
         self.continuation = continuation
     }
 
-    /// Tells the caller, once only: the call is taken off its list first.
+    /// Answers the caller. It is called only once, because the call is removed from its list first.
     func finish(_ answer: Result<Rows, PostgresError>) {
         timer?.cancel()
         continuation.resume(returning: answer)
     }
 }
 
-/// A task that waits to have the connection for itself.
+/// A task that waits to have the connection to itself.
 final class Taker {
     let task: String
     private let continuation: CheckedContinuation<Result<Void, PostgresError>, Never>

@@ -4,24 +4,24 @@ import Transport
 
 /// Opens a session without blocking the loop.
 ///
-/// Hosts are tried one after the other, each for its part of the time, and so are the addresses of a name: with all of
-/// them in one attempt, libpq would stay with the first that accepts and says nothing (it keeps to `connect_timeout`
-/// only where it blocks; manual, PQconnectPoll).
+/// Tries the hosts one after the other, each for its part of the time, and likewise the addresses of a name. If libpq
+/// got all of them in one attempt, it would stay with the first that accepts the connection and then stays silent: it
+/// observes `connect_timeout` only where it blocks (manual, PQconnectPoll).
 struct Connecting {
     let address: DatabaseAddress
     let applicationName: String
-    /// A server that takes no writes will not do.
+    /// Whether to refuse a server that takes no writes.
     let needsWrites: Bool
-    /// Where among the hosts to begin.
+    /// The position of the host to try first.
     let firstHost: Int
     let loop: EventLoop
     let deadline: ContinuousClock.Instant
     let limit: Duration
 
-    /// A session that is ready and idle, which the caller owns, and what its server has said and will say unasked.
+    /// A session that is ready and idle, which the caller owns, and the notices of its server.
     typealias Opened = (session: OpaquePointer, notices: Notices)
 
-    /// Returns a session, what its server says unasked, and the place of its host among all.
+    /// Returns a session, the notices of its server, and the position of its host.
     func open() async throws(PostgresError) -> (session: OpaquePointer, notices: Notices, host: Int) {
         let hosts = address.hosts
         guard !hosts.isEmpty else {
@@ -60,7 +60,7 @@ struct Connecting {
         throw failure ?? self.failure("\(host.name) has no address")
     }
 
-    /// When the next of some places has had its part of the time that is left.
+    /// The deadline for the next of `places` that share the remaining time.
     private func part(of deadline: ContinuousClock.Instant, for places: Int) -> ContinuousClock.Instant {
         let part = loop.now.duration(to: deadline) / places
         return loop.now + min(part, address.connectTimeout ?? part)
@@ -74,8 +74,7 @@ struct Connecting {
         guard let session = unsafe start(parameters) else { throw failure("out of memory") }
         let notices = Notices()
         unsafe notices.receive(from: session)
-        // The only way to learn the SQLSTATE of a refusal: libpq keeps it to itself and writes it into the message when
-        // verbose.
+        // A verbose message is the only way to learn the SQLSTATE of a refusal: libpq has no function that returns it.
         unsafe PQsetErrorVerbosity(session, PQERRORS_VERBOSE)
         do throws(PostgresError) {
             try await unsafe finish(session, with: host, until: deadline)
@@ -87,7 +86,7 @@ struct Connecting {
         return unsafe (session, notices)
     }
 
-    /// A descriptor that libpq may close in between is never left watched: it is watched anew for each step.
+    /// Watches the descriptor anew for each step, because libpq may close it between steps.
     private func finish(
         _ session: OpaquePointer, with host: DatabaseAddress.Host?, until deadline: ContinuousClock.Instant
     ) async throws(PostgresError) {
@@ -95,7 +94,7 @@ struct Connecting {
         var state = PGRES_POLLING_WRITING
         while state != PGRES_POLLING_OK {
             let interest: Interest = state == PGRES_POLLING_READING ? .readable : .writable
-            // Refused at once by the kernel: there is no descriptor to wait for, only an error to fetch.
+            // If the kernel refused the connection at once, there is no descriptor to wait for, only an error to read.
             let descriptor = unsafe PQsocket(session)
             if descriptor >= 0 {
                 let isReady = await ReadinessWait(descriptor, on: loop).wait(for: interest, until: deadline)
@@ -121,7 +120,7 @@ struct Connecting {
         return unsafe PQconnectStartParams(keywords, values, 0)
     }
 
-    /// The numeric addresses of a host; an empty one for a socket.
+    /// The numeric addresses of a host; an empty address for a socket.
     private func lookUp(
         _ host: DatabaseAddress.Host, until deadline: ContinuousClock.Instant
     ) async throws(PostgresError) -> [String] {
@@ -152,8 +151,8 @@ struct Connecting {
         .cannotConnect(address: address.description, reason: reason)
     }
 
-    /// Tells a refusal, which stays one, from a server that is not there or not ready. The message is libpq's own, with
-    /// `FATAL:  28P01: password authentication failed …` and further lines where the server gave one.
+    /// Distinguishes a permanent refusal from a server that cannot be reached or is not ready. The message is libpq's
+    /// own, with `FATAL:  28P01: password authentication failed …` and further lines if the server sent an error.
     private func refusal(_ message: String) -> PostgresError {
         let lines = message.split(separator: "\n").map(String.init)
         let fatal = lines.compactMap { $0.firstMatch(of: /:  ([0-9A-Z]{5}): (.+)/)?.output }.last
@@ -167,7 +166,7 @@ struct Connecting {
 }
 
 extension PostgresError {
-    /// Why a host could not be connected to, without the address, which names all hosts.
+    /// Why the connection to a host failed, without the address, which names all hosts.
     fileprivate var reasonAlone: String {
         if case .cannotConnect(_, let reason) = self { reason } else { "\(self)" }
     }

@@ -1,12 +1,13 @@
 import CPostgres
 import Transport
 
-/// Where the database is and how to get in: from `--database-url`, else `PUSHQ_DATABASE_URL`, else what libpq finds by
-/// itself in `PGHOST`, `PGUSER`, `PGPASSWORD`, the password file and its other places.
+/// The address of the database and the login: from `--database-url`, else `PUSHQ_DATABASE_URL`, else what libpq finds
+/// in `PGHOST`, `PGUSER`, `PGPASSWORD`, the password file and its other places.
 package struct DatabaseAddress: Hashable, Sendable {
-    /// libpq's connection parameters, as far as they were given or come from the environment.
+    /// libpq's connection parameters that were given or come from the environment.
     private var parameters: [String: String]
-    /// The parameter of this name, if somebody has set it: libpq's own default says nothing.
+    /// The parameter `target_session_attrs`, if the address or the environment sets it; libpq's own default does not
+    /// count.
     private let targetSessionAttributes: String?
 
     /// - Parameter url: `postgresql://user@host:5432/database`, or libpq's `host=… dbname=…`; nil if none was given.
@@ -20,34 +21,35 @@ package struct DatabaseAddress: Hashable, Sendable {
         targetSessionAttributes =
             ownParameters["target_session_attrs"]
             ?? environment["PGTARGETSESSIONATTRS"].flatMap { $0.isEmpty ? nil : $0 }
-        // libpq's own default would count as if somebody had said so.
+        // libpq's own default would count as an explicit choice.
         var said = defaults
         if environment["PGGSSENCMODE", default: ""].isEmpty, said["gssencmode"] == "prefer" { said["gssencmode"] = nil }
-        // What is told to libpq counts more than its service file: then that has to fill in the rest.
+        // Parameters passed to libpq override its service file. So if a service is named, only the given parameters are
+        // passed, and the file fills in the rest.
         parameters = ownParameters["service"] == nil ? said.merging(ownParameters) { $1 } : ownParameters
     }
 
-    /// Where it leads, for errors and logs: never the password.
+    /// The address for errors and logs; never contains the password.
     package var description: String { "\(place) as \(user)" }
 
-    /// The database and its hosts, without who asks.
+    /// The database and its hosts, without the user.
     package var place: String {
         let places = hosts.map { $0.port == "5432" || $0.isSocket ? $0.name : "\($0.name):\($0.port)" }
         let place = places.isEmpty ? "on this machine" : "at \(places.joined(separator: ","))"
         return "database \(self["dbname"] ?? user) \(place)"
     }
 
-    /// A server that may be the one.
+    /// One of the servers to try.
     struct Host: Equatable {
         var name: String
-        /// Its numeric address, if that was given: then nothing is looked up.
+        /// The numeric address, if it was given; the name is then not looked up.
         var address: String
         var port: String
-        /// A folder with the server's socket; there is no name to look up.
+        /// Whether the host is a folder with the server's socket; there is no name to look up.
         var isSocket: Bool { address.isEmpty && (name.hasPrefix("/") || name.hasPrefix("@")) }
     }
 
-    /// The hosts in the order in which they are tried; none if libpq's usual socket is meant.
+    /// The hosts in the order in which they are tried; none if libpq's default socket is meant.
     var hosts: [Host] {
         let (names, addresses) = (list("host"), list("hostaddr"))
         let ports = list("port")
@@ -65,7 +67,7 @@ package struct DatabaseAddress: Hashable, Sendable {
             .droppingOnlyEmpty
     }
 
-    /// Each of its hosts as an address of its own; none if it names one only.
+    /// Each host as an address of its own; empty if there is only one.
     package var eachHost: [DatabaseAddress] {
         guard hosts.count > 1 else { return [] }
         return hosts.map { host in
@@ -77,8 +79,9 @@ package struct DatabaseAddress: Hashable, Sendable {
         }
     }
 
-    /// libpq's password file, if libpq would not read it because others have access to it. It says so on standard error
-    /// in its own way, so it is not told of such a file (`libpqParameters`), and whoever connects speaks of it.
+    /// libpq's password file, if libpq would ignore it because other users have access to it. libpq would report that
+    /// on standard error in its own way, so it does not get the path of such a file (`libpqParameters`), and the caller
+    /// reports it.
     package var exposedPasswordFile: (path: String, mode: Int)? {
         guard self["password"] == nil, self["service"] == nil,
             let path = self["passfile"] ?? ThisProcess.environment["HOME"].map({ "\($0)/.pgpass" }),
@@ -87,7 +90,7 @@ package struct DatabaseAddress: Hashable, Sendable {
         return (path, file.permissions)
     }
 
-    /// How long one host may take, if the address says so; libpq takes a second for two.
+    /// How long one host may take, if the address says so; libpq treats one second as two.
     var connectTimeout: Duration? {
         guard let seconds = self["connect_timeout"].flatMap(Int.init), seconds > 0 else { return nil }
         return .seconds(max(2, seconds))
@@ -99,12 +102,12 @@ package struct DatabaseAddress: Hashable, Sendable {
         parameters[name].flatMap { $0.isEmpty ? nil : $0 }
     }
 
-    /// What libpq is told for one attempt.
+    /// The parameters that libpq gets for one attempt.
     /// - Parameters:
-    ///   - host: one of ``hosts``; nil for libpq's usual socket.
+    ///   - host: one of ``hosts``; nil: libpq's default socket.
     ///   - address: the numeric address of the host; empty for a socket.
-    ///   - needsWrites: a server that takes no writes will not do. That goes without saying where several hosts were
-    ///     named: a standby among them is there for the time after the primary.
+    ///   - needsWrites: refuses a server that takes no writes. With several hosts this is always so: a standby among
+    ///     them is there to replace the primary.
     ///   - applicationName: shown in `pg_stat_activity`.
     func libpqParameters(
         for host: Host?, at address: String, needsWrites: Bool, applicationName: String
@@ -122,25 +125,25 @@ package struct DatabaseAddress: Hashable, Sendable {
         }
         all["application_name"] = applicationName
         all["client_encoding"] = "UTF8"
-        // A file that cannot be there: with none, libpq would take its usual one.
+        // The path of a file that cannot exist: without a path, libpq would use its default file.
         if exposedPasswordFile != nil { all["passfile"] = "/dev/null/none" }
         return all.merging(Self.usual) { given, _ in given }
     }
 
-    /// Used unless the address sets them. They detect a peer that disappeared without a message within a minute: by
-    /// probes while nothing is sent, and otherwise by the time (in ms) that what was sent stays unacknowledged.
+    /// Used unless the address sets them. They detect within a minute that a peer disappeared without a message: by
+    /// probes while nothing is sent, and otherwise by the time (in ms) for which sent data stays unacknowledged.
     private static let usual = [
         "keepalives": "1", "keepalives_idle": "30", "keepalives_interval": "10", "keepalives_count": "3",
         "tcp_user_timeout": "30000",
-        // Encryption by Kerberos: libpq would look for tickets, which reads files and may ask a server, outside of any
-        // deadline. Kerberos may still say who we are.
+        // Disables encryption by Kerberos: libpq would look for tickets, which reads files and may ask a server,
+        // outside any deadline. Kerberos may still authenticate the login.
         "gssencmode": "disable",
     ]
 
-    /// How others connect there from another machine: what leads to the database, without who asks and with which
-    /// secrets, as libpq's parameters. Paths in it are those of the other machine.
-    /// - Parameter passfile: the file with their passwords, on that machine; libpq's usual one if nil.
-    /// - Throws: ``PostgresError/badAddress(_:)`` if a service file of this machine says where it is.
+    /// The connection parameters for other users on another machine, in libpq's format: without the user and its
+    /// secrets. Paths in it are those of the other machine.
+    /// - Parameter passfile: the file with their passwords, on that machine; nil: libpq's default file.
+    /// - Throws: ``PostgresError/badAddress(_:)`` if a service file of this machine contains the address.
     package func connectionForOthers(as applicationName: String, passfile: String?) throws(PostgresError) -> String {
         guard self["service"] == nil else {
             throw .badAddress("it names a service; name host and database instead, which other machines understand")
@@ -168,7 +171,7 @@ package struct DatabaseAddress: Hashable, Sendable {
         defer { unsafe PQfreemem(message) }
         guard let options = unsafe options else {
             let reason = unsafe message.map { unsafe String(cString: $0) } ?? "out of memory"
-            // libpq quotes what it could not read, and that may be a password.
+            // libpq quotes the text that it could not read, which may be a password.
             throw .badAddress(reason.onOneLine.withoutQuotedParts)
         }
         return unsafe values(options)
@@ -188,6 +191,6 @@ package struct DatabaseAddress: Hashable, Sendable {
 }
 
 extension [String] {
-    /// Nothing where there is one empty part: the list was empty.
+    /// Returns no parts if there is only one and it is empty: the list was empty.
     fileprivate var droppingOnlyEmpty: [String] { self == [""] ? [] : self }
 }

@@ -1,21 +1,22 @@
 import CPostgres
 
-/// What the server of one session says unasked, which libpq would print to standard error: warnings about what is done,
+/// What the server of one session sends unasked, which libpq would print to standard error: warnings about statements,
 /// and the error with which the server ends an idle session.
 ///
 /// Belongs to the loop of its session.
 @safe final class Notices {
-    /// Warnings that are kept until somebody wants to hear them.
+    /// The maximum number of warnings that are kept until ``onWarning`` is set.
     private static let maximumUnheard = 16
 
-    /// Why the session is of no use any more: what the server said when it ended it, while nothing was asked of it.
+    /// Why the session is of no use any more: the server's message when it ended the session while nothing was in
+    /// flight.
     private(set) var farewell: String?
-    /// Somebody has cancelled the wait for the synchronous standby. PostgreSQL reports such a commit as done, although
-    /// it is lost if the standby takes over before it has received it.
+    /// Whether an operator has cancelled the wait for the synchronous standby. PostgreSQL reports such a commit as
+    /// done, although it is lost if the standby takes over before it has received it.
     private(set) var haveUnreplicatedCommit = false
 
     private var unheard: [String] = []
-    /// Called for each warning, and at once for those that came before this was set.
+    /// Called for each warning, and at once for warnings that came before this was set.
     var onWarning: ((String) -> Void)? {
         didSet {
             guard let onWarning else { return }
@@ -24,7 +25,7 @@ import CPostgres
         }
     }
 
-    /// Takes the notices of a session, which must end before this object does.
+    /// Receives the notices of a session, which must end before this object does.
     func receive(from session: OpaquePointer) {
         unsafe PQsetNoticeReceiver(session, takeNotice, Unmanaged.passUnretained(self).toOpaque())
     }

@@ -1,17 +1,17 @@
 import CPostgres
 import Transport
 
-// Stretches in which one task has the connection for itself, outside of the pipeline: scripts and COPY.
+// Stretches in which one task has the connection to itself, outside the pipeline: scripts and COPY.
 extension PostgresConnection {
-    /// What such a task is about, and until when it has to be done.
+    /// What such a task does, and its deadline.
     struct Solo {
         let task: String
         let limit: Duration
         let deadline: ContinuousClock.Instant
     }
 
-    /// Waits until nothing is under way, and leaves the pipeline. The caller calls ``giveBack()`` afterwards,
-    /// after an error too.
+    /// Waits until no call is in flight, and leaves the pipeline. The caller must call ``giveBack()`` afterwards, even
+    /// after an error.
     func takeAlone(_ task: String, within limit: Duration) async throws(PostgresError) -> Solo {
         loop.checkIsolated()
         let solo = Solo(task: task, limit: limit, deadline: loop.now + limit)
@@ -21,7 +21,7 @@ extension PostgresConnection {
 
     // MARK: Results
 
-    /// Runs a text of one or several statements and drains its results. Returns what the last one says it did.
+    /// Runs a text of one or several statements and drains its results. Returns the command tag of the last one.
     @discardableResult
     func run(_ sql: String, _ solo: Solo) async throws(PostgresError) -> String {
         guard let session = unsafe session, unsafe PQsendQuery(session, sql) == 1 else { throw brokenOff(solo) }
@@ -42,8 +42,8 @@ extension PostgresConnection {
         return tag
     }
 
-    /// Waits for the next result, which the caller owns; nil when there is none left. A server that ends the session
-    /// ends it here.
+    /// Waits for the next result, which the caller owns; nil if there are no more. If the server ends the session, the
+    /// connection is lost.
     func nextResult(_ solo: Solo) async throws(PostgresError) -> OpaquePointer? {
         try await drain(solo)
         while true {
@@ -68,7 +68,7 @@ extension PostgresConnection {
         return unsafe result
     }
 
-    /// Waits until the kernel has taken all that libpq holds: what makes a fast reader wait for a slow server.
+    /// Waits until the kernel has taken all that libpq holds. This makes a fast reader wait for a slow server.
     func drain(_ solo: Solo) async throws(PostgresError) {
         while true {
             guard let session = unsafe session else { throw brokenOff(solo) }
@@ -76,21 +76,21 @@ extension PostgresConnection {
             case 0: return
             case 1:
                 try await wait(for: [.readable, .writable], solo)
-                // The server may have to get rid of something before it reads on (manual, PQflush).
+                // The server may have to send something before it reads on (manual, PQflush).
                 try consumeInput(solo)
             default: throw brokenOff(solo)
             }
         }
     }
 
-    /// Loses the connection and makes the error that says so.
+    /// Loses the connection and returns the error that says so.
     func brokenOff(_ solo: Solo, _ reason: String? = nil) -> PostgresError {
         let reason = reason ?? lastFailure
         lose(reason)
         return .connectionLost(solo.task, reason: reason, outcomeOfSent)
     }
 
-    /// Waits for more from the server.
+    /// Waits for more data from the server.
     func receiveMore(_ solo: Solo) async throws(PostgresError) {
         try await wait(for: .readable, solo)
         try consumeInput(solo)
@@ -127,7 +127,7 @@ extension PostgresConnection {
         try answer.get()
     }
 
-    /// Gives the connection to the task that has waited longest, if nothing is under way.
+    /// Gives the connection to the task that has waited longest, if no call is in flight.
     func handOver() {
         guard let session = unsafe session, !isTaken, inFlight.isEmpty, !takers.isEmpty else { return }
         let taker = takers.removeFirst()
@@ -138,12 +138,12 @@ extension PostgresConnection {
         taker.finish(.success(()))
     }
 
-    /// Goes back into the pipeline; the next task has its turn.
+    /// Returns to the pipeline, so that the next task gets its turn.
     func giveBack() {
         isTaken = false
         guard let session = unsafe session else { return }
         guard unsafe PQenterPipelineMode(session) == 1 else {
-            // Left in the middle of something: what came next would get its answers.
+            // The session is in the middle of something: the next calls would get its answers.
             loop.watch(descriptor, for: .readable, handler: self)
             return lose(lastFailure)
         }

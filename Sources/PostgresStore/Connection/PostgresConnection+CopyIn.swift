@@ -1,13 +1,13 @@
 import CPostgres
 import Transport
 
-/// Takes the rows of a COPY, in the format that its statement names.
+/// Writes the rows of a COPY, in the format that its statement names.
 package struct CopyWriter {
     fileprivate let connection: PostgresConnection
     fileprivate let solo: PostgresConnection.Solo
 
     /// Sends bytes; a row may be cut anywhere. Returns when the kernel has taken them, so that a source that is faster
-    /// than the server waits and nothing piles up. Pieces of about ``CopyRows/chunkBytes`` are best.
+    /// than the server waits and nothing accumulates. Pieces of about ``CopyRows/chunkBytes`` are best.
     package func write(_ bytes: [UInt8]) async throws(PostgresError) {
         guard !bytes.isEmpty else { return }
         while true {
@@ -18,7 +18,7 @@ package struct CopyWriter {
             }
             guard code >= 0 else { throw connection.brokenOff(solo) }
             try await connection.drain(solo)
-            // Zero: libpq had no room for it, and has now.
+            // Zero: libpq had no room, but has room now.
             if code == 1 { return }
         }
     }
@@ -27,8 +27,9 @@ package struct CopyWriter {
 extension PostgresConnection {
     /// Runs `COPY … FROM STDIN`; `body` writes the rows. All of it is one statement: if `body` throws, nothing was
     /// copied.
-    /// - Parameter limit: for the whole of it, reading the source included; nil: as long as any statement here.
-    /// - Returns: how many rows the server took.
+    /// - Parameter limit: how long all of it may take, including reading the source; nil: as long as any statement
+    ///   here.
+    /// - Returns: the number of rows that the server took.
     package func copyIn(
         _ statement: Statement, within limit: Duration? = nil, _ body: (CopyWriter) async throws -> Void
     ) async throws -> Int {
@@ -38,7 +39,7 @@ extension PostgresConnection {
         do {
             try await body(CopyWriter(connection: self, solo: solo))
         } catch {
-            // The server's answer to this is the error that we ask for.
+            // The server answers with the error that this requests; the caller gets the error of the source instead.
             if isOpen { _ = try? await endCopy(solo, because: "the source of the rows failed") }
             throw error
         }

@@ -2,7 +2,7 @@ import CPostgres
 import Transport
 
 extension PostgresConnection {
-    /// Runs `COPY … TO STDOUT`, and returns all that it gives: its statement has to bound that.
+    /// Runs `COPY … TO STDOUT`, and returns all of its output, which the statement must bound.
     package func copyOut(_ statement: Statement, within limit: Duration) async throws(PostgresError) -> [UInt8] {
         let solo = try await takeAlone(statement.name, within: limit)
         defer { giveBack() }
@@ -36,7 +36,7 @@ extension PostgresConnection {
                 unsafe bytes.append(contentsOf: UnsafeRawBufferPointer(start: piece, count: Int(count)))
                 unsafe PQfreemem(piece)
             case 0: try await receiveMore(solo)
-            // The end; what follows says whether it is that of all rows.
+            // The end of the data; the next result says whether all rows were sent.
             case -1: return bytes
             default: throw brokenOff(solo)
             }

@@ -2,12 +2,13 @@ import CPostgres
 import Transport
 
 extension PostgresConnection {
-    /// Runs a statement and returns its rows. Does not wait for earlier ones; answers come in the order of the calls.
+    /// Runs a statement and returns its rows. Does not wait for earlier statements; answers come in the order of the
+    /// calls.
     ///
-    /// A statement is a transaction of its own, unless it is run inside ``transaction(within:_:)``.
-    /// - Parameter limit: how long it may take, waiting included; nil: as the transaction says, else ``usualLimit``.
-    ///   Past it the connection is lost.
-    /// - Throws: what the server said, or that the connection is lost and whether the statement may have been carried
+    /// A statement is a transaction of its own, unless it runs inside ``transaction(within:_:)``.
+    /// - Parameter limit: how long it may take, including waiting; nil: the limit of the transaction, else
+    ///   ``usualLimit``. If it takes longer, the connection is lost.
+    /// - Throws: the server's error, or that the connection is lost, with whether the statement may have been carried
     ///   out.
     package func execute(
         _ statement: Statement, _ parameters: Parameters = [:], within limit: Duration? = nil
@@ -29,7 +30,7 @@ extension PostgresConnection {
         planPump()
     }
 
-    /// All that this turn of the loop asks for goes out together.
+    /// Plans to send at the end of this turn of the loop, so that all statements of the turn go out together.
     func planPump() {
         guard !isPumpPlanned, isOpen, !waiting.isEmpty || !takers.isEmpty else { return }
         isPumpPlanned = true
@@ -39,7 +40,7 @@ extension PostgresConnection {
     private func pump() {
         isPumpPlanned = false
         guard isOpen, !isTaken else { return }
-        // Who wants the connection alone is not kept waiting by those who came later.
+        // A task that wants the connection to itself does not wait for statements that came later.
         guard takers.isEmpty else { return handOver() }
         while isOpen, !waiting.isEmpty, inFlight.count < Self.mostInFlight { send(waiting.removeFirst()) }
         flush()
@@ -98,7 +99,7 @@ extension PostgresConnection {
         return unsafe sendText(call.statement, session)
     }
 
-    /// Sends a statement with the parameters that were encoded last.
+    /// Sends a statement with the parameters that were last encoded.
     private func sendText(_ statement: Statement, _ session: OpaquePointer) -> Bool {
         unsafe withEncodedValues { values in
             unsafe PQsendQueryParams(
@@ -107,7 +108,7 @@ extension PostgresConnection {
         }
     }
 
-    /// Lends the encoded parameters as libpq wants them, which copies them.
+    /// Passes the encoded parameters to libpq in its format; libpq copies them.
     private func withEncodedValues(_ body: (UnsafePointer<UnsafePointer<CChar>?>) -> Bool) -> Bool {
         unsafe encoder.bytes.withUnsafeBytes { bytes in
             let start = unsafe bytes.baseAddress ?? UnsafeRawPointer(bitPattern: 1)!
@@ -115,7 +116,7 @@ extension PostgresConnection {
                 unsafe place < 0 ? nil : (start + place).assumingMemoryBound(to: CChar.self)
             }
             return unsafe values.withUnsafeBufferPointer { values in
-                // libpq does not look at the address where there is nothing.
+                // libpq does not read the address if there are no values.
                 unsafe body(values.baseAddress ?? UnsafePointer(bitPattern: 8)!)
             }
         }
@@ -123,8 +124,8 @@ extension PostgresConnection {
 
     // MARK: Receiving
 
-    /// Takes results as far as they have arrived in full. For each statement libpq gives its results, a null at the
-    /// end, and then the mark of the sync, without a null (manual, "Pipeline Mode").
+    /// Takes the results that have arrived completely. For each statement, libpq returns its results, then a null, and
+    /// then the mark of the sync, without a null (manual, "Pipeline Mode").
     func takeResults() {
         var nullsInRow = 0
         while let session = unsafe session, let call = inFlight.first, unsafe PQisBusy(session) == 0 {
@@ -136,7 +137,7 @@ extension PostgresConnection {
             nullsInRow = 0
             guard !notices.haveUnreplicatedCommit else {
                 unsafe PQclear(result)
-                // Whoever has asked repeats it on another session, and waits for the standby again.
+                // The caller repeats the statement on another session, and waits for the standby again.
                 return lose(lastFailure)
             }
             unsafe take(result, for: call)
@@ -164,7 +165,7 @@ extension PostgresConnection {
             call.awaitsPreparation = false
             preparations[call.statement.preparedName] = .ready
         case PGRES_PIPELINE_ABORTED:
-            // The preparation failed, and has told why.
+            // The preparation failed, and its result has reported why.
             unsafe PQclear(result)
         case PGRES_FATAL_ERROR:
             let error = unsafe ServerError(result, task: call.statement.name)
@@ -187,7 +188,7 @@ extension PostgresConnection {
         call.failure = call.failure ?? error
     }
 
-    /// Only the sync makes a statement's effects last, so only now is its answer true.
+    /// Answers a call at its sync: only the sync makes a statement's effects last.
     private func complete(_ call: Call) {
         inFlight.removeFirst()
         if let failure = call.failure {
@@ -210,8 +211,8 @@ extension PostgresConnection {
         case .duplicatePreparedStatement:
             preparesStatements = false
         case .invalidStatementName:
-            // Known to be prepared, but not there: a pooler stands between, and this is another server connection.
-            // Otherwise the preparation failed for the call before, and as text this one will say why.
+            // The statement was prepared, but this server connection does not know it: a pooler is in between. If it
+            // was not ready, the preparation failed for the call before; sent as text, this call will report why.
             if preparations[name] == .ready { preparesStatements = false }
         case .featureNotSupported where preparations[name] == .ready:
             // "cached plan must not change result type"

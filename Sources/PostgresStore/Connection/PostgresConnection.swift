@@ -4,91 +4,93 @@ package import Transport
 
 /// A connection to PostgreSQL, served by an event loop. It belongs to that loop: all its methods are called there.
 ///
-/// **Statements are pipelined.** ``execute(_:_:within:)`` sends without waiting for earlier answers, and what several
-/// tasks ask in one turn of the loop is one round trip. Each statement ends in a sync of its own, so that one failing
-/// aborts no other. Each is prepared on first use.
+/// **Statements are pipelined.** ``execute(_:_:within:)`` sends without waiting for earlier answers, and all statements
+/// of one turn of the loop take one round trip. Each statement ends in a sync of its own, so a failing one aborts no
+/// other. Each is prepared on first use.
 ///
-/// **Scripts, COPY and transactions** take the connection for themselves: what is under way is awaited, and statements
-/// of other tasks wait. They are better given a connection of their own; LISTEN needs one.
+/// **Scripts, COPY and transactions** take the connection for themselves: they wait for the statements in flight, and
+/// the statements of other tasks wait for them. Give them a connection of their own if possible; LISTEN needs one.
 ///
-/// **Every call has a time limit.** Past it the connection is dropped and not cancelled: a cancel request needs a
-/// second connection, which in that situation hangs just as well. The server ends its side by
-/// `client_connection_check_interval`. All calls that were under way fail, and their errors say whether they may have
-/// been carried out. With ``terms`` the server gives up a moment earlier, so that this is known.
+/// **Every call has a time limit.** When it expires, the connection is dropped. The call is not cancelled: a cancel
+/// request needs a second connection, which would hang just as well. The server ends its side by
+/// `client_connection_check_interval`. All calls in flight fail, and their errors say whether they may have been
+/// carried out. With ``terms``, the server gives up a moment earlier, so that the outcome is known.
 ///
-/// A connection that is lost stays lost; ``StoreConnection`` opens a new one.
+/// A lost connection stays lost; ``StoreConnection`` opens a new one.
 @safe package final class PostgresConnection {
-    /// Within this time the statements of the store are answered, unless something is wrong. A caller of slower ones
-    /// names another limit, with each or with the transaction that they are in.
+    /// The time within which the store's statements are answered, unless something is wrong. A caller with slower
+    /// statements passes another limit, to each statement or to their transaction.
     package static let usualLimit = Duration.seconds(10)
-    /// Statements sent and not answered. Further ones wait here, where it is known that they were not carried out.
+    /// The maximum number of statements sent and not answered. Further statements wait here, where they are known not
+    /// to be carried out.
     static let mostInFlight = 64
 
-    /// What the server knows of a statement.
+    /// What the server knows about a statement.
     enum Preparation {
         /// Sent, not answered.
         case asked
         case ready
-        /// Prepared once, but its result has changed since, as after a migration: it is sent as text from then on.
+        /// Prepared once, but its result type has changed since, for example by a migration. The statement is sent as
+        /// text from then on.
         case outdated
     }
 
     package let loop: EventLoop
-    /// The place of its server among the hosts of the address.
+    /// The position of the server among the hosts of the address.
     let host: Int
     /// libpq's connection; nil once it is closed.
     var session: OpaquePointer?
-    /// A duplicate of libpq's socket, which libpq closes in the middle of a call when the connection breaks: the loop
-    /// watches one that stays open until ``end(_:)``.
+    /// A duplicate of libpq's socket. libpq closes its own in the middle of a call when the connection breaks; the loop
+    /// watches this one, which stays open until ``end(_:)``.
     let descriptor: CInt
 
-    /// Not sent yet, the oldest first.
+    /// Calls that are not sent yet, the oldest first.
     var waiting: [Call] = []
-    /// Sent, the oldest first: answers come in this order.
+    /// Calls that were sent, the oldest first: answers come in this order.
     var inFlight: [Call] = []
     var encoder = ParameterEncoder()
     var preparations: [String: Preparation] = [:]
-    /// False behind a transaction pooler, which gives each transaction another server connection.
+    /// False behind a transaction pooler, which may give each transaction another server connection.
     var preparesStatements = true
-    /// Inside ``transaction(within:_:)`` nothing is sent by name: behind a pooler the name may be unknown, and that
-    /// would abort the transaction before the statement could go as text.
+    /// Whether the connection is inside ``transaction(within:_:)``. Nothing is sent by name there: behind a pooler the
+    /// name may be unknown, which would abort the transaction before the statement could be sent as text.
     var isInTransaction: Bool { transactionLimit != nil }
-    /// Inside ``transaction(within:_:)``: how long each of its statements may take unless it says otherwise.
+    /// How long each statement inside ``transaction(within:_:)`` may take that has no limit of its own.
     var transactionLimit: Duration?
     var isPumpPlanned = false
-    /// What the server has to keep to in each statement; nil: what the session has.
+    /// The settings that the server applies to each statement; nil: those of the session.
     package var terms: StatementTerms?
 
-    /// A task has the connection for itself.
+    /// Whether a task has the connection to itself.
     var isTaken = false
-    /// Tasks that want it for themselves.
+    /// The tasks that wait to have the connection to themselves.
     var takers: [Taker] = []
-    /// What the task that has it waits for.
+    /// What the task that has the connection waits for.
     var takersWait: ReadinessWait?
 
-    /// It was lost because a call was not answered in time: its server may be one that accepts connections and does
-    /// nothing more.
+    /// Whether the connection was lost because a call was not answered in time. Its server may be one that accepts
+    /// connections and does nothing more.
     private(set) var hasFallenSilent = false
 
-    /// What the server has said unasked.
+    /// What the server has sent unasked.
     let notices: Notices
 
     /// Called for each notification.
     package var onNotification: ((_ channel: String, _ payload: String) -> Void)?
     /// Called once when the connection is lost or closed, after all its calls have got their errors.
     package var onClose: ((PostgresError) -> Void)?
-    /// Called for each warning of the server, with its text, also for those that came before this was set.
+    /// Called with the text of each warning of the server, including those that came before this was set.
     package var onWarning: ((String) -> Void)? {
         get { notices.onWarning }
         set { notices.onWarning = newValue }
     }
 
-    /// Connects, or throws at the first failure: there is no second attempt here.
+    /// Connects, or throws at the first failure, without a second attempt.
     /// - Parameters:
-    ///   - applicationName: for the operator who looks into `pg_stat_activity`: `pushq work`.
-    ///   - limit: how long it may take. Where the address names several hosts, each has its part.
-    ///   - needsWrites: a server that takes no writes, such as a standby, will not do.
-    ///   - firstHost: where among the hosts to begin.
+    ///   - applicationName: shown to operators in `pg_stat_activity`, such as `pushq work`.
+    ///   - limit: how long it may take. If the address names several hosts, each has its part of the time.
+    ///   - needsWrites: refuses a server that takes no writes, such as a standby.
+    ///   - firstHost: the position of the host to try first.
     package static func connect(
         to address: DatabaseAddress, as applicationName: String, on loop: EventLoop,
         within limit: Duration = usualLimit, needsWrites: Bool = false, startingWith firstHost: Int = 0
@@ -107,7 +109,7 @@ package import Transport
         return unsafe PostgresConnection(session, descriptor, notices, host: host, on: loop)
     }
 
-    /// Takes over a session that is ready and idle.
+    /// Takes ownership of a session that is ready and idle.
     private init(_ session: OpaquePointer, _ descriptor: CInt, _ notices: Notices, host: Int, on loop: EventLoop) {
         self.loop = loop
         self.host = host
@@ -119,7 +121,7 @@ package import Transport
         loop.watch(descriptor, for: .readable, handler: self)
     }
 
-    /// Only after the loop was shut down: until then it holds every open connection.
+    /// Runs only after the loop was shut down: until then, the loop retains every open connection.
     deinit {
         guard let session = unsafe session else { return }
         unsafe PQfinish(session)
@@ -131,45 +133,45 @@ package import Transport
         unsafe session != nil
     }
 
-    /// The process that serves this connection, for `pg_terminate_backend` and logs.
+    /// The server process of this connection, for `pg_terminate_backend` and logs.
     package var backendProcessID: Int32 {
         unsafe session.map { unsafe PQbackendPID($0) } ?? 0
     }
 
-    /// Closes the connection. Calls under way fail.
+    /// Closes the connection. Calls in flight fail.
     package func close() {
         end { .connectionLost($0, reason: "it was closed by this program", $1) }
     }
 
     // MARK: Its end
 
-    /// The connection broke while nothing in particular or several things were under way.
+    /// Ends a connection that broke, whatever was in flight.
     func lose(_ reason: String) {
         end { .connectionLost($0, reason: reason, $1) }
     }
 
-    /// A call was not answered in time.
+    /// Ends a connection because a call was not answered in time.
     func loseSilent(_ reason: String) {
         hasFallenSilent = true
         lose(reason)
     }
 
-    /// The server takes no writes any more: it was demoted while this connection stayed open. Another server does, or
-    /// will.
+    /// Ends the connection if the server takes no writes any more: it was demoted while the connection stayed open.
+    /// Another server takes writes, or will.
     func loseIfReadOnly(_ state: SQLState) {
         if state == .readOnlyTransaction { lose("the server takes no writes any more") }
     }
 
-    /// What became of a statement that was sent and not answered: without its commit, a transaction comes to nothing.
+    /// The outcome of a statement that was sent and not answered. A transaction without its commit has no effect.
     var outcomeOfSent: PostgresError.Outcome { isInTransaction ? .notDone : .unknown }
 
-    /// Why the connection has failed: what the server said, else what libpq says.
+    /// Why the connection has failed: the server's message, else libpq's.
     var lastFailure: String {
         if let farewell = notices.farewell { return farewell }
         return unsafe session.map { unsafe String(cString: PQerrorMessage($0)).onOneLine } ?? "it is closed"
     }
 
-    /// - Parameter error: makes the error of a call from its name and what is known of its outcome.
+    /// - Parameter error: returns the error of a call from its name and its known outcome.
     func end(_ error: (String, PostgresError.Outcome) -> PostgresError) {
         loop.checkIsolated()
         guard let ending = unsafe session else { return }
@@ -203,8 +205,8 @@ extension PostgresConnection: ReadinessHandler {
         planPump()
     }
 
-    /// Sends what libpq holds back, and waits for room where the kernel takes no more. Reading goes on meanwhile:
-    /// server and client would otherwise wait for each other when both have much to say.
+    /// Sends what libpq holds, and waits for room if the kernel takes no more. The loop continues to read meanwhile:
+    /// otherwise, server and client would wait for each other if both have much to send.
     func flush() {
         guard let session = unsafe session else { return }
         switch unsafe PQflush(session) {

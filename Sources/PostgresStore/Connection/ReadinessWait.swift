@@ -1,7 +1,7 @@
 import Transport
 
-/// Waits once for a descriptor to become ready. For the rare stretches in which one task has the connection for itself
-/// (connecting, COPY, a script); statements are answered by a handler that stays.
+/// Waits once for a descriptor to become ready. Used in the rare stretches in which one task has the connection to
+/// itself (connecting, COPY, a script). A permanent handler receives the answers of statements.
 final class ReadinessWait: ReadinessHandler {
     private let loop: EventLoop
     private let descriptor: CInt
@@ -14,7 +14,7 @@ final class ReadinessWait: ReadinessHandler {
         waiter = Waiter(loop: loop)
     }
 
-    /// Returns false when the deadline came first, or ``cancel()``. Nobody else may watch the descriptor meanwhile.
+    /// Returns false if the deadline or ``cancel()`` came first. No other handler may watch the descriptor meanwhile.
     func wait(for interest: Interest, until deadline: ContinuousClock.Instant) async -> Bool {
         loop.watch(descriptor, for: interest, handler: self)
         isWatching = true
@@ -28,7 +28,7 @@ final class ReadinessWait: ReadinessHandler {
         waiter.resume(true)
     }
 
-    /// Ends the wait. Has to come before the descriptor is closed.
+    /// Ends the wait. Call it before the descriptor is closed.
     func cancel() {
         stopWatching()
         waiter.resume(false)

@@ -1,4 +1,4 @@
-/// Arrays without nulls in them. What has several dimensions is read row by row.
+/// Arrays without nulls. Arrays of several dimensions are read row by row.
 extension Row {
     package func int4Array(_ name: StaticString) -> [Int32] { integers(rows.column(name), TypeID.int4) }
     package func int8Array(_ name: StaticString) -> [Int64] { integers(rows.column(name), TypeID.int8) }
@@ -15,10 +15,10 @@ extension Row {
         return texts
     }
 
-    /// A `bytea[]`, copied in one piece. Empty for null, which `array_agg` returns for no rows.
+    /// A `bytea[]`, copied in one piece. Empty for null, which `array_agg` returns if there are no rows.
     package func byteArrays(_ name: StaticString) -> ByteArrays { byteArrays(name, TypeID.bytea) }
 
-    /// The same of a `text[]`.
+    /// A `text[]`, copied in one piece. Empty for null.
     package func texts(_ name: StaticString) -> ByteArrays { byteArrays(name, TypeID.text) }
 
     private func byteArrays(_ name: StaticString, _ type: UInt32) -> ByteArrays {

@@ -2,9 +2,9 @@ package import FoundationEssentials
 
 /// One row of a result. Columns are read by the names that the statement gives them, in any order.
 ///
-/// To ask for a column that the statement does not return, for another type than it has, or for a null without
-/// `optional…`, is a mistake in this program, not in the data: statement and reader stand beside each other. It ends
-/// the program with a sentence that names the statement and the column.
+/// Reading a column that the statement does not return, a type that the column does not have, or a null without
+/// `optional…` is a mistake in this program, not in the data: statement and reader stand side by side. It ends the
+/// program with a message that names the statement and the column.
 package struct Row {
     let rows: Rows
     let index: Int
@@ -20,7 +20,7 @@ package struct Row {
         CalendarDay(daysSince2000: integer(rows.column(name), TypeID.date))
     }
 
-    /// A number of things: an `int8`, as `count` and `sum` return it.
+    /// A count: an `int8`, as `count` and `sum` return it.
     package func count(_ name: StaticString) -> Int { Int(int8(name)) }
 
     /// Microseconds since 1970; `Int64.max` and `Int64.min` are PostgreSQL's infinities.
@@ -29,11 +29,11 @@ package struct Row {
     /// A `timestamptz` as a date.
     package func time(_ name: StaticString) -> Date { time(rows.column(name)) }
 
-    /// Text of any kind: also `json`, `jsonb`, names and enumerations.
+    /// Text of any kind, including `json`, `jsonb`, names and enumerations.
     package func text(_ name: StaticString) -> String { text(rows.column(name)) }
 
-    /// One of the values of a type that is stored as text or as a number. A value that only a newer version knows is
-    /// such a mistake, too: where an older worker has to go on beside a newer schema, its reader leaves the row out.
+    /// A value of an enumeration that is stored as text or as a number. An unknown value is a mistake in this program,
+    /// too: if an older worker must run with a newer schema, its reader leaves the row out.
     package func value<Value: RawRepresentable<String>>(_ name: StaticString, as type: Value.Type) -> Value {
         known(name, text(name), as: type)
     }
@@ -76,10 +76,10 @@ package struct Row {
 
     private func text(_ column: Int) -> String {
         let type = rows.type(of: column)
-        // Types that are not PostgreSQL's own are enumerations and domains over text.
+        // Types that are not built into PostgreSQL are enumerations and domains over text.
         precondition(type >= 16384 || type == TypeID.jsonb || TypeID.isTextual(type), mismatch(column, "text"))
         let field = unsafe field(column, type)
-        // In front of jsonb there is the version of its format.
+        // A jsonb value begins with the version of its format.
         return unsafe String(decoding: type == TypeID.jsonb ? field.dropFirst() : field[...], as: UTF8.self)
     }
 
@@ -92,7 +92,7 @@ package struct Row {
         return unsafe Integer(bigEndian: field.loadUnaligned(as: Integer.self))
     }
 
-    /// The bytes of a field that is there and of this type.
+    /// The bytes of a field that is not null and has this type.
     func field(_ column: Int, _ type: UInt32, width: Int? = nil) -> UnsafeRawBufferPointer {
         precondition(rows.type(of: column) == type, mismatch(column, "type \(type)"))
         precondition(!rows.isNull(index, column), "column \(rows.name(of: column)) of \(rows.task) is null")
@@ -120,7 +120,7 @@ extension Rows: RandomAccessCollection {
 }
 
 extension Rows {
-    /// The row of a statement that returns one, whatever there is.
+    /// The row of a statement that always returns one.
     /// - Throws: ``PostgresError/noRow(_:)`` if it returned none.
     package func one() throws(PostgresError) -> Row {
         guard let row = first else { throw .noRow(task) }

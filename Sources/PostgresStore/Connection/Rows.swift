@@ -2,7 +2,7 @@ import CPostgres
 import Glibc
 import Synchronization
 
-/// What a statement returned, in binary.
+/// The rows that a statement returned, in binary format.
 ///
 /// `@unchecked Sendable` is sound: libpq never changes a result once it is handed over ("PGresult objects are normally
 /// read-only after creation, and so can be passed around freely between threads", manual, "Behavior in Threaded
@@ -11,13 +11,13 @@ import Synchronization
     private let result: OpaquePointer
     /// The statement, for the texts of failed preconditions.
     let task: String
-    /// For each column the address of the literal by which it was last asked for, and which column that was last.
-    /// Thousands of rows are read by the same literals: their addresses are compared, and texts only at the first row.
-    /// Atomic since rows may be read anywhere; whatever is found here is a hint that is checked.
+    /// For each column the address of the literal by which it was last read; `lastRead` is the column that was read
+    /// last. The same literals read thousands of rows, so only addresses are compared; names are compared at the first
+    /// row. Both are atomic because rows may be read on any thread. What they contain is a hint that is checked.
     private let askedBy: UnsafeMutableBufferPointer<Atomic<UInt>>
     private let lastRead = Atomic<Int>(0)
 
-    /// Takes the result over.
+    /// Takes ownership of the result.
     init(_ result: OpaquePointer, task: String) {
         unsafe self.result = result
         self.task = task
@@ -31,12 +31,12 @@ import Synchronization
         unsafe PQclear(result)
     }
 
-    /// How many rows were inserted, updated, deleted or returned.
+    /// The number of rows inserted, updated, deleted or returned.
     package var affectedRows: Int {
         unsafe Int(String(cString: PQcmdTuples(result))) ?? 0
     }
 
-    /// What the server says it did: `COMMIT`, `ROLLBACK`, `INSERT 0 1`.
+    /// What the server did: `COMMIT`, `ROLLBACK`, `INSERT 0 1`.
     var commandTag: String {
         unsafe String(cString: PQcmdStatus(result))
     }
@@ -45,7 +45,7 @@ import Synchronization
         unsafe PQresultStatus(result)
     }
 
-    /// What the server said, if this is the result of a failure.
+    /// The server's error, if this is the result of a failure.
     var error: ServerError {
         unsafe ServerError(result, task: task)
     }
@@ -58,7 +58,7 @@ import Synchronization
         unsafe Int(PQnfields(result))
     }
 
-    /// The position of the column of this name.
+    /// The position of the column with this name.
     func column(_ name: StaticString) -> Int {
         let address = unsafe UInt(bitPattern: name.utf8Start)
         let count = unsafe askedBy.count
@@ -77,8 +77,8 @@ import Synchronization
         return column
     }
 
-    /// Two columns of one name could be confused with each other. PostgreSQL calls all those `?column?` that it has no
-    /// name for, and nobody reads them.
+    /// Ends the program if two columns have the same name, because a reader could confuse them. PostgreSQL names every
+    /// column without a name `?column?`; no reader asks for these.
     func checkNames() {
         let names = (0..<columnCount).map(name).filter { $0 != "?column?" }
         precondition(Set(names).count == names.count, "\(task) returns two columns of one name: \(names)")

@@ -1,7 +1,7 @@
 import CPostgres
 
 extension ServerError {
-    /// Reads the fields of a failed result, which stays the caller's.
+    /// Reads the fields of a failed result, which the caller still owns.
     init(_ result: OpaquePointer, task: String) {
         func field(_ code: Character) -> String? {
             unsafe PQresultErrorField(result, CInt(code.asciiValue!)).map { unsafe String(cString: $0) }
@@ -15,7 +15,7 @@ extension ServerError {
             hint: field("H"), constraint: field("n"), position: field("P").flatMap { Int($0) },
             endsSession: severity == "FATAL" || severity == "PANIC",
             isWarning: severity == "WARNING",
-            // The function of the server that warns has the same name in every language.
+            // The server function that raises the warning has the same name in every language.
             isOfUnreplicatedCommit: field("R") == "SyncRepWaitForLSN")
     }
 }

@@ -1,16 +1,18 @@
 /// A statement that the program runs: its name, in errors and logs, and its text.
 ///
-/// Written as a constant beside the function that binds it. Each connection prepares it on first use. Parameters have
-/// names: `where id = $queue_id`. PostgreSQL knows them by number, and gets them numbered.
+/// Statements are constants beside the function that binds them. Each connection prepares a statement on first use.
+/// Parameters have names: `where id = $queue_id`. PostgreSQL numbers its parameters, so the names are replaced by
+/// numbers.
 package struct Statement: Sendable {
-    /// A few words with underscores, for people: `claim`, `finish_duty`.
+    /// A few words with underscores, for readers: `claim`, `finish_duty`.
     package let name: String
-    /// The text as PostgreSQL gets it, with `$1` for the first parameter.
+    /// The text that PostgreSQL gets, with `$1` for the first parameter.
     package let sql: String
-    /// The names of its parameters: the first one is `$1`.
+    /// The names of the parameters: the first one is `$1`.
     let parameterNames: [String]
-    /// What the server knows it by. A transaction pooler may hand a connection to several versions of this program in
-    /// turn, so that a name alone could run another version's text: the text is part of the name.
+    /// The name under which the server prepares the statement. It contains a fingerprint of the text: a transaction
+    /// pooler may give one server connection to several versions of this program in turn, and a name alone could run
+    /// another version's text.
     let preparedName: String
 
     package init(_ name: String, _ sql: String) {
@@ -21,16 +23,16 @@ package struct Statement: Sendable {
         preparedName = "pushq_\(name.prefix(40))_\(String(Self.fingerprint(of: self.sql), radix: 16))"
     }
 
-    /// The values of its parameters in their order.
+    /// The values of the parameters in their order.
     ///
-    /// A name that is missing, unknown or there twice is a mistake in this program: statement and call stand beside
-    /// each other. It ends the program with a sentence that says where.
+    /// A name that is missing, unknown or repeated is a mistake in this program: statement and call stand side by side.
+    /// It ends the program with a message that says where.
     func values(of parameters: Parameters) -> [Parameter] {
         precondition(
             parameters.pairs.count == parameterNames.count,
             "\(name) has the parameters \(parameterNames), and is given \(parameters.pairs.map(\.name))")
         return parameterNames.indices.map { index in
-            // Most calls name them in the order of the statement.
+            // Most calls name the parameters in the order of the statement.
             let pair = parameters.pairs[index]
             if pair.name == parameterNames[index] { return pair.value }
             guard let other = parameters.pairs.first(where: { $0.name == parameterNames[index] }) else {
@@ -46,8 +48,8 @@ package struct Statement: Sendable {
     }
 }
 
-/// Replaces the names of parameters by numbers, in the order in which they first occur. Comments and texts between
-/// single quotes stay as they are.
+/// Replaces the names of parameters by numbers, in the order in which they first occur. Does not change comments and
+/// texts in single quotes.
 private struct ParameterNumbering {
     private(set) var names: [String] = []
 
@@ -73,7 +75,7 @@ private struct ParameterNumbering {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// A statement whose parameters are numbers already, as some in tests are, keeps them.
+    /// Numbers a parameter. If its name is a number already, as in some tests, it keeps that number.
     private mutating func number(of name: String) -> Int {
         if let number = Int(name) {
             while names.count < number { names.append("\(names.count + 1)") }

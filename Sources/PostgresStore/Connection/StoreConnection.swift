@@ -1,28 +1,29 @@
 package import QueueCore
 package import Transport
 
-/// A connection that is opened again when it is lost. A caller gets the open one, or waits until there is one again.
+/// A connection that is reopened when it is lost. A caller gets the open connection, or waits until there is one.
 ///
-/// It connects when it is asked to, again and again with backoff as long as somebody waits, one attempt at a time
-/// however many wait; and, if it is told to, whenever it was lost. It takes only a server that takes writes, and begins
-/// with the host that it had last, or with the next one if that fell silent. That PostgreSQL is gone and that it is
-/// back are said once each. Statements are not repeated here: only the caller knows whether that does harm.
+/// It connects when a caller asks for a connection, again and again with backoff as long as a caller waits, with one
+/// attempt at a time for all callers. If ``reconnects`` is set, it also connects whenever the connection was lost. It
+/// takes only a server that takes writes. It begins with the host that it had last, or with the next one if that fell
+/// silent. It reports once that PostgreSQL is lost, and once that it is back. It does not repeat statements: only the
+/// caller knows whether that does harm.
 ///
-/// Belongs to an event loop, like the connections it opens.
+/// It belongs to an event loop, like the connections that it opens.
 package final class StoreConnection {
-    /// How long one attempt may take; a machine that answers at all answers sooner.
+    /// The time limit of one attempt. A working server answers sooner.
     private static let attemptLimit = Duration.seconds(5)
 
     /// Called once when an open connection is lost, with the reason.
     package var onLost: ((PostgresError) -> Void)?
-    /// Called with the reason when an attempt to connect again has failed.
+    /// Called with the reason when an attempt to reconnect has failed.
     package var onStillLost: ((PostgresError) -> Void)?
-    /// Called with the reason when the first attempt to connect has failed since there was a connection.
+    /// Called with the reason when the first attempt since the last connection has failed.
     package var onFirstFailure: ((PostgresError) -> Void)?
     /// Called once when there is a connection again.
     package var onBack: (() -> Void)?
 
-    /// Whether it connects again when it was lost, although nobody waits for it.
+    /// Whether to reconnect after a loss even if no caller waits.
     package var reconnects = false
 
     private let address: DatabaseAddress
@@ -36,16 +37,16 @@ package final class StoreConnection {
     private var callers: [Caller] = []
     private var attempts: Task<Void, Never>?
     private var failures = 0
-    /// Where among the hosts of the address the next attempt begins.
+    /// The position of the host with which the next attempt begins.
     private var nextHost = 0
     private var lastFailure: PostgresError?
     private var nextAttempt: ContinuousClock.Instant
     private var isLost = false
     private var isClosed = false
 
-    /// Connects to nothing yet.
-    /// - Parameter prepare: called with each new connection before anybody gets it. What it throws counts as a failed
-    ///   attempt.
+    /// Creates the object without connecting.
+    /// - Parameter prepare: called with each new connection before any caller gets it. If it throws, the attempt has
+    ///   failed.
     package init(
         to address: DatabaseAddress, as applicationName: String, on loop: EventLoop, backoff: Backoff = .store,
         prepare: ((PostgresConnection) async throws(PostgresError) -> Void)? = nil
@@ -64,10 +65,10 @@ package final class StoreConnection {
     /// Whether there is an open connection at this moment.
     package var isOpen: Bool { connection?.isOpen ?? false }
 
-    /// The open connection.
+    /// Returns the open connection.
     /// - Parameter limit: how long to wait for one.
-    /// - Throws: why there is none: at once if the server refuses us, since waiting does not change that; else at the
-    ///   limit.
+    /// - Throws: why there is none: at once if the server refuses this login, since waiting does not change that;
+    ///   otherwise at the limit.
     package func current(
         within limit: Duration = PostgresConnection.usualLimit
     ) async throws(PostgresError) -> PostgresConnection {
@@ -83,11 +84,10 @@ package final class StoreConnection {
         }
     }
 
-    /// Takes a connection that is open already: another one is opened only when it is lost. It belongs to this one from
-    /// now on.
+    /// Takes ownership of an open connection. It opens another one only when that one is lost.
     package func adopt(_ open: PostgresConnection) { opened(open) }
 
-    /// Closes the connection, and opens none any more. Tasks that wait, or have a statement under way, get an error.
+    /// Closes the connection for good. Tasks that wait, or have a statement in flight, get an error.
     package func close() {
         isClosed = true
         attempts?.cancel()
@@ -136,11 +136,11 @@ package final class StoreConnection {
 
     // MARK: Connecting
 
-    /// Starts the attempts, unless they are under way.
+    /// Starts the attempts, unless they are already running.
     private func attemptInTurn() {
         guard attempts == nil, !isClosed else { return }
-        // The caller may be any task of the loop, and the attempts go on after it. Sound, since `run` puts them on the
-        // same loop.
+        // The caller may be any task of the loop, and the attempts outlive it. This is sound because `run` performs
+        // them on the same loop.
         nonisolated(unsafe) let store = self
         attempts = Task {
             await unsafe store.loop.run { _ in
@@ -152,7 +152,7 @@ package final class StoreConnection {
 
     private func attemptWhileWanted() async {
         while !callers.isEmpty || isLost && reconnects, !isClosed {
-            // Opened for others while this one was on its way.
+            // The connection was opened for other callers before this attempt began.
             if let connection, connection.isOpen { return answerCallers(.success(())) }
             let pause = ContinuousClock.now.duration(to: nextAttempt)
             if pause > .zero { try? await Task.sleep(for: pause) }
