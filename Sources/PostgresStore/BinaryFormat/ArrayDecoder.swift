@@ -1,10 +1,10 @@
-/// Reads an array without nulls: the number of dimensions, whether there are nulls, the type of the elements, for each
-/// dimension its length and first index; then the elements row by row, each behind its length (`array_send`).
+/// Reads an array without nulls. The format (`array_send`): the number of dimensions, whether there are nulls, the type
+/// of the elements, the length and first index of each dimension; then the elements row by row, each after its length.
 @safe struct ArrayDecoder {
     let count: Int
     private let elements: UnsafeRawBufferPointer
 
-    /// - Parameter field: the bytes of the array, which outlive this value.
+    /// - Parameter field: the bytes of the array, which must outlive this value.
     init(_ field: UnsafeRawBufferPointer) {
         let dimensions = unsafe Self.int4(field, at: 0)
         var count = dimensions == 0 ? 0 : 1
@@ -13,16 +13,16 @@
         unsafe elements = UnsafeRawBufferPointer(rebasing: field[(12 + 8 * dimensions)...])
     }
 
-    /// What its elements take without their lengths.
+    /// The number of bytes of the elements without their lengths.
     var elementBytes: Int { unsafe elements.count - 4 * count }
 
-    /// Integers; nil if there are nulls. Elements of one width stand at equal distances, so that they are read in one
+    /// Returns integers; nil if there are nulls. Elements of one width have equal distances, so they are read in one
     /// pass.
     func integers<Integer: FixedWidthInteger>(as: Integer.Type = Integer.self) -> [Integer]? {
         let width = MemoryLayout<Integer>.size
         guard elementBytes == count * width else { return nil }
-        // The standard library would write the length of an empty array into the one that all empty arrays share, in
-        // several threads at once: a data race by the letter.
+        // For an empty array, the standard library would write the length into the storage that all empty arrays share,
+        // in several threads at once: formally a data race.
         guard count > 0 else { return [] }
         return unsafe Array(unsafeUninitializedCapacity: count) { room, filled in
             for index in 0..<count {
@@ -34,7 +34,7 @@
         }
     }
 
-    /// Lends the elements one after the other. Returns false at a null, which ends it.
+    /// Passes the elements to `body` one after the other. Stops and returns false at a null.
     func visit(_ body: (Span<UInt8>) -> Void) -> Bool {
         var offset = 0
         for _ in 0..<count {

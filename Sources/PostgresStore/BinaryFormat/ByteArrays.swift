@@ -1,8 +1,8 @@
 /// Many byte strings in one piece of memory: PostgreSQL's `bytea[]`. Thousands of device tokens cost two allocations.
 package struct ByteArrays: Sendable, Equatable {
-    /// All of them, one behind the other.
+    /// All byte strings, one after the other.
     package private(set) var bytes: [UInt8] = []
-    /// Where each one ends in `bytes`.
+    /// The end of each byte string in `bytes`.
     private var ends: [Int] = []
 
     package init() {}
@@ -14,7 +14,7 @@ package struct ByteArrays: Sendable, Equatable {
     package var count: Int { ends.count }
     package var isEmpty: Bool { ends.isEmpty }
 
-    /// Makes room, so that what is appended next is not copied again.
+    /// Reserves room, so that appending does not copy what is there.
     package mutating func reserveCapacity(count: Int, bytes byteCount: Int) {
         ends.reserveCapacity(count)
         bytes.reserveCapacity(byteCount)
@@ -25,12 +25,12 @@ package struct ByteArrays: Sendable, Equatable {
         ends.append(bytes.count)
     }
 
-    /// Where the array at `index` lies in ``bytes``.
+    /// The range of the array at `index` in ``bytes``.
     package func range(at index: Int) -> Range<Int> {
         (index == 0 ? 0 : ends[index - 1])..<ends[index]
     }
 
-    /// A copy of one of them.
+    /// A copy of one array.
     package subscript(index: Int) -> [UInt8] {
         Array(bytes[range(at: index)])
     }

@@ -1,11 +1,11 @@
-/// A day of the calendar, PostgreSQL's `date`.
+/// A calendar day: PostgreSQL's `date`.
 package struct CalendarDay: Hashable, Sendable {
-    /// Days since the first of January 2000.
+    /// Days since 1 January 2000.
     let daysSince2000: Int32
 }
 
 extension CalendarDay: LosslessStringConvertible {
-    /// Reads `2026-11-21`; nil if there is no such day.
+    /// Reads a day such as `2026-11-21`; nil if there is no such day.
     package init?(_ text: String) {
         let parts = text.split(separator: "-", omittingEmptySubsequences: false)
         guard parts.count == 3, parts.map(\.utf8.count) == [4, 2, 2],
@@ -15,10 +15,10 @@ extension CalendarDay: LosslessStringConvertible {
         self.init(year: year, month: month, day: day)
     }
 
-    /// Nil if there is no such day.
+    /// Returns nil if there is no such day.
     init?(year: Int32, month: Int32, day: Int32) {
         self.init(counting: year, month, day)
-        // The thirtieth of February comes back as another day.
+        // 30 February, for example, becomes another day.
         guard parts == (year, month, day) else { return nil }
     }
 
@@ -31,11 +31,11 @@ extension CalendarDay: LosslessStringConvertible {
         return "\(padded(year, 4))-\(padded(month, 2))-\(padded(day, 2))"
     }
 
-    // Years are counted from March, so that the leap day is the last of its year, and in eras of 400 years, which all
-    // have the same number of days (the Gregorian calendar's rule).
+    // Years begin in March, so that the leap day is the last day of its year. Eras have 400 years, and all have the
+    // same number of days (the rule of the Gregorian calendar).
 
     private static let daysPerEra: Int32 = 146_097
-    /// From the first of March of year 0 to the first of January 2000.
+    /// The days from 1 March of year 0 to 1 January 2000.
     private static let epoch: Int32 = 730_425
 
     private init(counting year: Int32, _ month: Int32, _ day: Int32) {

@@ -1,14 +1,15 @@
-/// Rows for a `COPY … FROM STDIN (FORMAT binary)`, gathered into pieces of the right size.
+/// Collects rows for a `COPY … FROM STDIN (FORMAT binary)` into pieces of the right size.
 ///
-/// Each row is started with its number of columns, and each column added in order, in the very type of the table's
-/// column: COPY converts nothing.
+/// Start each row with its number of columns, and add the columns in order, in exactly the types of the table's
+/// columns: COPY converts nothing.
 package struct CopyRows {
-    /// Large enough that a system call costs nothing per row, small enough to stay in the processor's cache.
+    /// Large enough that the cost of a system call per row is negligible, small enough to stay in the processor's
+    /// cache.
     package static let chunkBytes = 64 * 1024
 
     private var bytes: [UInt8] = []
 
-    /// Starts with the format's signature, flags, and length of the header's extension.
+    /// Starts with the format's signature, its flags, and the length of the header's extension.
     package init() {
         bytes.reserveCapacity(Self.chunkBytes + 4096)
         bytes += Array("PGCOPY\n".utf8) + [0xff, 0x0d, 0x0a, 0x00] + [0, 0, 0, 0] + [0, 0, 0, 0]
@@ -58,13 +59,13 @@ package struct CopyRows {
         unsafe value.withUnsafeBytes { unsafe bytes.append(contentsOf: $0) }
     }
 
-    /// Hands over what is there, and starts on the next piece.
+    /// Returns the current piece, and starts the next one.
     package mutating func take() -> [UInt8] {
         defer { bytes.removeAll(keepingCapacity: true) }
         return bytes
     }
 
-    /// The last piece, with the mark of the end.
+    /// Returns the last piece, with the end marker.
     package mutating func takeLast() -> [UInt8] {
         write(-1 as Int16)
         return take()

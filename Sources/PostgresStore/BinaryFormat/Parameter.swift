@@ -1,7 +1,7 @@
-/// A value to bind to a statement. It goes to the server in binary, with its type told, so that the server converts
-/// where the statement wants another type of the same kind.
+/// A value to bind to a statement. It is sent in binary, with its type, so that the server converts it if the statement
+/// needs another type of the same kind.
 ///
-/// Nil is SQL's null. Times are microseconds since 1970, `Int64.max` and `Int64.min` PostgreSQL's infinities.
+/// Nil is SQL's null. Times are microseconds since 1970; `Int64.max` and `Int64.min` are PostgreSQL's infinities.
 package enum Parameter: Sendable {
     case bool(Bool?)
     case int2(Int16?)

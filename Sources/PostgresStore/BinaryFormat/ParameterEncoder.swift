@@ -1,12 +1,12 @@
-/// Writes parameters in PostgreSQL's binary format (the types' `…recv` functions) into one buffer, which a connection
-/// reuses for all its statements.
+/// Writes parameters in PostgreSQL's binary format (that of the types' `…recv` functions) into one buffer, which a
+/// connection reuses for all its statements.
 struct ParameterEncoder {
     private(set) var bytes: [UInt8] = []
     /// Where each parameter starts in `bytes`; -1 for null.
     private(set) var starts: [Int] = []
     private(set) var lengths: [CInt] = []
     private(set) var types: [UInt32] = []
-    /// 1 for each: binary.
+    /// The format of each parameter: 1 for binary.
     private(set) var formats: [CInt] = []
 
     mutating func encode(_ parameters: [Parameter]) {
@@ -66,7 +66,7 @@ struct ParameterEncoder {
         unsafe withUnsafeBytes(of: value.bigEndian) { unsafe bytes.append(contentsOf: $0) }
     }
 
-    /// Microseconds, days, months: a duration is neither of the latter two.
+    /// Writes microseconds, days and months; a duration has no days and no months.
     private mutating func writeInterval(_ duration: Duration) {
         write(duration.wholeMicroseconds)
         write(0 as Int32)
@@ -75,8 +75,8 @@ struct ParameterEncoder {
 
     // MARK: Arrays
 
-    /// Number of dimensions, whether there are nulls, type of the elements; then each dimension's length and first
-    /// index.
+    /// Writes the number of dimensions, whether there are nulls, and the type of the elements; then the length and
+    /// first index of the dimension.
     private mutating func writeArrayHeader(_ type: UInt32, count: Int, hasNulls: Bool) {
         write(count == 0 ? 0 : 1 as Int32)
         write(hasNulls ? 1 : 0 as Int32)
@@ -86,7 +86,7 @@ struct ParameterEncoder {
         write(1 as Int32)
     }
 
-    /// Elements of one width: the hot form. All are written in one pass into room made at once.
+    /// Writes elements of one width, the hot case, in one pass into room that is allocated at once.
     private mutating func array<Value, Integer: FixedWidthInteger>(
         _ type: UInt32, _ values: [Value], _ integer: (Value) -> Integer
     ) {
@@ -105,7 +105,7 @@ struct ParameterEncoder {
         finish(TypeID.array(of: type), from: start, length: bytes.count - start)
     }
 
-    /// Elements of varying length.
+    /// Writes elements of varying length.
     private mutating func array<Value>(
         _ type: UInt32, _ values: [Value], _ write: (inout Self, Value) -> Void
     ) {
@@ -126,7 +126,7 @@ struct ParameterEncoder {
         finish(TypeID.array(of: type), from: start, length: bytes.count - start)
     }
 
-    /// The length is known only when the element is written: its place is kept and filled in.
+    /// Reserves room for the length and fills it in after the element, because the length is known only then.
     private mutating func writeElement<Value>(_ value: Value, _ write: (inout Self, Value) -> Void) {
         let place = bytes.count
         self.write(0 as Int32)
@@ -137,7 +137,7 @@ struct ParameterEncoder {
 }
 
 extension Duration {
-    /// Microseconds, the fraction cut off.
+    /// The microseconds without their fraction.
     package var wholeMicroseconds: Int64 {
         components.seconds * 1_000_000 + components.attoseconds / 1_000_000_000_000
     }

@@ -1,8 +1,7 @@
-/// The values for a statement's parameters, each with the name that the statement knows it by: `["queue":
-/// .queue(name)]`.
+/// The values for a statement's parameters, each with its name in the statement: `["queue": .queue(name)]`.
 ///
-/// The order is free. A list without names is for statements that number their parameters themselves, `$1` and so on;
-/// only tests have such.
+/// The order is free. A list without names is for statements that number their parameters themselves (`$1` and so on);
+/// only tests have such statements.
 package struct Parameters: Sendable, ExpressibleByDictionaryLiteral, ExpressibleByArrayLiteral {
     let pairs: [(name: String, value: Parameter)]
 
@@ -18,7 +17,7 @@ package struct Parameters: Sendable, ExpressibleByDictionaryLiteral, Expressible
         self.init(values.enumerated().map { (name: "\($0 + 1)", value: $1) })
     }
 
-    /// Those of both, for what several statements have in common.
+    /// The pairs of both, for parameters that several statements share.
     package static func + (some: Parameters, others: Parameters) -> Parameters {
         Parameters(some.pairs + others.pairs)
     }

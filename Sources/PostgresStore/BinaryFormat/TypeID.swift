@@ -1,4 +1,4 @@
-/// The numbers of PostgreSQL's own types (`pg_type.dat`), which never change.
+/// The OIDs of PostgreSQL's built-in types (`pg_type.dat`), which never change.
 enum TypeID {
     static let bool: UInt32 = 16
     static let bytea: UInt32 = 17
@@ -22,7 +22,7 @@ enum TypeID {
         }
     }
 
-    /// The type of an array by the type of its elements.
+    /// The array type of an element type.
     static func array(of element: UInt32) -> UInt32 {
         switch element {
         case bool: 1000
@@ -38,19 +38,19 @@ enum TypeID {
     }
 }
 
-/// PostgreSQL counts time from the first of January 2000.
+/// PostgreSQL's epoch: it counts time from 1 January 2000.
 enum PostgresEpoch {
     static let microsecondsAfter1970: Int64 = 946_684_800_000_000
 
-    /// From microseconds since 1970. The infinities stay what they are.
+    /// Converts from microseconds since 1970. The infinities stay as they are.
     static func encode(_ microseconds: Int64) -> Int64 {
         guard !isInfinite(microseconds) else { return microseconds }
         let (time, isBeforeAll) = microseconds.subtractingReportingOverflow(microsecondsAfter1970)
         return isBeforeAll ? .min + 1 : max(time, .min + 1)
     }
 
-    /// To microseconds since 1970. The last 30 of PostgreSQL's 294,276 years do not fit: they become the last time that
-    /// does.
+    /// Converts to microseconds since 1970. The last 30 of PostgreSQL's 294,276 years do not fit: they become the last
+    /// time that fits.
     static func decode(_ microseconds: Int64) -> Int64 {
         guard !isInfinite(microseconds) else { return microseconds }
         let (time, isAfterAll) = microseconds.addingReportingOverflow(microsecondsAfter1970)

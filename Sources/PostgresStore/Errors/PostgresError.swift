@@ -1,44 +1,43 @@
-/// What can go wrong between this program and PostgreSQL, sorted by what a caller can do about it.
+/// The errors between this program and PostgreSQL, sorted by what a caller can do about them.
 ///
-/// No text here holds a password or a value that was bound to a statement: errors end up in logs.
+/// No text here contains a password or a value that was bound to a statement, because errors appear in logs.
 package enum PostgresError: Error, Equatable {
-    /// Whether what failed may have happened all the same.
+    /// Whether what failed may have been carried out nevertheless.
     package enum Outcome: Equatable, Sendable {
-        /// The server has not done it, and never will.
+        /// The server has not carried it out, and never will.
         case notDone
-        /// It was under way when the connection went.
+        /// It was in flight when the connection was lost.
         case unknown
     }
 
     /// The address of the database cannot be read.
     case badAddress(String)
-    /// Nobody answers, or not yet; trying again later may help.
+    /// No server answers, or not yet. Trying again later may help.
     case cannotConnect(address: String, reason: String)
-    /// The server does not let us in: wrong password, user or database. Trying again does not help.
+    /// The server refuses the login: wrong password, user or database. Trying again does not help.
     case refused(address: String, reason: String)
-    /// The time for it was over. The connection it was running on is gone.
+    /// It took too long. The connection on which it ran is lost.
     case timedOut(String, after: Duration, Outcome)
     /// The connection broke, or was closed by the server.
     case connectionLost(String, reason: String, Outcome)
-    /// Two transactions were in each other's way (deadlock, serialization, a lock not had in time): the same again may
-    /// go well.
+    /// Two transactions conflicted (deadlock, serialization failure, lock timeout). Trying again may succeed.
     case contended(ServerError)
-    /// A row with this key is there already.
+    /// A row with this key already exists.
     case duplicate(constraint: String, ServerError)
-    /// A value that the named constraint does not allow.
+    /// The named constraint does not allow a value.
     case violated(constraint: String, ServerError)
     /// A table, column or function is missing: the schema is older than the program.
     case notMigrated(ServerError)
     /// The role may not do this.
     case notAllowed(ServerError)
-    /// One of pushq's own functions refused, and says why.
+    /// One of pushq's own functions refused the call, and says why.
     case raised(message: String, hint: String?)
-    /// A statement that always returns a row returned none: the schema is not the program's.
+    /// A statement that always returns a row returned none: the schema does not match the program.
     case noRow(String)
-    /// Anything else that the server answered.
+    /// Any other error of the server.
     case server(ServerError)
 
-    /// What the server said, if it said something.
+    /// The server's error, if there is one.
     var serverError: ServerError? {
         switch self {
         case .contended(let error), .duplicate(_, let error), .violated(_, let error), .notMigrated(let error),
@@ -48,28 +47,28 @@ package enum PostgresError: Error, Equatable {
         }
     }
 
-    /// Whether a value was not allowed by the constraint of this name. Of a foreign key: what the row refers to was
-    /// removed by another transaction at the same time, or what is to be removed is referred to.
+    /// Whether the constraint of this name did not allow a value. For a foreign key: another transaction has removed
+    /// the referenced row at the same time, or other rows refer to the row that was to be removed.
     func violates(_ name: String) -> Bool {
         if case .violated(name, _) = self { true } else { false }
     }
 
-    /// Whether the server does not let this program in.
+    /// Whether the server refuses this program's login.
     package var isLockedOut: Bool {
         if case .refused = self { true } else { false }
     }
 
-    /// Whether another transaction was in the way.
+    /// Whether another transaction was in conflict.
     package var isContended: Bool {
         if case .contended = self { true } else { false }
     }
 
-    /// Whether a statement that was sent had no answer in time.
+    /// Whether a sent statement got no answer in time.
     package var isUnanswered: Bool {
         if case .timedOut(_, _, .unknown) = self { true } else { false }
     }
 
-    /// Whether what failed may have been carried out all the same.
+    /// Whether what failed may have been carried out nevertheless.
     var mayBeDone: Bool {
         switch self {
         case .timedOut(_, _, .unknown), .connectionLost(_, _, .unknown): true
@@ -82,8 +81,8 @@ package enum PostgresError: Error, Equatable {
         if case .notAllowed = self { true } else { false }
     }
 
-    /// Whether a statement may be refused because of the rows that it is about, and not because of the schema, a
-    /// missing right, or a damaged database (class XX), which concern all of them.
+    /// Whether the cause may be the rows that a statement writes. Other causes concern all rows: the schema, a missing
+    /// right, or a damaged database (class XX).
     package var mayBlameRows: Bool {
         switch self {
         case .duplicate, .violated, .raised: true
@@ -92,7 +91,7 @@ package enum PostgresError: Error, Equatable {
         }
     }
 
-    /// Whether it is worth waiting and trying again: nothing has to be changed by anybody first.
+    /// Whether waiting and trying again may help without any change by an operator.
     package var isPassing: Bool {
         switch self {
         case .cannotConnect, .timedOut, .connectionLost, .contended: true
@@ -103,7 +102,7 @@ package enum PostgresError: Error, Equatable {
 }
 
 extension PostgresError {
-    /// The case that tells a caller what to do about an error of the server.
+    /// Sorts an error of the server by what a caller can do about it.
     init(_ error: ServerError) {
         self =
             switch error.state {

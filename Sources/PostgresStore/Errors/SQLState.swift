@@ -1,4 +1,4 @@
-/// The five characters by which PostgreSQL tells what kind of error it is (manual, appendix A).
+/// The five characters with which PostgreSQL classifies an error (manual, appendix A).
 package struct SQLState: Hashable, Sendable, ExpressibleByStringLiteral {
     package let code: String
 
@@ -13,16 +13,16 @@ package struct SQLState: Hashable, Sendable, ExpressibleByStringLiteral {
     /// The first two characters: the class of the error.
     var errorClass: Substring { code.prefix(2) }
 
-    /// Whether a function raised it on purpose: P0001, or class PQ, which pushq's own functions use (PQ400 bad request,
+    /// Whether a function raised the error on purpose: P0001, or class PQ of pushq's own functions (PQ400 bad request,
     /// PQ404 not found, PQ409 conflict; docs/sql-api.md).
     var isRaisedByFunction: Bool { code == "P0001" || errorClass == "PQ" }
 
-    /// Whether the server lacks something at this moment and may have it later: disk, memory or connections (class 53),
-    /// it was told to stop what it did (57), its disk failed (58), or it takes no writes just now (25006).
+    /// Whether the cause may disappear by itself: the server lacks disk, memory or connections (class 53), an operator
+    /// stopped it or the statement (57), its disk failed (58), or it takes no writes at this moment (25006).
     var isPassing: Bool { ["53", "57", "58"].contains(errorClass) || self == .readOnlyTransaction }
 
-    /// Whether a row found no partition, which PostgreSQL calls a violation of a check without a name. Workers make
-    /// days ahead; they are missing if none has run for days.
+    /// Whether a row found no partition. PostgreSQL reports this as the violation of a check without a name. Workers
+    /// create days ahead; days are missing if no worker has run for days.
     func isMissingDay(constraint: String?) -> Bool { self == .checkViolation && constraint == nil }
 
     static let featureNotSupported: SQLState = "0A000"

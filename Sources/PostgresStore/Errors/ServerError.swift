@@ -1,19 +1,19 @@
-/// An error as the server told it.
+/// An error as the server reported it.
 package struct ServerError: Error, Equatable, Sendable {
-    /// The name of the statement, or what else was tried.
+    /// The name of the statement, or another name of what was tried.
     package let task: String
     package let state: SQLState
-    /// The server's primary message. Of errors about data, without what stands in quotes there: that is the data.
+    /// The server's primary message. In errors about data, quoted parts are removed, because they are the data.
     package let message: String
     package let hint: String?
     package let constraint: String?
-    /// Where in the statement's text it is, in characters counted from 1.
+    /// The place of the error in the statement's text, in characters counted from 1.
     let position: Int?
-    /// The session is over: the server ended it with this error.
+    /// Whether the server ended the session with this error.
     let endsSession: Bool
-    /// It is no error: the statement goes on.
+    /// Whether this is only a warning: the statement continues.
     let isWarning: Bool
-    /// A warning that a commit did not wait for the synchronous standby.
+    /// Whether this is the warning that a commit did not wait for the synchronous standby.
     let isOfUnreplicatedCommit: Bool
 
     init(
@@ -42,7 +42,7 @@ package struct ServerError: Error, Equatable, Sendable {
         }
     }
 
-    /// It is about this statement alone: a caller may have committed others before.
+    /// The hint is about this statement alone: a caller may have committed others before.
     private static let heldUp =
         "it was not carried out: another transaction holds a lock that it needs; try again, and if it fails again, "
         + "find old transactions with: pushq-admin doctor"
@@ -57,13 +57,13 @@ extension ServerError: CustomStringConvertible {
 }
 
 extension String {
-    /// Without what stands between double quotes.
+    /// Removes the text between double quotes.
     var withoutQuotedParts: String {
         split(separator: "\"", omittingEmptySubsequences: false).enumerated()
             .map { $0.offset.isMultiple(of: 2) ? $0.element : "…" }.joined(separator: "\"")
     }
 
-    /// libpq's messages have lines, tabs and a line end.
+    /// The text on one line: libpq's messages contain line breaks and tabs.
     var onOneLine: String {
         split(whereSeparator: \.isWhitespace).joined(separator: " ")
     }

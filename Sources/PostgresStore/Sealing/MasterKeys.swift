@@ -1,19 +1,19 @@
 package import Cryptography
 
-/// A key under which secrets are sealed in the database, which it never enters.
+/// A key with which secrets are sealed before they are stored. The key itself is never stored in the database.
 package struct MasterKey: Sendable, Equatable, CustomStringConvertible, CustomReflectable {
     fileprivate let bytes: [UInt8]
-    /// By which sealed texts name it.
+    /// The name by which sealed secrets refer to the key.
     package let name: MasterKeyName
 
-    /// A key of 32 bytes; nil if there are more or fewer.
+    /// Creates a key from 32 bytes; nil if there are more or fewer.
     package init?(_ bytes: [UInt8]) {
         guard bytes.count == SealedBox.keyByteCount else { return nil }
         self.bytes = bytes
         name = MasterKeyName(of: bytes)
     }
 
-    /// A new key that nobody else has.
+    /// Creates a new random key.
     package static func random() throws(CryptographyError) -> MasterKey {
         guard let key = MasterKey(try SecureRandom.bytes(SealedBox.keyByteCount)) else {
             preconditionFailure("a random key has the length that was asked for")
@@ -21,16 +21,16 @@ package struct MasterKey: Sendable, Equatable, CustomStringConvertible, CustomRe
         return key
     }
 
-    /// The key in hexadecimal, for a file or an environment that only its owner reads.
+    /// The key in hexadecimal, for a file or an environment variable that only its owner can read.
     package var hexadecimal: String { bytes.hexadecimal }
 
-    // Neither a log line nor a crash report shows the key.
+    // Keeps the key out of log lines and crash reports.
     package var description: String { "master key \(name)" }
     package var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// What a sealed text begins with: which master key opens it. A digest of the key, of which nothing can be learned
-/// about a key of 256 random bits.
+/// The beginning of a sealed secret: it names the master key that opens it. It is a digest of the key, which reveals
+/// nothing about 256 random bits.
 package struct MasterKeyName: Sendable, Hashable, CustomStringConvertible {
     static let byteCount = 8
 
@@ -40,13 +40,13 @@ package struct MasterKeyName: Sendable, Hashable, CustomStringConvertible {
         bytes = Array(SHA256.digest(of: Array("pushq master key ".utf8) + key).prefix(Self.byteCount))
     }
 
-    /// The name that a sealed text begins with; nil for what is too short to be one.
+    /// Reads the name from a sealed secret; nil if that is too short.
     package init?(in sealed: [UInt8]) {
         guard sealed.count > Self.byteCount else { return nil }
         bytes = Array(sealed.prefix(Self.byteCount))
     }
 
-    /// The name as it is stored; nil for what has another length.
+    /// Reads a stored name; nil if its length is wrong.
     init?(stored: [UInt8]) {
         guard stored.count == Self.byteCount else { return nil }
         bytes = stored
@@ -56,35 +56,35 @@ package struct MasterKeyName: Sendable, Hashable, CustomStringConvertible {
     package var description: String { bytes.hexadecimal }
 }
 
-/// The master keys that a process knows: the first seals, all open. So the fleet can go from one to the next while it
+/// The master keys that a process knows. The first one seals; all of them open. So a fleet can change its key while it
 /// runs.
 package struct MasterKeys: Sendable, CustomStringConvertible {
     private let all: [MasterKey]
 
     /// - Parameters:
-    ///   - first: what is sealed from now on, is sealed under it.
-    ///   - others: these open what was sealed under them.
+    ///   - first: seals all new secrets.
+    ///   - others: open the secrets that they sealed.
     package init(_ first: MasterKey, opening others: [MasterKey] = []) {
         all = [first] + others
     }
 
-    /// One new key that nobody else has.
+    /// Creates one new random key.
     package static func random() throws(CryptographyError) -> MasterKeys { MasterKeys(try .random()) }
 
     /// The key that seals.
     package var first: MasterKey { all[0] }
 
-    /// The names of all of them, that of the first in front.
+    /// The names of all keys, that of the first one first.
     package var names: [MasterKeyName] { all.map(\.name) }
 
-    /// Seals a secret for the row that it will lie in.
+    /// Seals a secret for the row that will contain it.
     package func seal(_ secret: [UInt8], for owner: SecretOwner) throws(CryptographyError) -> [UInt8] {
         let name = first.name.bytes
         return name + (try SealedBox.seal(secret, key: first.bytes, associatedData: name + owner.associatedData))
     }
 
-    /// Opens a secret that was sealed for that row, under any of the keys. One that was moved there from another row
-    /// does not open.
+    /// Opens a secret that was sealed for that row, with any of the keys. A secret that was moved from another row does
+    /// not open.
     package func open(_ sealed: [UInt8], of owner: SecretOwner) throws(SealError) -> [UInt8] {
         guard let name = MasterKeyName(in: sealed) else { throw .damaged }
         guard let key = all.first(where: { $0.name == name }) else { throw .unknownKey(name, known: names) }
@@ -100,9 +100,9 @@ package struct MasterKeys: Sendable, CustomStringConvertible {
     package var description: String { "master keys \(names.map(\.description).joined(separator: ", "))" }
 }
 
-/// Why a sealed secret does not open.
+/// Why a sealed secret cannot be opened.
 package enum SealError: Error, Equatable, CustomStringConvertible {
-    /// It was sealed under a key that this process was not given.
+    /// It was sealed with a key that this process does not have.
     case unknownKey(MasterKeyName, known: [MasterKeyName])
     /// It was changed, or belongs to another row.
     case damaged
@@ -119,11 +119,11 @@ package enum SealError: Error, Equatable, CustomStringConvertible {
 
 /// The row that a sealed secret belongs to.
 package enum SecretOwner: Sendable {
-    /// `pushq.credential`: the secret is its PEM text; a certificate's is followed by its key's.
+    /// `pushq.credential`: the secret is the PEM text; in a certificate's, the text of its key follows.
     case credential(tenantID: Int32, credentialID: Int32)
     /// `pushq.provider_token`: the provider token of this signer.
     case providerToken(signer: [UInt8])
-    /// `pushq.webhook`: what a tenant's messages are signed with.
+    /// `pushq.webhook`: the secret that signs a tenant's messages.
     case webhook(tenantID: Int32)
 
     fileprivate var associatedData: [UInt8] {
