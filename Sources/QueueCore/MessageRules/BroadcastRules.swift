@@ -1,11 +1,11 @@
-/// What is broadcast to a channel, as a producer gives it: nothing in it has been checked yet.
+/// A broadcast to a channel as a producer passes it; nothing in it has been checked yet.
 package struct Broadcast: Sendable {
     /// JSON, sent byte for byte: the update or the end of a Live Activity.
     package var payload: String
     package var priority: Int
-    /// 0, or seconds since 1970; nil: it was left out, which APNs does not take.
+    /// 0, or seconds since 1970; nil: the producer left it out, which APNs does not accept.
     package var expiration: Int64?
-    /// That of the channel.
+    /// The policy of the channel.
     package var policy: ChannelPolicy
 
     package init(
@@ -18,19 +18,19 @@ package struct Broadcast: Sendable {
     }
 }
 
-/// What APNs takes as a broadcast (Apple: "Sending broadcast push notification requests to APNs").
+/// What APNs accepts as a broadcast (Apple: "Sending broadcast push notification requests to APNs").
 ///
 /// `pushq.broadcast_problem` (migrations/functions/message_rules.sql) finds the same errors, in the same order and
 /// words.
 package enum BroadcastRules {
     /// The longest payload in bytes, as sent.
     package static let maximumPayloadBytes = 5120
-    /// APNs asks for a priority; where a producer names none, it is that of a push without the header.
+    /// APNs requires a priority. If the producer names none, this is the priority of a push without the header.
     package static let defaultPriority = Priority.immediate.rawValue
-    /// APNs keeps a channel's latest message no longer, in seconds.
+    /// The longest time in seconds for which APNs stores a channel's latest message.
     package static let maximumStorageSeconds: Int64 = 8 * 3600
 
-    /// What the rules say about `broadcast`, errors and warnings in the order in which they are found.
+    /// Checks `broadcast`. Returns errors and warnings in the order in which they are found.
     ///
     /// - Parameter now: seconds since 1970.
     package static func check(_ broadcast: Broadcast, now: Int64) -> [Finding] {

@@ -1,4 +1,4 @@
-/// The message of a campaign as a producer gives it: a payload, or `{"default": payload, "languages": {"de": payload,
+/// The message of a campaign as a producer passes it: a payload, or `{"default": payload, "languages": {"de": payload,
 /// …}}`. Payloads may have placeholders.
 ///
 /// `pushq.read_message` (migrations/functions/campaign_message.sql) reads it in the same way, and refuses it in the
@@ -6,26 +6,26 @@
 package struct CampaignMessage {
     private static let maximumLanguages = 100
     private static let maximumAttributes = 20
-    /// The longest payload with placeholders, in bytes.
+    /// The maximum length of a payload with placeholders, in bytes.
     private static let maximumTemplateBytes = 16384
 
     /// The payload in one language.
     package struct Version {
-        /// A language tag; nil for the default.
+        /// A language tag; nil for the default payload.
         package let language: String?
-        /// As it was given.
+        /// The payload as it was passed.
         package let payload: String
-        /// The byte of the message at which it begins.
+        /// The byte of the message at which the payload begins.
         fileprivate let offset: Int
 
-        /// What begins a finding about it.
+        /// The beginning of a finding about this version.
         fileprivate var label: String { language.map { "language “\($0)”: " } ?? "" }
     }
 
-    /// The default, and then the translations.
+    /// The default payload, then the translations.
     package let versions: [Version]
 
-    /// Reads a message. What is not JSON is one payload, so that the rules say what is wrong with it.
+    /// Reads a message. Text that is not JSON counts as one payload, so that the rules report what is wrong with it.
     private init(_ text: String) throws(Refusal) {
         var reader = JSONReader(text)
         guard let node = try? reader.read(), Self.isTranslated(node) else {
@@ -83,8 +83,8 @@ package struct CampaignMessage {
 }
 
 extension CampaignMessage {
-    /// What the rules say about the message of a campaign, in the order in which it is found: about all of it, about
-    /// placeholders, and then about the payloads as they are with the defaults in the places of the placeholders.
+    /// Checks the message of a campaign. Returns findings in the order in which they are found: about the whole
+    /// message, about placeholders, and then about the payloads with the defaults in place of the placeholders.
     ///
     /// - Parameter now: seconds since 1970.
     package static func check(_ message: Message, now: Int64) -> [Finding] {
@@ -105,12 +105,12 @@ extension CampaignMessage {
         }
     }
 
-    /// The versions of a message that was accepted.
+    /// The versions of an accepted message.
     package static func versions(of payload: String) -> [Version] {
         (try? CampaignMessage(payload).versions) ?? [Version(language: nil, payload: payload, offset: 0)]
     }
 
-    /// Whether recipients of a message that was accepted get different payloads.
+    /// Whether recipients of an accepted message get different payloads.
     package static func isPersonal(_ payload: String) -> Bool {
         let versions = versions(of: payload)
         return versions.count > 1
@@ -118,7 +118,7 @@ extension CampaignMessage {
             || versions.contains { badgeIncrement(in: $0) != nil }
     }
 
-    /// By how much a version raises badges, as it is written; nil if it does not.
+    /// The number that a version adds to badges, as written; nil if it adds none.
     private static func badgeIncrement(in version: Version) -> JSONNode.Value? {
         value(at: "aps.badge.increment", in: version)
     }
@@ -148,7 +148,7 @@ extension CampaignMessage {
         return plain
     }
 
-    /// What recipients are chosen by is the same for all of them.
+    /// The values by which recipients are chosen must be the same for all recipients.
     private static func fixedFindings(of versions: [Version], _ pushType: PushType) -> [Finding] {
         guard pushType == .liveactivity else { return [] }
         return versions.flatMap { version in
@@ -163,7 +163,7 @@ extension CampaignMessage {
         }
     }
 
-    /// All versions are for tokens of the same kind, and start the same type.
+    /// All versions must be for tokens of the same kind, and start the same type.
     private static func eventFindings(of versions: [Version], _ pushType: PushType) -> [Finding] {
         guard pushType == .liveactivity else { return [] }
         func starts(_ version: Version) -> Bool { value(at: "aps.event", in: version) == .string("start") }
@@ -186,7 +186,7 @@ extension CampaignMessage {
         return (try? reader.read())?.at(path)?.value
     }
 
-    /// A count grows by the same, whatever language its device is in.
+    /// A badge must grow by the same number in every language.
     private static func badgeFindings(of versions: [Version], _ pushType: PushType) -> [Finding] {
         guard pushType == .alert else { return [] }
         return versions.dropFirst().filter { badgeIncrement(in: $0) != badgeIncrement(in: versions[0]) }.map {
@@ -206,12 +206,12 @@ extension CampaignMessage {
     }
 }
 
-/// A payload as it is with the defaults in the places of its placeholders, and with nothing where there is none.
+/// A payload with the defaults in place of its placeholders, and with nothing where a placeholder has no default.
 private struct PlainPayload {
     let text: String
-    /// Whether a recipient's attributes are put into it.
+    /// Whether the payload contains attributes of a recipient.
     let hasAttributes: Bool
-    /// Where pieces of it begin, and where they stand in the payload as it was given.
+    /// Where pieces of it begin, and where these are in the original payload.
     private var pieces: [(plain: Int, given: Int)] = [(0, 0)]
 
     init(_ given: [UInt8], _ placeholders: [Placeholder]) {
@@ -231,7 +231,7 @@ private struct PlainPayload {
         hasAttributes = placeholders.contains { $0.attribute != nil }
     }
 
-    /// Where a byte stands in the payload as it was given.
+    /// The position of a byte in the original payload.
     func offset(ofPlain offset: Int) -> Int {
         let piece = pieces.last { $0.plain <= offset } ?? (0, 0)
         return piece.given + offset - piece.plain
@@ -239,7 +239,7 @@ private struct PlainPayload {
 }
 
 extension Finding {
-    /// The same about a part of a message.
+    /// The same finding about a part of a message.
     fileprivate func about(_ label: String, offset place: (Int) -> Int) -> Finding {
         Finding(severity: severity, path: path, problem: label + problem, remedy: remedy, offset: offset.map(place))
     }

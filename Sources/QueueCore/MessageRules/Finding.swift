@@ -1,20 +1,20 @@
-/// What the rules say about a message: where, what is wrong, and what to do.
+/// A finding of the rules about a message: where, what is wrong, and what to do.
 package struct Finding: Equatable, Sendable {
     package enum Severity: String, Sendable {
-        /// APNs or the device would refuse it, so it is not accepted.
+        /// APNs or the device would refuse the message, so it is not accepted.
         case error
-        /// It is accepted, but probably not what was meant.
+        /// The message is accepted, but is probably not what the producer meant.
         case warning
     }
 
     package let severity: Severity
-    /// Where: a key path such as `aps.alert.title`, or `payload`, `priority`, `expiration`, `collapse-id`.
+    /// The place: a key path such as `aps.alert.title`, or `payload`, `priority`, `expiration`, `collapse-id`.
     package let path: String
     /// What is wrong there.
     package let problem: String
     /// What to do about it.
     package let remedy: String
-    /// The byte of the payload that it is about; nil if it is not about a place in the payload.
+    /// The byte of the payload that the finding is about; nil if the finding is not about a place in the payload.
     package let offset: Int?
 
     static func error(_ path: String, _ problem: String, _ remedy: String, at offset: Int? = nil) -> Finding {
@@ -25,18 +25,18 @@ package struct Finding: Equatable, Sendable {
         Finding(severity: .warning, path: path, problem: problem, remedy: remedy, offset: offset)
     }
 
-    /// One line, as `pushq.send` says it too.
+    /// The finding on one line, in the words of `pushq.send`.
     package var text: String { "\(problem): \(remedy)" }
 }
 
-/// A place in a text as editors count it.
+/// A position in a text as editors count it.
 package struct TextPosition: Equatable, Sendable {
-    /// From 1.
+    /// The line, from 1.
     package let line: Int
-    /// From 1, in characters.
+    /// The column, in characters from 1.
     package let column: Int
 
-    /// Where the byte at `offset` of `text` stands.
+    /// Returns the position of the byte at `offset` of `text`.
     package init(ofByte offset: Int, in text: String) {
         let before = text.utf8.prefix(offset)
         line = before.count { $0 == UInt8(ascii: "\n") } + 1

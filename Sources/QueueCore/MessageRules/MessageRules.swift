@@ -1,16 +1,16 @@
-/// What APNs takes, checked before anything is queued: a push that it refuses would be refused for every recipient.
+/// What APNs accepts, checked before anything is queued: APNs would refuse a wrong push for every recipient.
 ///
-/// Errors refuse a message, warnings only inform. `pushq.message_problem` (migrations/functions/message_rules.sql)
-/// stands in front of the queue and finds the same errors, in the same order and words.
+/// Errors refuse a message; warnings only inform. `pushq.message_problem` (migrations/functions/message_rules.sql)
+/// guards the queue and finds the same errors, in the same order and words.
 package enum MessageRules {
-    /// The longest collapse ID in bytes of UTF-8.
+    /// The maximum length of a collapse ID in bytes of UTF-8.
     package static let maximumCollapseIDBytes = 64
-    /// APNs keeps nothing longer, in seconds.
+    /// The longest time in seconds for which APNs stores a push.
     package static let maximumStorageSeconds: Int64 = 30 * 24 * 3600
-    /// Greater numbers of seconds are milliseconds: this one lies in the year 5138.
+    /// Larger numbers of seconds are taken for milliseconds: this number of seconds ends in the year 5138.
     package static let maximumSeconds: Int64 = 100_000_000_000
 
-    /// What the rules say about `message`, errors and warnings in the order in which they are found.
+    /// Checks `message`. Returns errors and warnings in the order in which they are found.
     ///
     /// - Parameter now: seconds since 1970.
     package static func check(_ message: Message, now: Int64) -> [Finding] {

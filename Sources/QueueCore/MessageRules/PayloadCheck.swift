@@ -1,22 +1,22 @@
-/// How long a payload may be, and whose limit that is: `push type voip`.
+/// The maximum length of a payload, and what sets it, such as `push type voip`.
 struct PayloadLimit {
     let bytes: Int
     let setBy: String
 }
 
-/// Holds the payload of one message against the rules of its push type.
+/// Checks the payload of one message against the rules of its push type.
 struct PayloadCheck {
-    /// How much of a value or of a key is repeated in a finding, in characters.
+    /// The maximum number of characters of a value or key that a finding shows.
     private static let shownCharacters = 40
 
     private let type: PushType
     private let isForWalletPass: Bool
-    /// Whether it may start a Live Activity, which a broadcast cannot.
+    /// Whether the payload may start a Live Activity; a broadcast may not.
     private let mayStart: Bool
     private let root: JSONNode
     private var findings: [Finding] = []
 
-    /// What the rules say about the payload.
+    /// Checks the payload and returns the findings.
     static func findings(in message: Message, limit: PayloadLimit, mayStart: Bool = true) -> [Finding] {
         var tooLong = length(of: message, limit)
         var reader = JSONReader(message.payload)
@@ -24,7 +24,7 @@ struct PayloadCheck {
             let root = try reader.read()
             guard root.members != nil else { return [notAnObject] }
             if reader.invalidEscape == nil, let badge = root.at("aps.badge"), badge.members != nil {
-                // A figure takes its place.
+                // A number replaces the object when the push is sent.
                 tooLong = length(of: message, limit, shortenedBy: badge.range.count - longestFigureBytes)
             }
             var check = PayloadCheck(
@@ -56,7 +56,7 @@ struct PayloadCheck {
     private static let notAnObject = Finding.error(
         "payload", "the payload is not a JSON object", #"begin with {"aps": …}"#, at: 0)
 
-    /// The longest number that a badge which is raised can come to.
+    /// The length of the largest number that a raised badge can have.
     private static let longestFigureBytes = String(PayloadTemplate.largestFigure).utf8.count
 
     private static func length(of message: Message, _ limit: PayloadLimit, shortenedBy saved: Int = 0) -> [Finding] {
@@ -97,7 +97,7 @@ struct PayloadCheck {
 
 // The types of values.
 extension PayloadCheck {
-    /// Checks the members of one object, and of what it holds.
+    /// Checks the members of one object, and of the objects in it.
     private mutating func keys(of object: JSONNode, _ path: String, _ known: [PayloadKey]) {
         repeated(in: object, path)
         for member in object.members ?? [] {
@@ -116,7 +116,7 @@ extension PayloadCheck {
         }
     }
 
-    /// A badge that is to be raised. It is pushq's own: APNs gets the number that it comes to.
+    /// Checks a badge that is to be raised. This form is pushq's own: APNs gets the resulting number.
     private mutating func increment(_ badge: JSONNode) {
         let path = "aps.badge.increment"
         let names = (badge.members ?? []).map(\.name)
@@ -156,7 +156,7 @@ extension PayloadCheck {
         return .warning(place, "\(place) is not a key that Apple documents", remedy, at: member.offset)
     }
 
-    /// Whether a value is what it has to be.
+    /// Whether a value is of the required kind.
     private mutating func kind(_ kind: ValueKind, of node: JSONNode, _ path: String) -> Bool {
         if kind.admits(node.value) { return true }
         var problem = "\(path) is \(Self.shown(node.value, against: kind))"
@@ -167,7 +167,7 @@ extension PayloadCheck {
         return false
     }
 
-    /// A value as a finding shows it: by its type where that is wrong, else by itself.
+    /// A value as a finding shows it: its type if that is wrong, else the value itself.
     private static func shown(_ value: JSONNode.Value, against kind: ValueKind) -> String {
         switch value {
         case .object: "an object"
@@ -184,7 +184,7 @@ extension PayloadCheck {
     }
 }
 
-// What the push type demands.
+// The requirements of the push type.
 extension PayloadCheck {
     /// The update of a Wallet pass is `{}` or `{"aps":{}}` (Apple: "Adding a Web Service to Update Passes").
     private var mayBeEmpty: Bool { isForWalletPass && type == .alert }
@@ -241,7 +241,7 @@ extension PayloadCheck {
 }
 
 extension JSONNode.Value {
-    /// A number, true or false as it is written; nil for anything else.
+    /// A number or boolean as it is written; nil for any other value.
     fileprivate var text: String? {
         switch self {
         case .number(let digits): digits

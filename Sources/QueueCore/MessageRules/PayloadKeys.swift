@@ -1,4 +1,4 @@
-/// What a value in a payload has to be.
+/// What kind of value a payload's key requires.
 package enum ValueKind: String, Sendable {
     case text = "a string"
     case textOrObject = "a string or an object"
@@ -9,7 +9,7 @@ package enum ValueKind: String, Sendable {
     case toggle = "the number 1"
     case yes = "true or false"
     case number = "a number"
-    /// Apple's dates count seconds; a number of twelve digits or more counts milliseconds.
+    /// Apple's dates count seconds; a number of twelve digits or more is taken for milliseconds.
     case seconds = "seconds since 1970"
     case event = "start, update or end"
 
@@ -29,7 +29,7 @@ package enum ValueKind: String, Sendable {
         }
     }
 
-    /// Eleven digits last until the year 5138.
+    /// Eleven digits suffice until the year 5138.
     static let maximumSecondsDigits = 11
 
     static func isWhole(_ digits: String) -> Bool {
@@ -37,7 +37,7 @@ package enum ValueKind: String, Sendable {
     }
 }
 
-/// A key that Apple documents, and what its value has to be.
+/// A key that Apple documents, and the kind of its value.
 package struct PayloadKey: Sendable {
     package let name: String
     package let kind: ValueKind
@@ -48,10 +48,11 @@ package struct PayloadKey: Sendable {
     }
 }
 
-/// Apple, "Generating a remote notification", and for Live Activities "Starting and updating Live Activities with
-/// ActivityKit push notifications". Apple adds keys every year: one that is not here is a warning, never an error.
+/// The documented keys. Sources: Apple, "Generating a remote notification", and for Live Activities "Starting and
+/// updating Live Activities with ActivityKit push notifications". Apple adds keys every year, so an unknown key is a
+/// warning, never an error.
 package enum PayloadKeys {
-    /// In `aps`.
+    /// The keys of `aps`.
     package static let aps = [
         PayloadKey("alert", .textOrObject),
         PayloadKey("badge", .count),
@@ -77,7 +78,7 @@ package enum PayloadKeys {
         PayloadKey("url-args", .texts),
     ]
 
-    /// In `aps.alert`.
+    /// The keys of `aps.alert`.
     package static let alert = [
         PayloadKey("title", .text),
         PayloadKey("subtitle", .text),
@@ -94,12 +95,12 @@ package enum PayloadKeys {
         PayloadKey("sound", .text),
     ]
 
-    /// In `aps.alert` of a Live Activity, where a text may be an object with `loc-key` and `loc-args`.
+    /// The keys of `aps.alert` of a Live Activity, where a text may be an object with `loc-key` and `loc-args`.
     package static let liveActivityAlert = alert.map { key in
         ["title", "subtitle", "body"].contains(key.name) ? PayloadKey(key.name, .textOrObject) : key
     }
 
-    /// In `aps.sound`, of a critical alert.
+    /// The keys of `aps.sound` of a critical alert.
     package static let sound = [
         PayloadKey("critical", .toggle),
         PayloadKey("name", .text),

@@ -1,13 +1,13 @@
-/// What APNs takes and what is probably not meant.
+/// Finds what APNs accepts but the producer probably does not mean.
 struct PayloadWarnings {
-    /// Apple, "Generating a remote notification", `interruption-level`.
+    /// Source: Apple, "Generating a remote notification", `interruption-level`.
     private static let interruptionLevels = ["passive", "active", "time-sensitive", "critical"]
 
     private let root: JSONNode
     private let type: PushType
     private var findings: [Finding] = []
 
-    /// Adds what is noticed in a payload whose root is an object.
+    /// Adds the warnings about a payload whose root is an object.
     static func append(to findings: inout [Finding], root: JSONNode, type: PushType) {
         var warnings = PayloadWarnings(root: root, type: type)
         warnings.switches()

@@ -1,4 +1,4 @@
-/// What a push type demands beyond the types of values. Each has one row in ``PushTypeRules/table``.
+/// What a push type requires beyond the types of values. Each push type has one row in ``PushTypeRules/table``.
 ///
 /// Sources: Apple, "Sending notification requests to APNs", "Generating a remote notification", "Pushing background
 /// updates", "Starting and updating Live Activities with ActivityKit push notifications".
@@ -7,7 +7,7 @@ package struct PushTypeRules: Sendable {
     package struct Requirement: Sendable {
         package let path: String
         package let remedy: String
-        /// The only accepted value, as it is written; nil for any value of its kind.
+        /// The only accepted value, as it is written; nil: any value of its kind.
         package let value: String?
 
         init(_ path: String, _ remedy: String, value: String? = nil) {
@@ -18,19 +18,19 @@ package struct PushTypeRules: Sendable {
     }
 
     package let type: PushType
-    /// Priorities that are not refused.
+    /// The priorities that are accepted.
     package var priorities: [Priority] = [.immediate, .powerAware, .passive]
-    /// Those that Apple names for this type; another one is a warning.
+    /// The priorities that Apple names for this type; any other is a warning.
     package var usualPriorities: [Priority] = [.immediate, .powerAware, .passive]
     package var requirements: [Requirement] = []
-    /// Keys of `aps` of which one is required.
+    /// Keys of `aps` of which at least one is required.
     package var oneOf: [String] = []
-    /// Forbidden keys, and the push type that they belong to.
+    /// The paths of forbidden keys.
     package var forbidden: [String] = []
-    /// Whether it says nothing to the app without keys beside `aps`.
+    /// Whether a push says nothing to the app without keys beside `aps`.
     package var livesByCustomKeys = false
 
-    /// Every push type, once.
+    /// The rules of all push types.
     package static let table: [PushType: PushTypeRules] = Dictionary(
         uniqueKeysWithValues: [
             PushTypeRules(type: .alert, requirements: [aps], oneOf: ["alert", "badge", "sound"]),
@@ -65,7 +65,7 @@ package struct PushTypeRules: Sendable {
 }
 
 extension PushType {
-    /// What this push type demands.
+    /// The rules of this push type.
     package var rules: PushTypeRules {
         guard let rules = PushTypeRules.table[self] else { preconditionFailure("\(self) has no rules") }
         return rules
