@@ -5,10 +5,10 @@ package struct CredentialExpiry: Equatable, Sendable {
     /// Days before the end at which a warning is due; 0 is the end itself.
     package static let thresholds = [30, 14, 7, 1, 0]
 
-    /// Time until the certificate expires; below zero once it has.
+    /// The time until the certificate expires; negative after that.
     package let timeLeft: TimeInterval
 
-    /// - Parameter now: by the database's clock, since workers have to agree on it.
+    /// - Parameter now: the database's time, on which all workers agree.
     package init(notAfter: Date, now: Date) {
         timeLeft = notAfter.timeIntervalSince(now)
     }
@@ -16,13 +16,13 @@ package struct CredentialExpiry: Equatable, Sendable {
     /// Whole days until the end.
     package var daysLeft: Int { Int((timeLeft / 86_400).rounded(.down)) }
 
-    /// The last threshold that was crossed; nil while there is more time than the first.
+    /// The last threshold that was crossed; nil if none was crossed yet.
     package var threshold: Int? {
         Self.thresholds.last { timeLeft <= Double($0) * 86_400 }
     }
 
-    /// What to tell an operator, such as `expires in 12 days`; nil while no threshold has been crossed. Never more time
-    /// than there is.
+    /// The message to an operator, such as `expires in 12 days`; nil while no threshold has been crossed. It never
+    /// states more time than there is.
     package var warning: String? {
         switch threshold {
         case nil: nil

@@ -1,11 +1,11 @@
 package import FoundationEssentials
 
-/// What a credential may be used for: enough to say, without its secret, whether a queue can be sent with it.
+/// What a credential may be used for. This is enough to decide, without its secret, whether a queue can use it.
 package struct CredentialScope: Equatable, Sendable {
-    /// A fact together with the field that states it, so that an operator can look it up.
+    /// A fact with the field that states it, so that an operator can look it up.
     package struct Stated<Fact: Equatable & Sendable>: Equatable, Sendable {
         package let fact: Fact
-        /// Such as `subject UID`.
+        /// The name of the field, such as `subject UID`.
         package let field: String
 
         package init(_ fact: Fact, field: String) {
@@ -14,7 +14,7 @@ package struct CredentialScope: Equatable, Sendable {
         }
     }
 
-    /// How APNs authenticates by it.
+    /// How the credential authenticates to APNs.
     package enum Kind: String, Sendable {
         case token
         case certificate
@@ -25,9 +25,9 @@ package struct CredentialScope: Equatable, Sendable {
 
     package let kind: Kind
     package let environments: Stated<[Environment]>
-    /// Nil for a signing key, which may be used for all topics of its team.
+    /// Nil for a signing key, which is valid for all topics of its team.
     package let topics: Stated<[String]>?
-    /// When it becomes valid and expires; nil for a signing key, which has no such times.
+    /// When the credential becomes valid and expires; nil for a signing key, which has no such times.
     package let notBefore: Date?
     package let notAfter: Date?
 
@@ -42,7 +42,7 @@ package struct CredentialScope: Equatable, Sendable {
         self.notAfter = notAfter
     }
 
-    /// Why it works for no queue at this time, in one line; nil if it may work.
+    /// Why no queue can use the credential at this time, in one line; nil if some queue may.
     package func problem(at now: Date) -> String? {
         if let notBefore, now < notBefore {
             return "the \(kind.words) is not valid before \(notBefore.formatted(.iso8601)) (notBefore)"
@@ -56,10 +56,11 @@ package struct CredentialScope: Equatable, Sendable {
         return nil
     }
 
-    /// Why APNs would refuse it for a queue at this time, in one line that names the field; nil if it would not.
+    /// Why APNs would refuse the credential for a queue at this time, in one line that names the field; nil if it would
+    /// not.
     ///
-    /// A certificate needs the app's bundle ID among its topics, or a topic made of it by the suffix of a push type:
-    /// one for VoIP alone has `com.example.App.voip` and nothing else.
+    /// A certificate needs the app's bundle ID among its topics, or the bundle ID with the suffix of a push type: a
+    /// certificate for VoIP alone has only `com.example.App.voip`.
     package func problem(for queue: QueueName, at now: Date) -> String? {
         if let problem = problem(at: now) { return problem }
         guard environments.fact.contains(queue.environment) else {
@@ -74,7 +75,7 @@ package struct CredentialScope: Equatable, Sendable {
 }
 
 extension String {
-    /// Whether the topic is this bundle ID, or that with the suffix of a push type.
+    /// Whether the topic is this bundle ID, with or without the suffix of a push type.
     fileprivate func isBase(ofTopic topic: String) -> Bool {
         topic.hasPrefix(self) && PushType.allCases.contains { $0.topicSuffix == topic.dropFirst(count) }
     }

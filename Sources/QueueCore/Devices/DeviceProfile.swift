@@ -1,26 +1,26 @@
 package import FoundationEssentials
 
-/// What is known of a device beside its token and its user, or what an app says of it.
+/// What is known about a device besides its token and its user, or what an app reports about it.
 package struct DeviceProfile: Sendable, Equatable {
-    /// What the app calls itself on that device, as long as it is installed.
+    /// The app's identifier on this device, which stays the same as long as the app is installed.
     package var installation: String?
-    /// Of a token for Live Activities: the name of its attributes.
+    /// The type of the Live Activity's attributes, if the token is for Live Activities.
     package var activityType: String?
-    /// Of an update token: the Live Activity.
+    /// The Live Activity, if the token is an update token.
     package var activity: String?
-    /// BCP 47, such as `de-AT`.
+    /// A BCP 47 tag, such as `de-AT`.
     package var locale: String?
     /// A name of the IANA database.
     package var timeZone: String?
     /// Numbers and dots.
     package var appVersion: String?
-    /// Nil: nothing is said about them.
+    /// Nil: the app reports nothing about them.
     package var tags: [String]?
-    /// A JSON object of texts, numbers and booleans; nil: nothing is said about them.
+    /// A JSON object of texts, numbers and booleans; nil: the app reports nothing about them.
     package var attributes: String?
-    /// When its app, or the one that an import came from, saw it first.
+    /// When the app, or the system from which the device was imported, first saw the device.
     package var firstSeenAt: Date?
-    /// When it was seen last, within some hours.
+    /// When the device was last seen, to within some hours.
     package var seenAt: Date?
 
     package init() {}

@@ -1,10 +1,10 @@
-/// A JSON value as it stands in a text: members in their order, repeated names kept, numbers as they were written.
+/// A JSON value as it is written: members keep their order, repeated names are kept, and numbers keep their spelling.
 package struct JSONNode: Equatable {
     package enum Value: Equatable {
         case object([Member])
         case array([JSONNode])
         case string(String)
-        /// As it was written: a payload must not be rounded.
+        /// The number as it is written: a payload must not be rounded.
         case number(String)
         case bool(Bool)
         case null
@@ -18,13 +18,13 @@ package struct JSONNode: Equatable {
     }
 
     package let value: Value
-    /// The bytes that it is written in.
+    /// The bytes of the text that contain the value.
     let range: Range<Int>
 
-    /// The byte at which it begins.
+    /// The byte at which the value begins.
     var offset: Int { range.lowerBound }
 
-    /// The members of an object; nil for anything else.
+    /// The members of an object; nil for any other value.
     package var members: [Member]? {
         if case .object(let members) = value { members } else { nil }
     }
@@ -41,7 +41,7 @@ package struct JSONNode: Equatable {
 }
 
 extension JSONNode {
-    /// The value as JSON again, on one line.
+    /// The value as JSON text on one line.
     package var text: String {
         switch value {
         case .object(let members):

@@ -1,20 +1,20 @@
 /// Why a text is not JSON, or is not accepted.
 package enum JSONReadingError: Error, Equatable {
-    /// RFC 8259 does not allow what is at this byte.
+    /// RFC 8259 does not allow the byte at this offset.
     case malformed(offset: Int, expected: String)
-    /// More levels than ``JSONReader/maximumDepth``.
+    /// The text nests deeper than ``JSONReader/maximumDepth``.
     case tooDeep(offset: Int)
 }
 
-/// Reads JSON (RFC 8259) and remembers the place of every value. It accepts what PostgreSQL's type `json` accepts.
+/// Reads JSON (RFC 8259) and stores the place of every value. It accepts what PostgreSQL's type `json` accepts.
 package struct JSONReader: ~Copyable {
-    /// Levels of objects and arrays. A payload is at most 5 KB, and no app needs more; the bound keeps the recursion
-    /// small.
+    /// The maximum number of nested objects and arrays. A payload is at most 5 KB, and no app needs more; the bound
+    /// keeps the recursion small.
     static let maximumDepth = 64
 
     private let bytes: [UInt8]
     private var position = 0
-    /// The first `\u` escape that is no character: a zero, or half of a surrogate pair.
+    /// The offset of the first `\u` escape that is not a character: a zero, or half of a surrogate pair.
     package private(set) var invalidEscape: Int?
 
     package init(_ text: String) {
@@ -152,7 +152,7 @@ extension JSONReader {
         }
     }
 
-    /// What a `\uXXXX` or a pair of them stands for.
+    /// The character of one `\uXXXX` escape or of a pair of them.
     private mutating func character(at start: Int) throws(JSONReadingError) -> [UInt8] {
         var units = [try codeUnit()]
         if UTF16.isLeadSurrogate(units[0]), take("\\") {

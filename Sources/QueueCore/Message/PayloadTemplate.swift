@@ -1,33 +1,33 @@
-/// A payload that is joined for each recipient: pieces of its text, and between them attributes of the recipient, and
-/// the number for the badge of its app.
+/// A payload that is joined for each recipient: pieces of its text, and between them the recipient's attributes and the
+/// number for the app's badge.
 ///
-/// Attributes come as PostgreSQL writes them in JSON, and what stands between two pieces is the inside of a JSON
-/// string. So joining copies bytes, and what comes out is JSON whatever is in the attributes.
+/// Attributes come as JSON that PostgreSQL writes, and between two pieces there is the inside of a JSON string. So
+/// joining copies bytes, and the result is JSON whatever the attributes contain.
 package struct PayloadTemplate: Sendable {
     /// A place between two pieces.
     private struct Slot {
-        /// Where in the text the piece before it ends, and where the next one begins.
+        /// The range of the text that the slot replaces, between two pieces.
         let range: Range<Int>
-        /// Which attribute is put there; nil: none, but always `fallback`.
+        /// The index of the attribute to insert; nil: none, always insert `fallback`.
         var attribute: Int?
-        /// Bytes of the text that are put there if the attribute is missing; nil: there is no default.
+        /// The bytes of the text to insert if the attribute is missing; nil: there is no default.
         var fallback: Range<Int>?
-        /// The figure for the badge is put there.
+        /// Whether to insert the number for the badge.
         var isBadge = false
     }
 
-    /// The largest figure for a badge: a count that is higher is sent as this.
+    /// The largest number for a badge: a higher count is sent as this number.
     package static let largestFigure = 99999
     private static let longestFigureBytes = 5
 
     private let text: [UInt8]
     private let slots: [Slot]
 
-    /// Reads a payload that was accepted when its campaign was started. Anything else is sent as it is.
+    /// Reads a payload that was accepted when its campaign was started. Any other payload is sent unchanged.
     /// - Parameters:
-    ///   - attributes: what the message has placeholders for, in the order in which values are given.
-    ///   - hasPlaceholders: whether braces stand for attributes: not in a message that is no campaign's.
-    ///   - raisesBadge: whether its badge is `{"increment": 1}`, which a figure takes the place of.
+    ///   - attributes: the attributes that the message has placeholders for, in the order of the values.
+    ///   - hasPlaceholders: whether braces stand for attributes; only in the messages of campaigns.
+    ///   - raisesBadge: whether its badge is `{"increment": 1}`, which a number replaces.
     package init(_ payload: [UInt8], attributes: [String], hasPlaceholders: Bool = true, raisesBadge: Bool = false) {
         text = payload
         let placeholders = hasPlaceholders ? (try? PlaceholderReader.read(payload)) ?? [] : []
@@ -41,15 +41,16 @@ package struct PayloadTemplate: Sendable {
         slots = badge.isEmpty ? filled : (filled + badge).sorted { $0.range.lowerBound < $1.range.lowerBound }
     }
 
-    /// Where a payload says what its badge is.
+    /// The range of the badge's value in a payload.
     private static func badge(in payload: [UInt8]) -> Range<Int>? {
         var reader = JSONReader(String(decoding: payload, as: UTF8.self))
         return (try? reader.read())?.at("aps.badge")?.range
     }
 
-    /// The length of a payload in bytes, with the longest figure for a badge; nil if it lacks an attribute that has no
+    /// The length of a payload in bytes, with the longest number for a badge; nil if it lacks an attribute that has no
     /// default.
-    /// - Parameter value: the place of an attribute, as JSON, in a text of the caller's; empty for none.
+    /// - Parameter value: returns the range of an attribute, as JSON, in a text of the caller's; empty if it is
+    ///   missing.
     package func byteCount(_ value: (Int) -> Range<Int>) -> Int? {
         var count = text.count
         for slot in slots {
@@ -67,10 +68,10 @@ package struct PayloadTemplate: Sendable {
         return count
     }
 
-    /// Appends a payload to `output`. To be called only if ``byteCount(_:)`` gives a number.
+    /// Appends a payload to `output`. Call it only if ``byteCount(_:)`` returns a number.
     /// - Parameters:
     ///   - figure: the number for the badge.
-    ///   - values: the text in which `value` names places.
+    ///   - values: the text to which the ranges of `value` refer.
     ///   - value: as in ``byteCount(_:)``.
     package func append(
         to output: inout [UInt8], figure: Int = 0, _ values: [UInt8], _ value: (Int) -> Range<Int>

@@ -1,25 +1,25 @@
-/// A place in a text of a payload where something else stands for each recipient.
+/// A place in a text of a payload that is replaced for each recipient.
 struct Placeholder: Equatable {
-    /// What of the payload it takes the place of, in bytes.
+    /// The bytes of the payload that are replaced.
     let range: Range<Int>
-    /// The attribute that is put there; nil for two braces that stand for themselves.
+    /// The attribute to insert; nil for an escaped pair of braces.
     let attribute: String?
-    /// The bytes of the payload that are put there if a recipient lacks the attribute; nil if there is no default.
+    /// The bytes of the payload to insert if a recipient lacks the attribute; nil if there is no default.
     let fallback: Range<Int>?
 }
 
-/// Why a placeholder is refused: in the words of `pushq.read_placeholders` (migrations/functions/placeholders.sql).
+/// Why a placeholder is refused, in the words of `pushq.read_placeholders` (migrations/functions/placeholders.sql).
 struct PlaceholderError: Error, Equatable {
     let problem: String
     let remedy: String
-    /// The byte of the payload that it is about.
+    /// The byte of the payload that the error is about.
     let offset: Int
 }
 
-/// Finds the placeholders of a payload: `{{name}}`, or `{{name|there}}` with a default. They stand in strings, as the
-/// JSON writes them. `{{{{` stands for two braces.
+/// Finds the placeholders of a payload: `{{name}}`, or `{{name|there}}` with a default. They occur in strings, as the
+/// JSON spells them. `{{{{` stands for two braces.
 struct PlaceholderReader: ~Copyable {
-    /// The longest name of an attribute, in bytes.
+    /// The maximum length of an attribute's name, in bytes.
     private static let maximumNameBytes = 100
     private static let opening = Array("{{".utf8)
     private static let closing = Array("}}".utf8)
@@ -50,7 +50,7 @@ struct PlaceholderReader: ~Copyable {
         }
     }
 
-    /// Where a string ends that begins before `start`: behind its closing quote.
+    /// The end of a string that begins before `start`: the position after its closing quote.
     private func endOfString(from start: Int) -> Int {
         var place = start
         while place < payload.count {
@@ -82,7 +82,7 @@ struct PlaceholderReader: ~Copyable {
         }
     }
 
-    /// Whether the string that ends there is the name of a member.
+    /// Whether the string that ends at `end` is the name of a member.
     private func isName(endingAt end: Int) -> Bool {
         payload[end...].first { ![0x20, 0x09, 0x0A, 0x0D].contains($0) } == UInt8(ascii: ":")
     }
@@ -117,7 +117,7 @@ struct PlaceholderReader: ~Copyable {
         return start..<last + 1
     }
 
-    /// Whoever reads the JSON sees braces, and whoever reads its text does not.
+    /// Refuses braces that are written as escapes: a reader of the JSON sees braces, a reader of its text does not.
     private func refuseEscapedBraces() throws(PlaceholderError) {
         var place = 0
         while let escape = payload[place...].firstIndex(of: UInt8(ascii: "\\")) {
@@ -144,7 +144,7 @@ struct PlaceholderReader: ~Copyable {
         place + bytes.count <= payload.count && payload[place..<place + bytes.count].elementsEqual(bytes)
     }
 
-    /// Where two bytes first stand.
+    /// The first position of two bytes.
     private func first(_ pair: [UInt8], from start: Int, to end: Int) -> Int? {
         var place = start
         while place + 1 < end {
@@ -155,7 +155,7 @@ struct PlaceholderReader: ~Copyable {
     }
 
     private func error(_ problem: String, _ remedy: String, at offset: Int) -> PlaceholderError {
-        // In characters, as PostgreSQL counts them: bytes that begin one.
+        // The position is in characters, as PostgreSQL counts them, so it counts bytes that begin a character.
         let position = payload[..<offset].count { $0 & 0xC0 != 0x80 } + 1
         return PlaceholderError(
             problem: "the placeholder at position \(position) \(problem)", remedy: remedy, offset: offset)

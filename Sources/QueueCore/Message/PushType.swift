@@ -12,7 +12,7 @@ package enum PushType: String, CaseIterable, Sendable {
     case widgets
     case controls
 
-    /// What follows the bundle ID in `apns-topic`.
+    /// The suffix after the bundle ID in `apns-topic`.
     package var topicSuffix: String {
         switch self {
         case .alert, .background, .mdm: ""
@@ -27,10 +27,10 @@ package enum PushType: String, CaseIterable, Sendable {
         }
     }
 
-    /// The longest payload in bytes, as sent.
+    /// The maximum length of a payload in bytes, as sent.
     package var maximumPayloadBytes: Int { self == .voip ? 5120 : 4096 }
 
-    /// The priority that is sent where the message names none; nil leaves the header out.
+    /// The priority that is sent if the message names none; nil: no header.
     package var defaultPriority: Priority? { self == .background ? .powerAware : nil }
 }
 
@@ -44,16 +44,17 @@ package enum Priority: Int, CaseIterable, Sendable {
     case passive = 1
 }
 
-/// `apns-expiration`: until when APNs keeps the push for a device it cannot reach. Three states, because 0 is a value.
+/// `apns-expiration`: how long APNs stores the push for a device that it cannot reach. There are three states, because
+/// 0 is a value.
 package enum Expiration: Hashable, Sendable {
-    /// No header: APNs keeps it as long as it likes (30 days at most).
+    /// No header: APNs stores the push as long as it likes (30 days at most).
     case apnsDefault
-    /// `0`: one attempt at delivery, never kept.
+    /// `0`: one attempt at delivery; the push is never stored.
     case oneAttempt
     /// Seconds since 1970, UTC.
     case until(Int64)
 
-    /// The header's value, nil for none.
+    /// The header's value; nil: no header.
     package var headerValue: String? {
         switch self {
         case .apnsDefault: nil
@@ -63,11 +64,10 @@ package enum Expiration: Hashable, Sendable {
     }
 }
 
-/// Who goes first within a queue. Lower numbers are claimed and sent before higher ones.
+/// The priority class of jobs within a queue. Jobs in a lane with a lower number are claimed and sent first.
 ///
-/// Most jobs are in one of the three lanes that all of a queue share. A campaign with a rate of its own has a lane of
-/// its own, so that what waits for its rate is in nobody's way. The rest of its number's division by three says how
-/// urgent it is.
+/// Most jobs are in one of the three lanes that a queue's jobs share. A campaign with a rate of its own has a lane of
+/// its own, so that jobs that wait for its rate delay no others. The lane's number modulo three is its urgency.
 package struct Lane: RawRepresentable, Hashable, Sendable {
     package let rawValue: Int32
 
@@ -78,18 +78,19 @@ package struct Lane: RawRepresentable, Hashable, Sendable {
 
     private init(_ number: Int32) { rawValue = number }
 
-    /// One-time codes, calls: passes everything else of its worker.
+    /// One-time codes and calls. A worker sends them before all other pushes, within a bound
+    /// (Workers/Dispatch/Turns.swift).
     package static let urgent = Lane(0)
     /// Single transactional pushes.
     package static let normal = Lane(1)
     /// Campaigns that are not urgent.
     package static let bulk = Lane(2)
-    /// Those that all of a queue share, the most urgent first.
+    /// The lanes that a queue's jobs share, the most urgent first.
     package static let shared = [urgent, normal, bulk]
 
-    /// Whether it is no campaign's own.
+    /// Whether the lane is shared, and not one campaign's own.
     package var isShared: Bool { rawValue < 3 }
-    /// The shared lane that is as urgent.
+    /// The shared lane with the same urgency.
     package var peer: Lane { Lane(rawValue % 3) }
 }
 

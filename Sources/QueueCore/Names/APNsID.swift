@@ -1,8 +1,8 @@
-/// The `apns-id` of one recipient of one send: the same on every attempt, whatever jobs it passes through.
+/// The `apns-id` of one recipient of one send. It is the same on every attempt, in whatever job.
 ///
-/// It is a UUID of version 8 (RFC 9562 §5.8) made of two numbers, and reads backwards:
-/// 60 bits of the *root* (the campaign or send from which all retries descend) and 62 bits of the recipient's *key*
-/// (its device id, or its index where one send may hold a device twice).
+/// It is a UUID of version 8 (RFC 9562 §5.8) made of two numbers, which can be read back from it: 60 bits of the *root*
+/// (the campaign or send from which all retries descend) and 62 bits of the recipient's *key* (its device id, or its
+/// index if one send may contain a device twice).
 package struct APNsID: Hashable, Sendable, CustomStringConvertible {
     /// The campaign or send that the recipient belongs to; below 2^60.
     package let root: Int64
@@ -12,7 +12,7 @@ package struct APNsID: Hashable, Sendable, CustomStringConvertible {
     /// The length of the textual form in bytes: 32 hexadecimal digits and four hyphens.
     package static let textBytes = 36
 
-    /// An identifier from its two numbers, which must fit into 60 and 62 bits.
+    /// Creates an identifier from its two numbers, which must fit into 60 and 62 bits.
     package init(root: Int64, key: Int64) {
         precondition((0..<(1 << 60)).contains(root), "a root has 60 bits")
         precondition((0..<(1 << 62)).contains(key), "a recipient's key has 62 bits")
@@ -31,7 +31,7 @@ package struct APNsID: Hashable, Sendable, CustomStringConvertible {
         self.init(root: Int64((high >> 16) << 12 | high & 0xFFF), key: Int64(low & ((1 << 62) - 1)))
     }
 
-    /// The two halves of the UUID, version and variant in their places.
+    /// The two halves of the UUID, including version and variant.
     package var halves: (high: UInt64, low: UInt64) {
         let root = UInt64(self.root)
         return ((root >> 12) << 16 | 0x8000 | root & 0xFFF, 1 << 63 | UInt64(key))

@@ -1,13 +1,13 @@
-/// The ID of a channel: text that Apple gave when the channel was made, and that is sent back byte for byte. Apple says
-/// that it is base64 and nothing about its length.
+/// The ID of a channel: a text that Apple assigned when the channel was created, and that is sent back byte for byte.
+/// Apple documents that it is base64, but not its length.
 package struct ChannelID: Hashable, Sendable, CustomStringConvertible {
-    /// The longest ID taken, in bytes.
+    /// The maximum length of an accepted ID, in bytes.
     package static let maximumBytes = 200
 
-    /// The ID as Apple gave it.
+    /// The ID as Apple assigned it.
     package let text: String
 
-    /// An ID that goes into a header field as it is: letters, digits and the other characters of base64, of either
+    /// Checks that an ID can go into a header field unchanged: it has only the characters of base64, in either
     /// alphabet.
     package init(_ text: some StringProtocol) throws(ChannelIDError) {
         guard (1...Self.maximumBytes).contains(text.utf8.count) else { throw .badLength(bytes: text.utf8.count) }
@@ -41,11 +41,11 @@ package enum ChannelIDError: Error, Equatable, CustomStringConvertible {
     }
 }
 
-/// What APNs keeps of a channel's broadcasts for devices that it cannot reach: `message-storage-policy`
-/// (Apple: "Sending channel management requests to APNs").
+/// What APNs stores of a channel's broadcasts for devices that it cannot reach: `message-storage-policy` (Apple:
+/// "Sending channel management requests to APNs").
 package enum ChannelPolicy: Int16, CaseIterable, Sendable {
-    /// Nothing is kept, and more may be broadcast.
+    /// APNs stores nothing, and more broadcasts are allowed.
     case none = 0
-    /// The latest message is kept, for eight hours at most.
+    /// APNs stores the latest message, for eight hours at most.
     case latest = 1
 }

@@ -1,23 +1,22 @@
-/// A device token: opaque bytes that name one app on one device in one environment.
+/// A device token: opaque bytes that identify one app on one device in one environment.
 ///
-/// Apple sets no length ("variable"); 32 bytes are usual, MDM tokens of 40 and Live Activity tokens of about 80
-/// have been seen, and 100 is what Apple once announced as the most.
+/// Apple documents no length ("variable"). 32 bytes are usual; MDM tokens of 40 and Live Activity tokens of about 80
+/// have been seen, and Apple once announced a maximum of 100.
 package struct DeviceToken: Hashable, Sendable {
-    /// The longest token taken, in bytes.
+    /// The maximum length of an accepted token, in bytes.
     package static let maximumBytes = 100
 
     /// The token's bytes.
     package let bytes: [UInt8]
 
-    /// A token from its bytes, which must be 1 to 100.
+    /// Creates a token from its bytes, which must be 1 to 100.
     package init(bytes: [UInt8]) throws(DeviceTokenError) {
         guard !bytes.isEmpty else { throw .empty }
         guard bytes.count <= Self.maximumBytes else { throw .tooLong(bytes: bytes.count) }
         self.bytes = bytes
     }
 
-    /// Reads a token in hexadecimal, of either case; the angle brackets and spaces of `NSData.description` are passed
-    /// over.
+    /// Reads a token in hexadecimal, in either case; skips the angle brackets and spaces of `NSData.description`.
     package init(hex text: some StringProtocol) throws(DeviceTokenError) {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(32)
@@ -56,7 +55,7 @@ package struct DeviceToken: Hashable, Sendable {
     }
 }
 
-/// Why a token was refused. The text never holds the token.
+/// Why a token was refused. The text never contains the token.
 package enum DeviceTokenError: Error, Equatable, CustomStringConvertible {
     case empty
     case oddLength(digits: Int)

@@ -1,5 +1,5 @@
-/// One of the two installations of APNs. Tokens, credentials and channels of one mean nothing to the other,
-/// so nothing in pushq ever crosses from one to the other.
+/// One of the two installations of APNs. Tokens, credentials and channels of one are invalid in the other, so pushq
+/// never uses them across environments.
 package enum Environment: String, CaseIterable, Sendable {
     /// App Store, TestFlight and ad hoc builds.
     case production

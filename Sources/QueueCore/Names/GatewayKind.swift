@@ -1,8 +1,8 @@
-/// The interface of APNs over which a queue is sent.
+/// The interface of APNs that a queue uses.
 package enum GatewayKind: String, CaseIterable, Sendable {
     /// Today's provider API.
     case http2
-    /// The binary interface, which Apple's own servers no longer speak (switched off 31 March 2021): for compatible
-    /// services.
+    /// The binary interface, for compatible services. Apple's own servers no longer support it (switched off 31 March
+    /// 2021).
     case binary
 }

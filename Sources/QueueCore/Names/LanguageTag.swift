@@ -1,10 +1,10 @@
 /// Language tags (BCP 47), such as `de`, `pt-BR` or `zh-Hant-TW`.
 package enum LanguageTag {
-    /// The longest that is stored, in bytes.
+    /// The maximum length of a stored tag, in bytes.
     private static let maximumBytes = 35
 
-    /// A tag as it is stored: with hyphens, language small, script capitalised, region in capitals (RFC 5646 §2.1.1).
-    /// `pushq.plain_locale` (migrations/functions/profiles.sql) does the same.
+    /// A tag as it is stored: with hyphens, the language in lower case, the script capitalised, and the region in upper
+    /// case (RFC 5646 §2.1.1). `pushq.plain_locale` (migrations/functions/profiles.sql) does the same.
     package static func canonical(_ tag: String) -> String {
         let parts = tag.replacing("_", with: "-").split(separator: "-", omittingEmptySubsequences: false)
         return parts.enumerated().map { place, part in
@@ -16,9 +16,9 @@ package enum LanguageTag {
         }.joined(separator: "-")
     }
 
-    /// What an app reports, without what the user of a phone has changed: what Apple's `Locale.identifier` writes
-    /// behind @, and extensions if they make it too long. `pushq.reported_locale` (migrations/functions/reported.sql)
-    /// does the same.
+    /// The locale that an app reports, without the changes of the phone's user: without the part that Apple's
+    /// `Locale.identifier` writes after @, and without extensions if they make it too long. `pushq.reported_locale`
+    /// (migrations/functions/reported.sql) does the same.
     package static func reported(_ locale: String) -> String {
         var tag = locale
         if let at = tag.firstIndex(of: "@"), at > tag.startIndex { tag = String(tag[..<at]) }
@@ -26,8 +26,7 @@ package enum LanguageTag {
         return tag.replacing(/[-_][A-Za-z0-9][-_].*$/.dotMatchesNewlines(), with: "")
     }
 
-    /// Whether a tag has the form of one: a language of two to eight letters, and parts of up to eight letters and
-    /// digits.
+    /// Whether a tag is well-formed: a language of two to eight letters, and parts of up to eight letters and digits.
     package static func isValid(_ tag: String) -> Bool {
         tag.utf8.count <= maximumBytes && tag.wholeMatch(of: /[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*/) != nil
     }

@@ -7,7 +7,7 @@ package struct QueueName: Hashable, Sendable, CustomStringConvertible {
     /// The installation of APNs that the queue sends to.
     package let environment: Environment
 
-    /// A name from its three parts, which are taken as they are.
+    /// Creates a name from its three parts without checking them.
     package init(tenant: String, app: String, environment: Environment) {
         self.tenant = tenant
         self.app = app

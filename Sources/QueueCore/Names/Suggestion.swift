@@ -1,14 +1,15 @@
-/// Finds what was probably meant by a misspelt word.
+/// Finds the word that a misspelt word probably stands for.
 package enum Suggestion {
-    /// The candidate nearest to `word`, if it is near enough to be a misspelling: a third of its letters, two at most.
+    /// The candidate nearest to `word`, if it is near enough for a misspelling: a third of its letters, at most two,
+    /// may differ.
     package static func nearest(to word: String, among candidates: [String]) -> String? {
         let allowed = min(2, max(1, word.count / 3))
         let scored = candidates.map { (distance(word, $0), $0) }
         return scored.filter { $0.0 <= allowed }.min { $0.0 < $1.0 }?.1
     }
 
-    /// Insertions, removals, replacements and swaps of neighbours that turn one word into the other
-    /// (the optimal string alignment distance).
+    /// The number of insertions, removals, replacements and swaps of neighbours that turn one word into the other (the
+    /// optimal string alignment distance).
     package static func distance(_ first: String, _ second: String) -> Int {
         let first = Array(first)
         let second = Array(second)

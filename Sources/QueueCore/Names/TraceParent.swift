@@ -1,12 +1,12 @@
-/// A `traceparent` of W3C's Trace Context: which operation of which trace, in the systems of a producer, a send came
-/// from. pushq keeps it and shows it; it is not sent to Apple.
+/// A `traceparent` of W3C's Trace Context. It names the operation and the trace, in a producer's systems, that a send
+/// came from. pushq stores and shows it, but does not send it to Apple.
 package struct TraceParent: Hashable, Sendable, CustomStringConvertible {
-    /// As it was given.
+    /// The text as it was passed.
     package let text: String
 
-    /// A text of version 00's form, `00-TRACE-PARENT-FLAGS` (Trace Context §3.2.2): lower-case hexadecimal digits, and
-    /// neither identifier all zeros. Later versions begin in the same way, and may have more behind a hyphen (§3.2.4),
-    /// up to 200 characters in all. ff is none.
+    /// Checks the form of version 00, `00-TRACE-PARENT-FLAGS` (Trace Context §3.2.2): lower-case hexadecimal digits,
+    /// and neither identifier all zeros. Later versions begin in the same way, and may have more after a hyphen
+    /// (§3.2.4), up to 200 characters in all. Version ff is invalid.
     package init(_ text: some StringProtocol) throws(TraceParentError) {
         let fields = String(text).split(separator: "-", omittingEmptySubsequences: false)
         let form = fields.prefix(4)
@@ -29,7 +29,7 @@ package struct TraceParent: Hashable, Sendable, CustomStringConvertible {
 
 /// The text is not a `traceparent`.
 package struct TraceParentError: Error, Equatable, CustomStringConvertible {
-    /// Nothing more is known: the text may be anything.
+    /// Creates the error without details: the text may be anything.
     package init() {}
 
     package var description: String {

@@ -1,8 +1,8 @@
-/// The status in an error packet of the binary interface, and what it means in the terms of today's provider API.
+/// The status in an error packet of the binary interface, and its meaning in the terms of today's provider API.
 ///
-/// Source: Apple archive, "Binary Provider API", table A-1. What follows from a reason is `Reason.table`'s to say.
+/// Source: Apple archive, "Binary Provider API", table A-1. `Reason.table` says what follows from a reason.
 package struct BinaryStatus: Hashable, Sendable {
-    /// The status as it stands in the packet.
+    /// The status as in the packet.
     package let code: UInt8
 
     /// The status with this code, known or not.
@@ -18,17 +18,17 @@ package struct BinaryStatus: Hashable, Sendable {
     package static let invalidTopicSize = BinaryStatus(code: 6)
     package static let invalidPayloadSize = BinaryStatus(code: 7)
     package static let invalidToken = BinaryStatus(code: 8)
-    /// The server goes down for maintenance. The identifier is that of the last notification it took, which is not at
-    /// fault.
+    /// The server goes down for maintenance. The packet's identifier is that of the last notification that it accepted,
+    /// which is not at fault.
     package static let shutdown = BinaryStatus(code: 10)
     /// The server could not read the frame.
     package static let protocolError = BinaryStatus(code: 128)
     package static let unknown = BinaryStatus(code: 255)
 
-    /// Whether the push of the packet's identifier was taken, and only what follows it was not.
+    /// Whether APNs accepted the push with the packet's identifier, and refused only later ones.
     package var isAcceptance: Bool { self == .noError || self == .shutdown }
 
-    /// The text by which `Reason` knows it; for the others a text that says what it is.
+    /// The text of the status in `Reason`; for other statuses, a text that describes it.
     package var reasonText: String {
         switch self {
         case .processingError, .unknown: "InternalServerError"
@@ -44,6 +44,6 @@ package struct BinaryStatus: Hashable, Sendable {
         }
     }
 
-    /// The reason that it gives. An unknown status is final, like an unknown reason.
+    /// The reason for this status. An unknown status is final, like an unknown reason.
     package var reason: Reason { Reason(status: 0, text: reasonText) }
 }

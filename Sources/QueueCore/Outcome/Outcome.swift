@@ -1,27 +1,27 @@
-/// What has become of one recipient of one job, in the one byte that `lease.outcomes` and `result.outcomes` keep.
+/// The outcome of one recipient of one job, in the one byte that `lease.outcomes` and `result.outcomes` store.
 ///
-/// The numbers are stored: they may be added to, never changed.
+/// The numbers are stored: new ones may be added, but none may change.
 package struct Outcome: RawRepresentable, Hashable, Sendable {
     package let rawValue: UInt8
 
     package init(rawValue: UInt8) { self.rawValue = rawValue }
 
-    /// No answer yet. Below the job's watermark it means: uncertain.
+    /// No answer yet. Below the job's watermark, it means that the recipient is uncertain.
     package static let waiting = Outcome(rawValue: 0)
-    /// APNs took it (status 200).
+    /// APNs accepted the push (status 200).
     package static let delivered = Outcome(rawValue: 1)
-    /// Not sent: when its turn came the device was inactive or the channel retired, or a newer update had taken its
-    /// place.
+    /// Not sent: at its turn, the device was inactive, the channel was retired, or a newer update had superseded the
+    /// push.
     package static let suppressed = Outcome(rawValue: 2)
     /// Not sent: `send_by` had passed.
     package static let expired = Outcome(rawValue: 3)
-    /// Not sent: its campaign or send was cancelled.
+    /// Not sent: the campaign or send was cancelled.
     package static let cancelled = Outcome(rawValue: 4)
-    /// Perhaps sent: no answer came, and it must not be sent again.
+    /// Perhaps sent: no answer came, and the push must not be sent again.
     package static let unknown = Outcome(rawValue: 5)
     /// Not sent: the message has a placeholder for an attribute that the device lacks, and no default for it.
     package static let lacksAttribute = Outcome(rawValue: 6)
-    /// Not sent: with the device's attributes the payload is longer than APNs takes.
+    /// Not sent: with the device's attributes, the payload is longer than APNs accepts.
     package static let tooLong = Outcome(rawValue: 7)
 
     /// Not sent: the device has had as many pushes as the queue's frequency cap allows.
@@ -33,36 +33,37 @@ package struct Outcome: RawRepresentable, Hashable, Sendable {
     /// The outcomes that count as suppressed and say why.
     package static let heldBack: ClosedRange<UInt8> = 6...9
 
-    /// The bytes of the outcomes that have a reason, by its code. `migrations/` names those of failures, too; a test
+    /// The bytes of the outcomes that contain a reason's code. `migrations/` contains those of failures, too; a test
     /// compares them.
     package static let rejections: ClosedRange<UInt8> = 64...127
     package static let failures: ClosedRange<UInt8> = 128...191
     package static let retries: ClosedRange<UInt8> = 192...255
 
-    /// APNs refused it for good.
+    /// APNs refused the push for good.
     package static func rejected(_ reason: Reason) -> Outcome { Outcome(reason, in: rejections) }
-    /// Its attempts are used up; `reason` is the last refusal.
+    /// The recipient's attempts are used up; `reason` is the last refusal.
     package static func failed(_ reason: Reason) -> Outcome { Outcome(reason, in: failures) }
-    /// It goes on in a job split off from this one, because of `reason`. Not an end: the new job will have one.
+    /// The recipient continues in a job split off from this one, because of `reason`. This is not an end: the new job
+    /// will have one.
     package static func retried(_ reason: Reason) -> Outcome { Outcome(reason, in: retries) }
 
     private init(_ reason: Reason, in bytes: ClosedRange<UInt8>) { rawValue = bytes.lowerBound + reason.code }
 
-    /// The kinds of outcome. All but `waiting`, `retried` and `postponed` are ends, and a recipient has exactly one of
-    /// them.
+    /// The kinds of outcome. All except `waiting`, `retried` and `postponed` are ends, and a recipient has exactly one
+    /// of them.
     package enum Kind: String, CaseIterable, Sendable {
         case waiting, delivered, rejected, failed, suppressed, expired, cancelled, unknown
-        /// APNs refused it, or gave no answer, and it goes on in another job.
+        /// APNs refused the push or gave no answer, and the recipient continues in another job.
         case retried
-        /// It goes on in another job without that: its device has quiet hours, there is no place for it under a cap, or
-        /// a worker gave it back.
+        /// The recipient continues in another job without a refusal: its device has quiet hours, has no place under a
+        /// cap, or a worker gave it back.
         case postponed
     }
 
-    /// The reasons for which a recipient goes on in another job though APNs has not refused it.
+    /// The reasons for which a recipient continues in another job although APNs has not refused the push.
     private static let postponing: Set<Reason> = [.givenBack, .quietHours]
 
-    /// Whether it is no end, since the recipient goes on in another job.
+    /// Whether the outcome is not an end, because the recipient continues in another job.
     package var goesOn: Bool { Self.retries.contains(rawValue) }
 
     /// The kind of this outcome; nil for a byte that no version of pushq writes.
@@ -85,7 +86,7 @@ package struct Outcome: RawRepresentable, Hashable, Sendable {
     /// The reason of a rejection, failure or retry; nil for the other kinds.
     package var reason: Reason? { rawValue < Self.rejections.lowerBound ? nil : Reason(code: rawValue & 63) }
 
-    /// What is counted as the reason of an outcome; nil for those that say it all.
+    /// The reason under which an outcome is counted; nil for outcomes that need none.
     package var reasonText: String? {
         switch self {
         case .lacksAttribute: "lacks_attribute"
@@ -98,9 +99,9 @@ package struct Outcome: RawRepresentable, Hashable, Sendable {
 }
 
 extension Outcome {
-    /// Whether it is an answer that is no device's fault: a failure, or a rejection for another reason than that the
-    /// token is dead, bad or not for the topic. Many of them say that something is wrong with the message or the
-    /// credential, or with APNs.
+    /// Whether the answer is bad and not the fault of a device: a failure, or a rejection unless its reason is that the
+    /// token is dead, bad or not for the topic. Many bad answers mean that something is wrong with the message, with
+    /// the credential or with APNs.
     package var isBadAnswer: Bool {
         switch kind {
         case .failed: true
@@ -110,8 +111,8 @@ extension Outcome {
     }
 }
 
-/// How many recipients of a job ended in which kind, as the columns of `result` and `campaign_tally` count them. These
-/// have no column for those who were postponed: they are among those who wait.
+/// The number of a job's recipients with each kind of outcome, as the columns of `result` and `campaign_tally` count
+/// them. These have no column for postponed recipients, which count as waiting.
 package struct OutcomeTally: Equatable, Sendable {
     package var delivered = 0
     package var rejected = 0
@@ -123,10 +124,10 @@ package struct OutcomeTally: Equatable, Sendable {
     package var retried = 0
     package var postponed = 0
 
-    /// Counts nothing.
+    /// Creates an empty tally.
     package init() {}
 
-    /// Counts the outcomes of one job; none may be waiting or unknown to this version.
+    /// Counts the outcomes of one job. None may be waiting or unknown to this version.
     package init(counting outcomes: Span<UInt8>) {
         for index in outcomes.indices { add(Outcome(rawValue: outcomes[index])) }
     }
@@ -147,6 +148,6 @@ package struct OutcomeTally: Equatable, Sendable {
         }
     }
 
-    /// The recipients that have come to an end: everything but those that go on in another job.
+    /// The number of recipients with an end, that is, all that do not continue in another job.
     package var ended: Int { delivered + rejected + failed + suppressed + expired + cancelled + unknown }
 }

@@ -1,11 +1,11 @@
 extension Reason {
-    /// What one reason means where it answers a broadcast or a request about channels.
+    /// The meaning of a reason in an answer to a broadcast or to a request about channels.
     package struct BroadcastRow: Sendable {
         /// The reason, by its text in ``Reason/table``.
         package let reason: Reason
-        /// What follows from it for a broadcast.
+        /// The action that follows for a broadcast.
         package let action: Action
-        /// What it means, for the person who has to act on it.
+        /// The meaning, for the person who has to act on it.
         package let meaning: String
 
         fileprivate init(_ text: String, _ action: Action, _ meaning: String) {
@@ -15,8 +15,8 @@ extension Reason {
         }
     }
 
-    /// Every reason that Apple documents for broadcasts and for the management of channels. A channel has no device
-    /// behind it, so nothing here touches one. After a transient refusal, only the channel waits.
+    /// Every reason that Apple documents for broadcasts and for the management of channels. A channel has no device, so
+    /// none of these actions changes one. After a transient refusal, only the channel waits.
     ///
     /// `FeatureNotEnabled` does not pause the queue: its pushes to devices do not need the capability.
     ///
@@ -60,8 +60,8 @@ extension Reason {
         BroadcastRow("Shutdown", .reconnect, "this server of APNs is going away"),
     ]
 
-    /// What follows from this reason for a broadcast. A reason that Apple does not document there follows ``table``,
-    /// except that no device is touched: a channel has none.
+    /// The action that follows for a broadcast. A reason that Apple does not document there follows ``table``, except
+    /// that no device changes: a channel has none.
     package var broadcastAction: Action {
         if let row = Self.broadcastRows[self] { return row.action }
         switch row.action {
@@ -70,7 +70,7 @@ extension Reason {
         }
     }
 
-    /// What it says where it answers a request about a channel; nil for reasons that Apple does not document there.
+    /// The meaning in an answer to a request about a channel; nil for reasons that Apple does not document there.
     package var broadcastMeaning: String? { Self.broadcastRows[self]?.meaning }
 
     private static let broadcastRows = Dictionary(uniqueKeysWithValues: broadcasts.map { ($0.reason, $0) })

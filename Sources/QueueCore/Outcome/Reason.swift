@@ -1,12 +1,11 @@
-/// Why a push was refused: a row of `Reason.table`, which is the one place that says what follows from an answer of
-/// APNs.
+/// Why a push was refused: a row of `Reason.table`, the only place that defines what follows from an answer of APNs.
 ///
-/// The code is what outcome bytes store (0...63): codes may be added, never changed or used again.
+/// Outcome bytes store the code (0...63): codes may be added, but never changed or reused.
 package struct Reason: Hashable, Sendable {
     /// The reason's number within an outcome byte.
     package let code: UInt8
 
-    /// The reason with this code; unknown codes read as `other`.
+    /// The reason with this code; an unknown code becomes `other`.
     package init(code: UInt8) { self.code = Int(code) < Self.table.count ? code : 0 }
 
     /// The row of this reason.
@@ -15,9 +14,9 @@ package struct Reason: Hashable, Sendable {
     /// The reason's text as APNs spells it.
     package var text: String { row.text }
 
-    /// Whether it says something of the device, as the answer to a push of this type. That a token is not for the topic
-    /// says so of the app's own topic alone: where a push type has one of its own, it has tokens of its own, and the
-    /// app's own are as good as before.
+    /// Whether the reason is about the device, as the answer to a push of this type. That a token is not for the topic
+    /// is about the device only if the topic is the app's own. A push type with another topic has tokens of its own,
+    /// and the app's own tokens stay valid.
     package func concernsDevice(afterPushOf type: PushType) -> Bool {
         switch row.action {
         case .deactivate: true
@@ -26,7 +25,8 @@ package struct Reason: Hashable, Sendable {
         }
     }
 
-    /// Whether it can be true of one topic of the app and false of another, so that it need not blame the credential.
+    /// Whether the reason may apply to one topic of the app and not to another, so that it need not blame the
+    /// credential.
     package var mayDependOnTopic: Bool { Self.reasonsOfTopics.contains(self) }
 
     private static let reasonsOfTopics = ["BadTopic", "TopicDisallowed", "Forbidden", "UnrelatedKeyIdInToken"].map(
@@ -38,23 +38,24 @@ package struct Reason: Hashable, Sendable {
         case reject
         /// The recipient is rejected and its device deactivated, unless its app registered it after the reported time.
         case deactivate
-        /// The recipient is rejected and its device suspect, unless ``concernsDevice(afterPushOf:)`` says otherwise.
-        /// Whether it is deactivated depends on how many others of the queue are refused in the same way: a mass of
-        /// them means that the environment or topic is wrong, not the devices.
+        /// The recipient is rejected and its device is suspect, unless ``concernsDevice(afterPushOf:)`` says otherwise.
+        /// Whether it is deactivated depends on how many other devices of the queue are refused in the same way: if
+        /// there are many, the environment or topic is wrong, not the devices.
         case suspect
-        /// The recipient is sent again later, with backoff; an attempt is spent.
+        /// The push is sent again later, with backoff; an attempt is spent.
         case retry
-        /// The recipient is sent again at once over another connection; no attempt is spent.
+        /// The push is sent again at once over another connection; no attempt is spent.
         case reconnect
-        /// As `reconnect`, but once for each recipient; the next time as `pause`.
+        /// As `reconnect`, but once for each recipient; as `pause` the next time.
         case reconnectOnce
         /// As `reconnect`, with a new provider token unless the present one is younger than 20 minutes.
         case renewToken
         /// As `retry`, and the present provider token is kept for 20 minutes, or until it is 55 minutes old.
         case keepToken
-        /// The recipient goes back without an attempt spent, and the queue pauses until its credential is replaced.
+        /// The recipient is given back without spending an attempt, and the queue is paused until its credential is
+        /// replaced.
         case pause
-        /// For a broadcast: it is rejected, and its channel is retired.
+        /// For a broadcast: the broadcast is rejected, and its channel is retired.
         case retireChannel
         /// For a broadcast: as `retry`; other broadcasts to the same channel wait as long.
         case throttleChannel
@@ -64,13 +65,13 @@ package struct Reason: Hashable, Sendable {
     package struct Row: Sendable {
         /// The reason's text as APNs spells it.
         package let text: String
-        /// The status that APNs documents beside it; 0 for reasons of pushq's own.
+        /// The status that Apple documents for it; 0 for pushq's own reasons.
         package let status: Int
-        /// What follows from it.
+        /// What follows from the reason.
         package let action: Action
-        /// Whether the connection that brought it should be replaced.
+        /// Whether to replace the connection that received it.
         package let replacesConnection: Bool
-        /// Whether it blames the message, so that every other recipient would be refused too.
+        /// Whether the message is at fault, so that every other recipient would be refused, too.
         package let blamesMessage: Bool
 
         init(
@@ -85,7 +86,7 @@ package struct Reason: Hashable, Sendable {
         }
     }
 
-    /// Every reason, at the index that is its code.
+    /// All reasons, each at the index that is its code.
     ///
     /// Source: Apple, "Handling notification responses from APNs" and "Handling error responses from APNs" (broadcast).
     package static let table: [Row] = [
@@ -133,14 +134,14 @@ package struct Reason: Hashable, Sendable {
         Row("ServiceUnavailable", 503, .retry),
         Row("Shutdown", 503, .reconnect, replacesConnection: true),
 
-        // pushq's own: they stand in for an answer.
+        // pushq's own reasons, which stand in for an answer.
         Row("OtherPassing", 0, .retry),  // an unknown reason with a status of 429 or 5xx
         Row("OtherCredential", 0, .pause),  // an unknown reason with a status of 403
         Row("NoAnswer", 0, .retry),  // unanswered too often
         Row("Quarantined", 0, .reject),  // alone in a job that was rescued again and again
         Row("GivenBack", 0, .retry),  // not sent by this worker; goes on in a job split off
 
-        // About channels. What follows from them for a broadcast is said in `broadcasts` (Reason+Broadcasts.swift).
+        // Reasons about channels. `broadcasts` (Reason+Broadcasts.swift) says what follows from them for a broadcast.
         Row("BadChannelId", 400, .reject),
         Row("BadRequestParams", 400, .reject),
         Row("BadRequestPayload", 400, .reject),
@@ -152,17 +153,16 @@ package struct Reason: Hashable, Sendable {
         Row("MissingPushType", 400, .reject),
         Row("TopicMismatch", 403, .pause),
 
-        // pushq's own, too.
+        // Another reason of pushq's own.
         Row("QuietHours", 0, .retry),  // not sent: the device has quiet hours; goes on in a job that is due after them
     ]
 
-    /// The reason that an answer gives.
+    /// The reason of an answer.
     ///
-    /// A known text decides alone. An unknown one goes by the class of the status: 410 is `Unregistered`, 403 is the
-    /// credential's fault, 413 is `PayloadTooLarge`, 408, 421, 425, 429 and 5xx are transient, and everything else is
-    /// final.
+    /// A known text alone decides. For an unknown text, the status decides: 410 is `Unregistered`, 403 blames the
+    /// credential, 413 is `PayloadTooLarge`, 408, 421, 425, 429 and 5xx are transient, and every other status is final.
     package init(status: Int, text: String?) {
-        // The names of pushq's own reasons mean nothing where a server sends them.
+        // The names of pushq's own reasons have no meaning in a server's answer.
         if let text, let code = Self.codes[text], Self.table[Int(code)].status != 0 {
             self.init(code: code)
             return
@@ -176,10 +176,11 @@ package struct Reason: Hashable, Sendable {
         }
     }
 
-    /// What follows from an answer that gives no reason. APNs gives one with each refusal, so this was a proxy, or a
-    /// server that is not APNs. That says nothing of the push, which waits, except where the status alone does.
-    /// - Parameter isEmpty: whether the answer had no body either. A page with the status 410 must not cost a device,
-    ///   and one with 403, as firewalls have it, does not blame the credential.
+    /// The reason of an answer without a reason. APNs gives a reason with each refusal, so the answer came from a proxy
+    /// or from a server that is not APNs. It says nothing about the push, which waits, unless the status alone is
+    /// meaningful.
+    /// - Parameter isEmpty: whether the answer had no body either. A page with status 410 must not deactivate a device,
+    ///   and a page with status 403, such as a firewall's, does not blame the credential.
     package init(status: Int, withoutReason isEmpty: Bool) {
         self =
             switch status {
@@ -190,7 +191,7 @@ package struct Reason: Hashable, Sendable {
             }
     }
 
-    /// All of the table.
+    /// All reasons of the table.
     package static let all = table.indices.map { Reason(code: UInt8($0)) }
 
     package static let other = Reason(code: 0)
@@ -205,7 +206,7 @@ package struct Reason: Hashable, Sendable {
     package static let givenBack = named("GivenBack")
     package static let quietHours = named("QuietHours")
 
-    /// The reason with this text, which must be one of the table's.
+    /// The reason with this text, which must be in the table.
     package static func named(_ text: String) -> Reason {
         guard let code = codes[text] else { preconditionFailure("\(text) is not in the table of reasons") }
         return Reason(code: code)
@@ -214,9 +215,9 @@ package struct Reason: Hashable, Sendable {
     private static let codes: [String: UInt8] = {
         var codes = Dictionary(
             uniqueKeysWithValues: table.enumerated().dropFirst().map { ($1.text, UInt8($0)) })
-        // The documentation has the first spelling; answers have been seen with the second.
+        // The documentation has the first spelling; answers with the second have been seen.
         codes["BadEnvironmentKeyInToken"] = codes["BadEnvironmentKeyIdInToken"]
-        // The page on broadcasts prints this one with a space.
+        // Apple's page on broadcasts spells this one with a space.
         codes["Service Unavailable"] = codes["ServiceUnavailable"]
         return codes
     }()

@@ -1,12 +1,12 @@
 /// Stride scheduling: contenders take turns in proportion to their weights.
 ///
-/// Each contender has a *pass* that grows by `1 / weight` with every unit served, and the one with the lowest pass is
+/// Each contender has a *pass* that grows by `1 / weight` with every unit served. The contender with the lowest pass is
 /// next. A contender that was away joins at the pass that the others have reached, so it does not catch up for the time
 /// away. (Waldspurger and Weihl, "Stride Scheduling", 1995.)
 package struct FairShare: Sendable {
     /// A contender's place in the order.
     package struct Turn: Sendable {
-        /// The share of this contender against others; above 0.
+        /// The share of this contender relative to others; above 0.
         package var weight: Double
         fileprivate var pass: Double
 
@@ -25,11 +25,12 @@ package struct FairShare: Sendable {
 
     package init() {}
 
-    /// Lets a contender in that was away: it goes on from where the others are.
+    /// Admits a contender that was away: it continues from the pass that the others have reached.
     package func join(_ turn: inout Turn) { turn.pass = max(turn.pass, reached) }
 
     /// Counts `units` for the contender that was served.
-    /// - Parameter isAhead: it was served before its turn: what that brings it ahead of the others it will wait for.
+    /// - Parameter isAhead: whether the contender was served before its turn. It then waits later for the lead that
+    ///   this gives it over the others.
     package mutating func serve(_ turn: inout Turn, units: Int, isAhead: Bool = false) {
         if !isAhead { reached = max(reached, turn.pass) }
         turn.pass += Double(units) / turn.weight

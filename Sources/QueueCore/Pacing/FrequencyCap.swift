@@ -1,8 +1,8 @@
-/// How many pushes a device of a queue gets at most in a period.
+/// The maximum number of pushes that a device of a queue gets in a period.
 package struct FrequencyCap: Equatable, Sendable {
     /// 1 to 100.
     package let pushes: Int
-    /// A minute to 31 days, over which it is counted at any time; nil: a calendar day in the device's time zone.
+    /// A sliding period of a minute to 31 days; nil: a calendar day in the device's time zone.
     package let period: Duration?
 
     package static let pushesRange = 1...100
@@ -14,14 +14,14 @@ package struct FrequencyCap: Equatable, Sendable {
     }
 }
 
-/// What a frequency cap counts and holds back: alerts, of which a person notices each. A background push is not
-/// noticed, a call has to get through, and a Live Activity shows what somebody has asked to see.
+/// What a frequency cap counts and holds back: only alerts, because a person notices each of them. A background push is
+/// not noticed, a call must get through, and a Live Activity shows what its user has asked to see.
 package struct CapRule: Equatable, Sendable {
-    /// Whether it is for urgent alerts, too.
+    /// Whether the cap applies to urgent alerts, too.
     package let includesUrgent: Bool
-    /// When it was last changed, in microseconds since 1970 by the database's clock.
+    /// When the cap was last changed, in microseconds since 1970 by the database's clock.
     package let setAt: Int64
-    /// How old a place surely still counts: zero for calendar days, of which one may just have ended.
+    /// The age up to which a place certainly still counts; zero for calendar days, of which one may just have ended.
     package let window: Duration
 
     package init(includesUrgent: Bool, setAt: Int64, window: Duration) {
@@ -30,18 +30,18 @@ package struct CapRule: Equatable, Sendable {
         self.window = window
     }
 
-    /// Workers learn of a change within this time, if they can reach the database. In microseconds.
+    /// The time in microseconds within which workers that can reach the database learn of a change.
     private static let learning: Int64 = 60_000_000
 
-    /// Whether it is for pushes of this type in this lane.
+    /// Whether the cap applies to pushes of this type in this lane.
     package func includes(_ type: PushType, in lane: Lane) -> Bool {
         type.mayBeHeldBack(in: lane, evenUrgent: includesUrgent)
     }
 
-    /// Whether all that was ever sent of a message was counted, and still is: then a recipient without a place has got
+    /// Whether every push of a message so far was counted and still counts. A recipient without a place has then got
     /// nothing.
     /// - Parameters:
-    ///   - madeAt: when the message was made, in microseconds since 1970.
+    ///   - madeAt: when the message was created, in microseconds since 1970.
     ///   - age: how long ago that was.
     package func hasCounted(messageMadeAt madeAt: Int64, ago age: Duration) -> Bool {
         madeAt > setAt + Self.learning && age < window

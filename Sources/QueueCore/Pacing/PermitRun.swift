@@ -1,26 +1,26 @@
-/// A run of permits to send, each with a time of its own, taken from rate limits.
+/// A run of permits to send, each with its own time, granted by rate limits.
 ///
-/// Permit *i* may be used from `start + i / rate`, or from when it was granted if that is later (then it belongs to the
-/// burst), and lapses `lateness` later. Because a permit has a time and lapses, a rate holds exactly across any number
-/// of workers, stalled ones included: what a sleeper took is void when it wakes. (Permits without times bound when they
-/// are granted, not when they are used: a stalled worker sends two slices at once.)
+/// Permit *i* may be used from `start + i / rate`, or from the time of the grant if that is later (it then belongs to
+/// the burst), and lapses `lateness` later. Because each permit has a time and lapses, a rate holds exactly across any
+/// number of workers, even stalled ones: the permits that a stalled worker took are void when it continues. (Permits
+/// without times limit when they are granted, not when they are used: a stalled worker sends two slices at once.)
 package struct PermitRun: Sendable {
-    /// How long after its time a permit of one limit may be used. What may be used late is taken off the burst when
-    /// permits are granted, so that no second goes over rate and burst. (A burst is a tenth of a second of its rate
-    /// unless it is set.)
+    /// How long after its time a permit of one limit may be used. Permits that may be used late are subtracted from the
+    /// burst when permits are granted, so that no second exceeds rate and burst. (A burst is a tenth of a second of its
+    /// rate unless it is set.)
     package static let lateness = Duration.milliseconds(100)
 
-    /// When the first permit would have been due; before `granted` by as much as the burst allows.
+    /// When the first permit is due by the rate; earlier than `granted` by as much as the burst allows.
     package let start: ContinuousClock.Instant
     /// When the run was granted.
     package let granted: ContinuousClock.Instant
-    /// Permits a second; above 0.
+    /// Permits per second; above 0.
     package let rate: Double
-    /// How many permits the run has.
+    /// The number of permits in the run.
     package let count: Int
-    /// How long after its time each of them may be used.
+    /// How long after its time each permit may be used.
     package let lateness: Duration
-    /// How many of them are used or lapsed.
+    /// The number of permits that are used or have lapsed.
     package private(set) var spent = 0
 
     package init(
@@ -52,7 +52,7 @@ package struct PermitRun: Sendable {
         return max(0, min(count, permitsDue(by: now)) - spent)
     }
 
-    /// Uses `permits` of those that are available.
+    /// Uses `permits` of the available ones.
     package mutating func use(_ permits: Int) {
         precondition(permits <= count - spent, "more permits used than left")
         spent += permits

@@ -1,13 +1,13 @@
-/// Exponential backoff with full jitter: a delay drawn evenly from nothing up to a ceiling that grows by the same
+/// Exponential backoff with full jitter: each delay is drawn evenly between zero and a ceiling, which grows by the same
 /// factor with each attempt.
 ///
 /// Full jitter spreads a herd best (Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog).
 package struct Backoff: Hashable, Sendable {
     /// The ceiling after the first attempt.
     package let base: Duration
-    /// The ceiling that no attempt exceeds.
+    /// The highest ceiling.
     package let cap: Duration
-    /// What the ceiling grows by.
+    /// The factor by which the ceiling grows.
     package let factor: Int
 
     package init(base: Duration, cap: Duration, factor: Int = 2) {
@@ -18,18 +18,18 @@ package struct Backoff: Hashable, Sendable {
         self.factor = factor
     }
 
-    /// Passing refusals of APNs: Apple asks for exponential backoff up to 15 minutes.
+    /// For transient refusals of APNs: Apple asks for exponential backoff up to 15 minutes.
     package static let refusal = Backoff(base: .seconds(1), cap: .seconds(900))
-    /// The same of a gateway that takes nearly all that it is sent: what it refuses now and then it takes the next
-    /// time, and a campaign ends with its last retry. Its ceilings triple, 0.1, 0.3, 0.9, 2.7 s and so on, so that ten
+    /// For transient refusals of a gateway that accepts nearly all pushes: it usually accepts a refused push the next
+    /// time, and a campaign ends with its last retry. The ceilings triple (0.1, 0.3, 0.9, 2.7 s and so on), so that ten
     /// attempts still last a quarter of an hour and not a minute.
     package static let rareRefusal = Backoff(base: .milliseconds(100), cap: .seconds(900), factor: 3)
-    /// Connections to APNs: at most one attempt a minute in a long outage.
+    /// For connections to APNs: at most one attempt a minute in a long outage.
     package static let connection = Backoff(base: .seconds(1), cap: .seconds(60))
-    /// Connections to PostgreSQL, and writes to it. A worker must be back before others take its leases for lost
-    /// (Workers/Leases/Rescuer.swift), so the longest delay is short.
+    /// For connections to PostgreSQL, and writes to it. A worker must be back before other workers take its leases for
+    /// lost (Workers/Leases/Rescuer.swift), so the longest delay is short.
     package static let store = Backoff(base: .milliseconds(100), cap: .seconds(2))
-    /// A tenant's webhook: soon again after a hiccup, and once or twice an hour while its receiver is away.
+    /// For a tenant's webhook: soon after a short failure, and once or twice an hour while its receiver is away.
     package static let webhook = Backoff(base: .seconds(5), cap: .seconds(3600))
 
     /// The longest delay after `attempt` attempts (1 after the first).

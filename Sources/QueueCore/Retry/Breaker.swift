@@ -1,11 +1,11 @@
-/// A circuit breaker: decides from its answers whether a gateway of APNs takes pushes at present.
+/// A circuit breaker: decides from the answers of an APNs gateway whether it accepts pushes at present.
 ///
-/// An outage is a large share of transient refusals (429, 5xx) that went to many recipients. One push that is always
-/// refused is not an outage, nor is one device that gets too many. During an outage one push at a time probes whether
-/// it is over, with growing delays. Once one is served, each further one that is served lets more go out, until the
+/// An outage is a large share of transient refusals (429, 5xx) to many recipients. One push that is always refused is
+/// not an outage, nor is one device that gets too many pushes. During an outage, one push at a time probes whether it
+/// is over, with growing delays. After a successful probe, each further success lets more pushes out, until the
 /// recovery is complete.
 ///
-/// A value without a clock: its owner says what time it is.
+/// A value without a clock: its owner passes the time.
 package struct Breaker: Equatable, Sendable {
     package enum Phase: Equatable, Sendable {
         /// Everything is sent.
@@ -20,14 +20,14 @@ package struct Breaker: Equatable, Sendable {
     package struct TransientRefusal: Sendable {
         /// Identifies the recipient, and is the same each time its push is sent.
         package let recipient: Int64
-        /// Whether it is about the recipient, as 429 is, and says little about APNs.
+        /// Whether the refusal is about the recipient, as 429 is, and says little about APNs.
         package let isAboutRecipient: Bool
-        /// Whether it is about one connection whose server goes away: an outage only if all others are refused in the
-        /// same way.
+        /// Whether the refusal is about one connection whose server goes away. It is an outage only if all other pushes
+        /// are refused in the same way.
         package let isAboutConnection: Bool
-        /// Whether its push was refused before. Such a refusal says that a row of refusals goes on, but begins none: at
-        /// the end of a campaign only pushes are left that are refused for what they are. During a recovery it counts
-        /// only as one of many in a row.
+        /// Whether the push was refused before. Such a refusal continues a row of refusals but does not begin one: at
+        /// the end of a campaign, the only pushes left are those that APNs refuses for their own sake. During a
+        /// recovery, such refusals count only if there are many in a row.
         package let isRepeated: Bool
         /// How long the server asks to wait.
         package let retryAfter: Duration?
@@ -46,51 +46,54 @@ package struct Breaker: Equatable, Sendable {
         }
     }
 
-    /// The share of refusals among the last answers from which on it is an outage. Below it, retries succeed: all of
+    /// The share of refusals among the last answers from which there is an outage. Below it, retries succeed: all of
     /// ten attempts fail for one push in a thousand.
     static let outageShare = 0.5
-    /// Over about this many answers the share is taken. During recovery they are fewer, so that a gateway that fails
+    /// The share is taken over about this many answers. During recovery there are fewer, so that a gateway that fails
     /// again is soon left alone.
     static let answersOfShare = 50.0
     static let answersOfShareInRecovery = 16.0
-    /// Below this share of refusals nearly all is taken.
+    /// Below this share of refusals, APNs accepts nearly all pushes.
     static let rareShare = 0.1
-    /// Where pushes are few, this many refusals in a row are an outage, if they last for `timeOfRow`.
+    /// If pushes are few, this many refusals in a row are an outage, if they last for `timeOfRow`.
     static let refusalsInRow = 5
     static let timeOfRow = Duration.seconds(1)
-    /// Where a row goes on by pushes alone that were refused before, it has to last for longer: they may be refused for
-    /// what they are, while others that come now and then are taken.
+    /// A row that continues only by pushes that were refused before must last this long: these pushes may be refused
+    /// for their own sake, while others that come now and then are accepted.
     static let timeOfRepeatedRow = Duration.seconds(20)
-    /// During a recovery, a row of this many is no more a few pushes that come again between others.
+    /// During a recovery, repeated refusals count from this many in a row: fewer may be a few pushes that come again
+    /// between others.
     static let repeatedInRecovery = 10
-    /// A recovery that served this many before it failed makes the next try no later: APNs serves some of what is sent.
+    /// If a recovery served this many pushes before it failed, the next probe is not delayed further: APNs serves some
+    /// pushes.
     static let servedOfSome = 5
-    /// At least this many recipients must have been refused by the server's fault, …
+    /// An outage needs at least this many recipients that were refused by the server's fault, …
     static let minimumRecipients = 3
     /// … or this many in all, including those refused because they get too many pushes.
     static let manyRecipients = 10
-    /// How many recipients are remembered.
+    /// The maximum number of recipients that are remembered.
     private static let rememberedRecipients = 16
-    /// The recovery ends after this many pushes were served, or after this time with more served than refused.
+    /// The recovery ends after this many pushes were served, or after this time if more pushes were served than
+    /// refused.
     static let servedOfRecovery = 100
     static let timeOfRecovery = Duration.seconds(60)
 
-    /// Whether a passing refusal is the push's own: it spends one of its attempts.
+    /// Whether the breaker is closed. A transient refusal is then the push's own, and spends one of its attempts.
     package private(set) var isClosed = true
     /// The share of refusals among the last answers.
     private var share = 0.0
-    /// Refusals since something was served; when the first of them came is `rowBegan`.
+    /// The number of refusals since the last success; `rowBegan` is the time of the first of them.
     private var inRow = 0
     private var row = 0
     package private(set) var phase = Phase.closed {
         didSet { isClosed = phase == .closed }
     }
-    /// Times in a row that it was opened and that the push that tried was refused: the next try comes the later. One
-    /// after a recovery that served some does not count.
+    /// How often in a row the breaker opened or a probe was refused; the next probe is delayed accordingly. Opening
+    /// after a recovery that served some pushes does not count.
     package private(set) var failures = 0
-    /// How often it was opened in all.
+    /// How often the breaker opened in all.
     package private(set) var openings = 0
-    /// When this phase began. What was sent before says nothing of it.
+    /// When this phase began. Answers to pushes sent earlier do not count in it.
     private var since: ContinuousClock.Instant?
     private var rowBegan: ContinuousClock.Instant?
     private var served = 0
@@ -98,11 +101,11 @@ package struct Breaker: Equatable, Sendable {
     private var recent: [Recent] = []
     private let backoff: Backoff
 
-    /// A recipient that was refused of late.
+    /// A recipient that was refused recently.
     private struct Recent: Equatable {
         let recipient: Int64
         let isAboutRecipient: Bool
-        /// The row of refusals in which it was last.
+        /// The last row of refusals that contained the recipient.
         var row: Int
     }
 
@@ -110,7 +113,7 @@ package struct Breaker: Equatable, Sendable {
         self.backoff = backoff
     }
 
-    /// Whether nearly all that was sent of late was taken, so that a refusal says little about APNs.
+    /// Whether nearly all recent pushes were accepted, so that a refusal says little about APNs.
     package var takesNearlyAll: Bool { isClosed && share < Self.rareShare }
 
     /// Whether nothing may be sent now.
@@ -118,7 +121,7 @@ package struct Breaker: Equatable, Sendable {
         if case .open(let until) = phase { now < until } else { false }
     }
 
-    /// How many more pushes may be sent now.
+    /// The number of further pushes that may be sent now.
     package func room(inFlight: Int, now: ContinuousClock.Instant) -> Int {
         switch phase {
         case .closed: .max
@@ -127,7 +130,7 @@ package struct Breaker: Equatable, Sendable {
         }
     }
 
-    /// Notes an answer that shows that APNs serves: it took a push, or refused it for good.
+    /// Notes an answer that shows that APNs serves: it accepted a push, or refused it for good.
     package mutating func noteServed(sentAt: ContinuousClock.Instant, now: ContinuousClock.Instant) {
         switch phase {
         case .closed: noteServedWhileClosed()
@@ -144,13 +147,14 @@ package struct Breaker: Equatable, Sendable {
         }
     }
 
-    /// The same while it is closed, when nobody asks for the time: nearly all answers, so it touches numbers alone.
+    /// Notes the same while the breaker is closed, without the time. Nearly all answers come here, so it only updates
+    /// numbers.
     package mutating func noteServedWhileClosed() {
         if inRow > 0 { beginRow() }
         share -= share / Self.answersOfShare
     }
 
-    /// Notes a passing refusal.
+    /// Notes a transient refusal.
     package mutating func noteRefused(
         _ refusal: TransientRefusal, now: ContinuousClock.Instant, using generator: inout some RandomNumberGenerator
     ) {
@@ -159,7 +163,7 @@ package struct Breaker: Equatable, Sendable {
         } else {
             remember(refusal)
         }
-        // What one recipient is told to wait is no time for the others.
+        // The waiting time of one recipient does not apply to the others.
         let retryAfter = refusal.isAboutRecipient ? nil : refusal.retryAfter
         switch phase {
         case .closed:
@@ -188,8 +192,8 @@ package struct Breaker: Equatable, Sendable {
         }
     }
 
-    /// Notes that APNs refuses whatever comes, and not for what it is: the key rests, as long as a failed try would
-    /// have it.
+    /// Notes that APNs refuses every push, and not for its own sake, because the key must rest. The breaker opens for
+    /// as long as after a refused probe.
     package mutating func noteRest(
         sentAt: ContinuousClock.Instant, now: ContinuousClock.Instant, using generator: inout some RandomNumberGenerator
     ) {
@@ -204,8 +208,8 @@ package struct Breaker: Equatable, Sendable {
     ) {
         openings += 1
         if served < Self.servedOfSome { failures += 1 }
-        // Never shorter than the delay: with jitter downwards a long outage would see more than one push a minute from
-        // each worker.
+        // The delay is never shorter than the ceiling: if jitter shortened it, APNs would get more than one push a
+        // minute from each worker in a long outage.
         let delay = backoff.ceiling(afterAttempt: failures)
         let spread = delay / 6 * Double.random(in: 0...1, using: &generator)
         enter(.open(until: now + max(delay + spread, retryAfter ?? .zero)), now: now)
@@ -248,7 +252,7 @@ package struct Breaker: Equatable, Sendable {
             Recent(recipient: refusal.recipient, isAboutRecipient: refusal.isAboutRecipient, row: row))
     }
 
-    /// - Parameter leastTime: how long a row of refusals has to last.
+    /// - Parameter leastTime: how long a row of refusals must last.
     private func isOutage(_ leastTime: Duration, now: ContinuousClock.Instant) -> Bool {
         if share >= Self.outageShare, isOfMany({ _ in true }) { return true }
         guard let rowBegan, inRow >= Self.refusalsInRow, rowBegan.duration(to: now) >= leastTime else {
@@ -257,7 +261,7 @@ package struct Breaker: Equatable, Sendable {
         return isOfMany { $0.row == row }
     }
 
-    /// Whether so many recipients were refused that it is not their fault.
+    /// Whether so many recipients were refused that they are not at fault.
     private func isOfMany(_ isCounted: (Recent) -> Bool) -> Bool {
         let counted = recent.filter(isCounted)
         return counted.count { !$0.isAboutRecipient } >= Self.minimumRecipients || counted.count >= Self.manyRecipients

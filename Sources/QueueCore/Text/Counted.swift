@@ -1,7 +1,7 @@
 extension Int {
-    /// `1 device`, `12 devices`: a number and what it counts, which takes an s.
+    /// A number and its noun, whose plural takes an s: `1 device`, `12 devices`.
     package func counted(_ noun: String) -> String { counted(noun, noun + "s") }
 
-    /// The same with a noun that does not.
+    /// A number and its noun with an irregular plural.
     package func counted(_ one: String, _ several: String) -> String { "\(self) \(self == 1 ? one : several)" }
 }
