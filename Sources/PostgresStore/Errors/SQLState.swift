@@ -17,8 +17,8 @@ package struct SQLState: Hashable, Sendable, ExpressibleByStringLiteral {
     /// PQ404 not found, PQ409 conflict; docs/sql-api.md).
     var isRaisedByFunction: Bool { code == "P0001" || errorClass == "PQ" }
 
-    /// Whether the cause may disappear by itself: the server lacks disk, memory or connections (class 53), an operator
-    /// stopped it or the statement (57), its disk failed (58), or it takes no writes at this moment (25006).
+    /// Whether the cause may disappear by itself: the server lacks disk, memory or connections (class 53), it or the
+    /// statement was told to stop (57), its disk failed (58), or it takes no writes at this moment (25006).
     var isPassing: Bool { ["53", "57", "58"].contains(errorClass) || self == .readOnlyTransaction }
 
     /// Whether a row found no partition. PostgreSQL reports this as the violation of a check without a name. Workers

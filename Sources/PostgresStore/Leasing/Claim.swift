@@ -176,7 +176,7 @@ package struct ClaimedJob: Sendable {
     package let attempt: Int
     package let rescues: Int
     package let isAtMostOnce: Bool
-    /// Recipients below this ordinal that have no outcome may have been sent by an earlier holder.
+    /// An earlier holder may have sent to the recipients below this ordinal that have no outcome.
     package let previousWatermark: Int
     /// One byte per recipient; empty if no recipient has an outcome yet.
     package let outcomes: [UInt8]
@@ -272,7 +272,7 @@ extension PostgresConnection {
                 "at_most_once_window": .int4(Int32(atMostOnceWindow)),
             ])
         // PostgreSQL returns the rows in the order in which they lie in the table, where vacuum may put new rows before
-        // old ones. It would sort them on disk: a batch exceeds its work_mem.
+        // old ones. They are sorted here because PostgreSQL would sort them on disk: a batch exceeds its work_mem.
         let jobs = rows.compactMap { row in ClaimedJob(row).map { (runAt: row.int8("run_at"), job: $0) } }
         return jobs.sorted { ($0.runAt, $0.job.key.jobID) < ($1.runAt, $1.job.key.jobID) }.map(\.job)
     }

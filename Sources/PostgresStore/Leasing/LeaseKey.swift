@@ -9,7 +9,7 @@ package struct LeaseKey: Hashable, Sendable {
 /// The progress of a job that a worker holds.
 package struct LeaseProgress: Sendable {
     package let key: LeaseKey
-    /// Recipients below this ordinal may have been sent.
+    /// Recipients below this ordinal may have been sent to.
     package let watermark: Int
     /// One byte per recipient.
     package let outcomes: [UInt8]

@@ -148,7 +148,7 @@ extension PostgresConnection {
     /// - Parameters:
     ///   - place: the poll begins behind it, and continues at the start after the last queue.
     ///   - pairs: the maximum number of pairs of queue and lane that it covers.
-    ///   - limit: bounds how many ready jobs of a campaign's lane are counted; nil: look at no campaigns.
+    ///   - limit: bounds how many ready jobs of a campaign's lane are counted; nil: ignore campaigns.
     package func ready(
         after place: LanePlace = .start, pairs: Int32, countingTo limit: Int32?
     ) async throws(PostgresError) -> ReadyWork {
@@ -230,7 +230,7 @@ extension PostgresConnection {
     /// Finds the lanes that have jobs, in the order of queue and lane. Scans each from its floor in `floors`, below
     /// which its jobs are known to be gone.
     /// - Parameters:
-    ///   - limit: bounds how many ready jobs of a campaign's lane are counted; nil: look at no campaigns.
+    ///   - limit: bounds how many ready jobs of a campaign's lane are counted; nil: ignore campaigns.
     ///   - known: campaigns whose fan-out has more jobs to create, from a full poll; their ready jobs are counted
     ///     again.
     package func ready(

@@ -1,4 +1,4 @@
-/// How long a recipient is held back that may not be sent to now.
+/// How long a recipient that may not be sent to now is held back.
 package enum RecipientHold: Equatable, Sendable {
     /// The recipient may be sent to, or is checked again, after this time: when its quiet hours have ended, or when the
     /// pushes in flight to a device whose cap is nearly reached have arrived or not.

@@ -38,8 +38,8 @@ package enum Notice: Equatable, Sendable {
 }
 
 extension PostgresConnection {
-    /// Registers `workerID` as a sleeper, which producers notify. Poll once more afterwards, because earlier commits
-    /// have notified nobody.
+    /// Registers `workerID` as a sleeper, which producers notify. Poll once more afterwards, because producers that
+    /// committed earlier have not notified this worker.
     /// - Parameter pattern: the pattern of the queues that the worker serves; `*` stands for any text.
     package func fallAsleep(_ workerID: Int64, serving pattern: String) async throws(PostgresError) {
         let like = pattern.reduce(into: "") { text, character in

@@ -4,7 +4,7 @@ extension Statement {
         #"""
         select sealed, (extract(epoch from now() - issued_at) * 1000000)::bigint as age,
                coalesce(keep_until > now() and keep_until <= now() + interval '21 minutes', false) as is_kept,
-               floor(extract(epoch from now()))::bigint as now  -- rounded up, a token would be younger than it is
+               floor(extract(epoch from now()))::bigint as now  -- rounding up would make a token look younger
         from (select $signer::bytea as signer) s
         left join pushq.provider_token t using (signer)
         """#)
@@ -13,8 +13,8 @@ extension Statement {
     /// the present token must have. A worker that comes second reads the token of the first.
     ///
     /// A clock that was fast and has been set back may have written a token from the future, or an order to keep a
-    /// token for longer than such orders last. The statement ignores both. It also ignores such an order when APNs is
-    /// about to call the token expired.
+    /// token for longer than such orders last. The statement replaces the token despite either. It also does so despite
+    /// a valid order when APNs is about to call the token expired.
     static let replaceProviderToken = Statement(
         "replace_provider_token",
         #"""

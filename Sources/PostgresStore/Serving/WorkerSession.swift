@@ -14,8 +14,8 @@ enum WorkerSettings {
         // The claim, flush and retire statements are prepared once and run for days. With custom plans each claim is
         // planned anew (0.8 to 6 ms), and a plan made while a partition was fresh may hash-join all of history.
         ("plan_cache_mode", "force_generic_plan"),
-        // Every name in pushq's statements and functions is qualified, so no other schema may hide what PostgreSQL
-        // provides.
+        // Every name in pushq's statements and functions is qualified. So the path needs only pg_catalog, and no other
+        // schema can hide what PostgreSQL provides.
         ("search_path", "pg_catalog"),
         // Statements wait for each other and continue with what was committed. At other levels they would fail instead.
         ("default_transaction_isolation", "read committed"),

@@ -68,7 +68,7 @@ extension Statement {
                  delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried, notes::jsonb, $worker_id
           from fenced),
 
-        -- Recipients that are sent to again: recipients of all jobs that share message, attempt and delay go into one
+        -- Recipients that are sent to again. Recipients of all jobs that share message, attempt and delay go into one
         -- new job. If a job's fence failed, its recipients find no row to join, and are left to the worker that holds
         -- the job now.
         stopped as materialized (

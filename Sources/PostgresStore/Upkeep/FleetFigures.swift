@@ -109,7 +109,7 @@ package struct FleetFigures: Sendable {
         package let lane: Lane
         package fileprivate(set) var jobs: Int
         package fileprivate(set) var recipients: Int
-        /// How long the first of them has been due.
+        /// How long the first job or campaign has been due.
         package fileprivate(set) var oldest: Duration
     }
 

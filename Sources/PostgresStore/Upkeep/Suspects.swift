@@ -209,7 +209,7 @@ package struct SuspectVerdict: Equatable, Sendable {
 }
 
 extension PostgresConnection {
-    /// Deactivates suspects of queues that have few, and pauses queues that have many.
+    /// Deactivates the suspects of a queue that has few, and pauses a queue that has many.
     package func judgeSuspects(_ policy: SuspectPolicy = SuspectPolicy()) async throws(PostgresError) -> SuspectVerdict
     {
         let otherTopic = Reason.deviceTokenNotForTopic

@@ -7,7 +7,7 @@ package enum MessageRules {
     package static let maximumCollapseIDBytes = 64
     /// The longest time in seconds for which APNs stores a push.
     package static let maximumStorageSeconds: Int64 = 30 * 24 * 3600
-    /// Larger numbers of seconds are taken for milliseconds: this number of seconds ends in the year 5138.
+    /// Larger numbers are taken for milliseconds: as seconds since 1970, this one lies in the year 5138.
     package static let maximumSeconds: Int64 = 100_000_000_000
 
     /// Checks `message`. Returns errors and warnings in the order in which they are found.

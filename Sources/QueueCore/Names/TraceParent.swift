@@ -27,7 +27,7 @@ package struct TraceParent: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// The text is not a `traceparent`.
+/// The error for a text that is not a `traceparent`.
 package struct TraceParentError: Error, Equatable, CustomStringConvertible {
     /// Creates the error without details: the text may be anything.
     package init() {}

@@ -90,7 +90,7 @@ package struct Reason: Hashable, Sendable {
     ///
     /// Source: Apple, "Handling notification responses from APNs" and "Handling error responses from APNs" (broadcast).
     package static let table: [Row] = [
-        Row("Other", 0, .reject),  // never looked up by its text: the status class decides, the raw text is kept
+        Row("Other", 0, .reject),  // for unknown texts: the status class decides, the raw text is kept
 
         // 400: the request is wrong.
         Row("BadCollapseId", 400, .reject, blamesMessage: true),
@@ -139,7 +139,7 @@ package struct Reason: Hashable, Sendable {
         Row("OtherCredential", 0, .pause),  // an unknown reason with a status of 403
         Row("NoAnswer", 0, .retry),  // unanswered too often
         Row("Quarantined", 0, .reject),  // alone in a job that was rescued again and again
-        Row("GivenBack", 0, .retry),  // not sent by this worker; goes on in a job split off
+        Row("GivenBack", 0, .retry),  // not sent by this worker; continues in a job split off
 
         // Reasons about channels. `broadcasts` (Reason+Broadcasts.swift) says what follows from them for a broadcast.
         Row("BadChannelId", 400, .reject),
@@ -154,7 +154,7 @@ package struct Reason: Hashable, Sendable {
         Row("TopicMismatch", 403, .pause),
 
         // Another reason of pushq's own.
-        Row("QuietHours", 0, .retry),  // not sent: the device has quiet hours; goes on in a job that is due after them
+        Row("QuietHours", 0, .retry),  // not sent: the device has quiet hours; continues in a job due later
     ]
 
     /// The reason of an answer.
