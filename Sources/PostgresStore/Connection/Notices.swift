@@ -11,8 +11,8 @@ import CPostgres
     /// Why the session is of no use any more: the server's message when it ended the session while nothing was in
     /// flight.
     private(set) var farewell: String?
-    /// Whether an operator has cancelled the wait for the synchronous standby. PostgreSQL reports such a commit as
-    /// done, although it is lost if the standby takes over before it has received it.
+    /// Whether the wait for the synchronous standby was cancelled. PostgreSQL reports such a commit as done, although
+    /// it is lost if the standby takes over before it has received it.
     private(set) var haveUnreplicatedCommit = false
 
     private var unheard: [String] = []

@@ -11,7 +11,7 @@ import Synchronization
     private let result: OpaquePointer
     /// The statement, for the texts of failed preconditions.
     let task: String
-    /// For each column the address of the literal by which it was last read; `lastRead` is the column that was read
+    /// For each column the address of the literal by which it was last read. `lastRead` is the column that was read
     /// last. The same literals read thousands of rows, so only addresses are compared; names are compared at the first
     /// row. Both are atomic because rows may be read on any thread. What they contain is a hint that is checked.
     private let askedBy: UnsafeMutableBufferPointer<Atomic<UInt>>
