@@ -13,18 +13,18 @@ extension Statement {
         """#)
 }
 
-/// What to broadcast to a channel. PostgreSQL checks it by QueueCore's `BroadcastRules`.
+/// What to broadcast to a channel. PostgreSQL checks it against QueueCore's `BroadcastRules`.
 package struct BroadcastDraft: Sendable {
     /// JSON, sent byte for byte: the update or the end of a Live Activity.
     package var payload: String
     /// 0, or seconds since 1970.
     package var expiration: Int64
     package var priority = BroadcastRules.defaultPriority
-    /// Whether it takes the place of older ones that wait for the channel.
+    /// Whether it replaces older broadcasts that wait for the channel.
     package var replacesWaiting = true
-    /// Passes everything else of its queue that waits.
+    /// Whether it is sent before everything else that waits in its queue.
     package var isUrgent = false
-    /// Not after; nil: in 24 hours.
+    /// The latest time to send it; nil: in 24 hours.
     package var sendBy: Date?
 
     package init(payload: String, expiration: Int64) {
@@ -36,7 +36,7 @@ package struct BroadcastDraft: Sendable {
 extension PostgresConnection {
     /// Broadcasts to a channel of a queue. Returns the root.
     ///
-    /// - Parameter key: a repetition under the same key returns the first one's root.
+    /// - Parameter key: a repetition under the same key returns the first broadcast's root.
     package func broadcast(
         _ draft: BroadcastDraft, to channel: ChannelID, ofQueue queue: QueueName, key: String?
     ) async throws(PostgresError) -> Int64 {

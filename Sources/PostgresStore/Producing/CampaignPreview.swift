@@ -27,7 +27,7 @@ extension Statement {
 }
 
 extension Statement {
-    /// Whom a campaign cannot reach that starts Live Activities; no row if it does not.
+    /// The devices that a campaign that starts Live Activities cannot reach; no row if it starts none.
     static let previewStarts = Statement(
         "preview_starts",
         #"""
@@ -37,7 +37,7 @@ extension Statement {
         where t.activity_type is not null
         """#)
 
-    /// What the recipients would get, where that is not the same for all.
+    /// What the recipients would get, if it is not the same for all of them.
     static let previewMessage = Statement(
         "preview_message",
         #"""
@@ -60,69 +60,71 @@ extension Statement {
         """#)
 }
 
-/// What those recipients would get of a campaign that get one version of its message. Of a variant: those in its share.
+/// The recipients of one version of a campaign's message. Of a variant, only recipients in its share.
 package struct VersionPreview: Sendable {
-    /// The share of the campaign whose message it is of; nil for the payload itself.
+    /// The share whose message this is a version of; nil: the campaign's payload.
     package let share: String?
     /// The version's language; nil for the default.
     package let language: String?
     package let recipients: Int
-    /// Those of them that lack an attribute which has no default.
+    /// Recipients that lack an attribute without a default.
     package let lacking: Int
-    /// Those whose payload would be too long.
+    /// Recipients whose payload would be too long.
     package let tooLong: Int
-    /// The longest payload of them in bytes; nil if there is none.
+    /// The length of their longest payload in bytes; nil if there is none.
     package let longest: Int?
-    /// How long a payload may be.
+    /// The maximum length of a payload in bytes.
     package let most: Int
-    /// What the first of them gets, or the payload with the defaults of its placeholders.
+    /// The payload of the first recipient, or the payload with the defaults of its placeholders.
     package let sample: String
 }
 
 /// What a campaign would be if it were started now.
 package struct CampaignPreview: Sendable {
     package let recipients: Int
-    /// Devices among the tokens of a list that are inactive; of another audience those that are left out as inactive.
+    /// Of a list: its tokens whose devices are inactive. Of another audience: the devices that it leaves out as
+    /// inactive.
     package let inactive: Int
-    /// Tokens of a list that are no devices yet.
+    /// Tokens of a list that do not have a device yet.
     package let unknown: Int
-    /// Devices that its local time leaves out. They are no recipients.
+    /// Devices that the campaign's local time leaves out. They do not count as recipients.
     package let leftOut: Int
     package let credential: String?
     package let credentialExpiresAt: Date?
     /// Pushes per second that the queue's limits allow; nil: no limit.
     package let rate: Double?
-    /// What the queue's last campaign came to; nil: there was none.
+    /// The speed of the queue's last campaign, in pushes per second; nil: there was none.
     package let speed: Double?
-    /// How many could not be sent to in the campaign's time at its rate, or that of the queue's limits; nil: no rate.
+    /// Recipients that would expire unsent at the campaign's rate or the queue's limits; nil: no rate.
     package let wouldExpire: Int?
-    /// When all others would have been sent to, at most as fast as `speed`; nil: nobody knows.
+    /// When pushes to all other recipients would have been sent, at `speed` or slower; nil: unknown.
     package let doneAt: Date?
-    /// How long that is from its start, in seconds.
+    /// The time from the start until `doneAt`, in seconds.
     package let seconds: Double?
-    /// The queue's frequency cap in words, if it holds for the campaign, and how many it would hold back now.
+    /// The queue's frequency cap in words, if it applies to the campaign, and how many recipients it would hold back
+    /// now.
     package let cap: String?
     package let capped: Int?
-    /// Why nothing, or not everything, would be sent now, and what the start would refuse.
+    /// Why nothing, or not everything, would be sent now, and what would make PostgreSQL refuse the start.
     package let problems: [String]
-    /// Of a campaign with shares, how many of the recipients are in each: the holdout, the payload, the variants.
+    /// The recipients in each share, if the campaign has shares: the holdout, the payload, the variants.
     package let inShares: [Int]?
-    /// What they would get, if that is not the same for all.
+    /// The versions of the message, if it is not the same for all recipients.
     package var versions: [VersionPreview] = []
-    /// Of a campaign at a local time, when how many are due.
+    /// Of a campaign at a local time: its waves.
     package var waves: [WavePreview] = []
-    /// How many would wait for the end of their quiet hours, for each such end.
+    /// How many recipients would wait for the end of their quiet hours, for each such end.
     package var quiet: [QuietPreview] = []
-    /// Of one that starts Live Activities, but for one to a file: how many devices are in its audience, and how many of
-    /// them have no token with which to start one.
+    /// Of a campaign that starts Live Activities and is not for a file: the number of devices in its audience, and how
+    /// many of them have no token that can start one.
     package var starts: (devices: Int, withoutToken: Int)?
-    /// Of a campaign to users of a file, who they are.
+    /// Of a campaign to the users of a file: the counts of these users.
     package var users: UserCounts?
 }
 
 extension PostgresConnection {
-    /// What a campaign to all active devices would be, or to those that a filter holds for, or one to the tokens or
-    /// users of a file. Nothing is written: the tokens are staged in a transaction that is rolled back.
+    /// Previews a campaign to all active devices, to the devices that match a filter, or to the tokens or users of a
+    /// file. Writes nothing: the tokens are staged in a transaction that is rolled back.
     package func preview(
         _ message: MessageDraft, toDevicesWhere filter: String? = nil, orIn file: DeviceFile?, isOfUsers: Bool = false,
         key: String, inQueue queue: QueueName, clock: CampaignClock = CampaignClock(),
@@ -201,7 +203,7 @@ extension PostgresConnection {
         return preview!
     }
 
-    /// How many recipients a campaign would have if it were started now, those of a holdout among them.
+    /// Returns how many recipients a campaign would have if it were started now, including the holdout.
     package func countRecipients(
         of message: MessageDraft, toDevicesWhere filter: String?, key: String, inQueue queue: QueueName,
         clock: CampaignClock, shares: CampaignShares, limits: CampaignLimits

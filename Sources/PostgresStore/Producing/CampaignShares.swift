@@ -16,21 +16,21 @@ package struct CampaignShares: Sendable {
             self.payload = payload
         }
 
-        /// As `pushq.start_campaign` takes it. The name has no characters that JSON would write in another way.
+        /// The variant as `pushq.start_campaign` takes it. A name contains no characters that JSON escapes.
         fileprivate var json: String { #"{"name":"\#(name)","share":\#(fraction),"payload":\#(payload)}"# }
     }
 
     package var variants: [Variant]
-    /// The share of the devices that gets nothing; nil: none.
+    /// The fraction of the devices that gets nothing; nil: none.
     package var holdout: Double?
 
-    /// No shares, unless told otherwise: everybody gets the same message.
+    /// No shares by default: every device gets the same message.
     package init(variants: [Variant] = [], holdout: Double? = nil) {
         self.variants = variants
         self.holdout = holdout
     }
 
-    /// The variants as `pushq.start_campaign` takes them; nil without any.
+    /// The variants as `pushq.start_campaign` takes them; nil if there are none.
     package var json: String? {
         variants.isEmpty ? nil : "[\(variants.map(\.json).joined(separator: ","))]"
     }
@@ -53,9 +53,9 @@ extension Statement {
 package struct ShareSummary: Sendable {
     /// The name of a variant, `payload` or `holdout`.
     package let name: String
-    /// Of the devices.
+    /// Its fraction of the devices.
     package let fraction: Double
-    /// Recipients in jobs so far; of the holdout the devices that were held out so far.
+    /// Recipients in jobs so far; of the holdout, the devices held out so far.
     package let total: Int
     package let waiting: Int
     package let tally: OutcomeTally

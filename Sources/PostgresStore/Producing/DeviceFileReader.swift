@@ -1,22 +1,23 @@
 package import QueueCore
 
-/// Reads devices from a CSV with a header, from NDJSON, or from bare tokens, one a line. The columns of a CSV, and the
-/// members of an object, are those of ``DeviceColumn``; columns are divided by commas, semicolons or tabs.
+/// Reads devices from a CSV with a header, from NDJSON, or from bare tokens, one per line. ``DeviceColumn`` lists the
+/// columns of a CSV and the members of an object. Commas, semicolons or tabs separate columns.
 ///
-/// Bytes in, rows for COPY out, with the number of the line: see `makeDeviceStage`. A million tokens pass in a fraction
-/// of a second, since nothing is allocated for a line unless it has several columns.
+/// It takes bytes and returns rows for COPY, with the number of each line: see `makeDeviceStage`. It reads a million
+/// tokens in a fraction of a second, because it allocates nothing for a line that has only one column.
 package struct DeviceFileReader: Sendable {
     /// Devices read so far.
     package private(set) var deviceCount = 0
-    /// Lines among them whose column `active` says that the device is not: an export of all devices has them.
+    /// Lines among them whose column `active` says that the device is inactive. An export of all devices has such
+    /// lines.
     package private(set) var inactiveCount = 0
     /// Lines among them that name a user or what the token is for.
     private(set) var namedCount = 0
-    /// Lines among them that say more than token, user and whether it is active.
+    /// Lines among them that say more than the token, the user and whether the device is active.
     private(set) var profileCount = 0
-    /// Lines that were refused, if the reader goes on behind them.
+    /// Lines that were refused. Stays 0 unless the reader continues after a broken line.
     private(set) var refusedCount = 0
-    /// The first of them.
+    /// The first refusals, at most ``toldRefusals``.
     private(set) var refusals: [DeviceFileError] = []
     /// The tokens of the lines, if the reader keeps them.
     package private(set) var tokens: [DeviceToken] = []
@@ -30,30 +31,30 @@ package struct DeviceFileReader: Sendable {
     /// The token that is being read.
     private var token: [UInt8] = []
 
-    /// Lines that are refused are told up to this number, and counted beyond.
+    /// The maximum number of refusals that are kept with their text. Further ones are only counted.
     static let toldRefusals = 100
 
-    /// What the first line has shown that the lines are.
+    /// What the lines are, as the first line shows.
     private enum Form {
         case tokens
         case table([DeviceColumn])
         case objects
     }
 
-    /// As spreadsheets write them, depending on the country.
+    /// Spreadsheets use one of these, depending on the country.
     private static let separators = [UInt8(ascii: ","), UInt8(ascii: ";"), UInt8(ascii: "\t")]
 
-    /// What the devices are read for, which decides what there is to say about a column that is not known.
+    /// What the devices are read for. It decides what an error says about an unknown column.
     package enum Purpose {
         case importing
-        /// Only the tokens of those that are active count.
+        /// Counts only the tokens of active devices.
         case sending
     }
 
-    /// A reader of a file of that name, which errors begin with.
+    /// Creates a reader. Errors begin with the name of the file.
     /// - Parameters:
-    ///   - goesOn: whether a broken line is noted in ``refusals``; else it is an error.
-    ///   - keepsTokens: whether ``tokens`` are wanted: of a file that is small.
+    ///   - goesOn: whether a broken line is noted in ``refusals``; if not, it is an error.
+    ///   - keepsTokens: whether ``tokens`` is filled. Only for small files.
     package init(file: String, for purpose: Purpose, goesOn: Bool = false, keepsTokens: Bool = false) {
         self.purpose = purpose
         self.goesOn = goesOn
@@ -71,7 +72,7 @@ package struct DeviceFileReader: Sendable {
     /// Reads what follows the last newline.
     package mutating func finish(into rows: inout CopyRows) throws(DeviceFileError) {
         while let line = try lines.next(isAtEnd: true) { try readLine(line, into: &rows) }
-        // A header alone is the export of a queue without devices.
+        // A file with only a header is valid: it is the export of a queue without devices.
         guard form != nil else { throw lines.problem("the file is empty") }
     }
 
@@ -87,7 +88,7 @@ package struct DeviceFileReader: Sendable {
         }
     }
 
-    /// Returns whether the first line is a header, which has a field `token`. If not, there are only tokens, or only
+    /// Returns whether the first line is a header, which has a field `token`. If not, the file has only tokens, or only
     /// objects.
     private mutating func readHeader(_ text: ArraySlice<UInt8>) throws(DeviceFileError) -> Bool {
         guard text.first != UInt8(ascii: "{") else {
@@ -212,7 +213,7 @@ package struct DeviceFileReader: Sendable {
         guard hasToken else { throw DeviceFieldProblem("there is no member 'token' with a text") }
     }
 
-    /// Reads hexadecimal digits into `token`; what is anything else is left to `DeviceToken`, which says what is wrong.
+    /// Reads hexadecimal digits into `token`. Leaves any other text to `DeviceToken`, which says what is wrong.
     private mutating func readToken(_ field: ArraySlice<UInt8>) throws(DeviceFieldProblem) {
         token.removeAll(keepingCapacity: true)
         var high: UInt8?

@@ -1,7 +1,8 @@
 package import QueueCore
 
 extension Statement {
-    /// Only for the transaction, and without WAL: what is broken or interrupted leaves nothing behind.
+    /// A table that exists only in this transaction and writes no WAL: a broken or interrupted import leaves nothing
+    /// behind.
     static let makeDeviceStage =
         #"""
         create temporary table device_stage (
@@ -13,8 +14,8 @@ extension Statement {
 
     static let copyDevices = Statement("copy_devices", "copy device_stage from stdin (format binary)")
 
-    /// The time zones of the lines as they are stored, and what is wrong with them: a few hundred names, however many
-    /// devices.
+    /// The time zones of the lines as they are stored, and what is wrong with them. There are a few hundred names,
+    /// however many devices the file has.
     static let makeZoneStage =
         #"""
         create temporary table zone_stage on commit drop as
@@ -38,7 +39,8 @@ extension Statement {
         select count(*) as lines, count(*) filter (where not active) as inactive from dropped
         """#)
 
-    /// By itself, and first: among the rows of a statement the planner may call the function for each.
+    /// A statement of its own that runs first: within another statement, the planner might call the function for each
+    /// row.
     static let enterQueue = Statement(
         "enter_queue", "select e.q as queue_id, e.has_quota from pushq.enter($queue, sends => false) e")
 
@@ -49,7 +51,8 @@ extension Statement {
     static let noteImport = Statement(
         "note_import", "select pushq.note_count($queue_id, 'device', 'imported', $devices)::text")
 
-    /// How many devices come back, and how many new ones are inactive from the beginning. Before anything is changed.
+    /// The number of devices that come back, and of new devices that are inactive from the start. Run before any
+    /// change.
     static let countReturning = Statement(
         "count_returning",
         #"""
@@ -62,26 +65,26 @@ extension Statement {
     static let checkDeviceQuota = Statement(
         "check_device_quota", "select pushq.check_quota($queue_id, devices => $devices)::text")
 
-    /// The last line of each token: the rows of a table that was only copied into lie in the order of the file.
+    /// The last line of each token. The rows of a table that is filled only by COPY lie in the order of the file.
     private static let lastLines =
         "select distinct on (token) token, user_key, active, kind, seen_at from device_stage order by token, ctid desc"
 
-    /// Whether a device that is active stays so: its app has registered it, and the line does not say that it is from
-    /// after that.
+    /// Whether an active device stays active: its line says so, or its app registered it and the line does not say that
+    /// it was seen after that.
     private static let staysActive = "(s.active or coalesce(d.registered_at, '-infinity') > s.since)"
 
-    /// Whether an inactive device may come back. Not one that its app has registered and that was deactivated without a
-    /// reason: it has a newer token, its user has logged out, or somebody has deactivated it. A file from before that
-    /// would bring a second token of its installation back.
+    /// Whether an inactive device may come back. Not if its app registered it and it was deactivated without a reason:
+    /// then it has a newer token, its user logged out, or it was deactivated by hand. An older file would bring back a
+    /// second token of the installation.
     private static let mayReturn = "(d.registered_at is null or d.inactive_reason is not null)"
 
-    /// What lines say of devices beside whose they are.
+    /// What the lines say about devices, besides their users.
     private static func said(in lines: String) -> String {
         "select l.*, $reactivates and l.active as returns, coalesce(l.seen_at, '-infinity') as since from \(lines) l"
     }
 
-    /// Whether a line changes a device. Whose one is that its app has registered, and that it is in use, the app has
-    /// said: a file may be older, and a phone change hands.
+    /// Whether a line changes a device. If the app has registered the device, the app decides its user and whether it
+    /// is in use: a file may be older, and a phone may change hands.
     private static let isChanged = """
         (d.registered_at is null and (s.user_key is not null and s.user_key is distinct from d.user_key
                                       or s.kind is not null and s.kind is distinct from d.kind)
@@ -89,10 +92,10 @@ extension Statement {
          or d.active and not \(staysActive))
         """
 
-    /// Locks the devices that the import is going to change, in the order in which registrations lock them, and before
-    /// anything else, as registrations do: so neither waits for the other while that waits for it. Beside those that
-    /// lines are about these are the other tokens of installations, whose places new ones may take. Lines that another
-    /// one overrides lock a few more.
+    /// Locks the devices that the import is going to change, before anything else and in the order in which
+    /// registrations lock them. So an import and a registration never wait for each other. It also locks the other
+    /// tokens of the lines' installations, which new tokens may replace. Lines that a later line overrides lock a few
+    /// more devices.
     static let lockKnownDevices = Statement(
         "lock_known_devices",
         #"""
@@ -102,7 +105,7 @@ extension Statement {
           join pushq.device d on d.queue_id = $queue_id and d.token = s.token
           where \#(isChanged) or s.returns
           union all
-          -- Each found by its key, although there may be no statistics yet.
+          -- `offset 0` makes PostgreSQL find each row by its key, even if there are no statistics yet.
           select d.id
           from device_stage s
           cross join lateral (
@@ -119,7 +122,7 @@ extension Statement {
         select count(*) from locked
         """#)
 
-    /// Changes devices that are there; those that stay as they are are not written.
+    /// Changes the devices that exist. Does not write devices that stay as they are.
     static let updateStagedDevices = Statement(
         "update_staged_devices",
         #"""
@@ -136,18 +139,18 @@ extension Statement {
         where d.queue_id = $queue_id and d.token = s.token and \#(isChanged)
         """#)
 
-    /// How many devices are active that the file calls inactive, once all others of them have been changed.
+    /// The number of devices that are still active although the file calls them inactive, after the update.
     static let countKeptActive = countLines("count_kept_active", where: "not s.active and d.active")
 
-    /// How many devices are inactive that the file calls active, once those that may return have done so.
+    /// The number of devices that are still inactive although the file calls them active, after the update.
     static let countKeptInactive = countLines("count_kept_inactive", where: "s.active and not d.active")
 
-    /// How many devices the file gives to another user than the one whom their app has registered them for.
+    /// The number of devices that the file assigns to another user than their app has registered.
     static let countOthersDevices = countLines(
         "count_others_devices",
         where: "s.user_key is distinct from d.user_key and s.user_key is not null and d.registered_at is not null")
 
-    /// Counts the lines `s` of devices `d` that are there for which a condition holds.
+    /// Counts the lines `s` of existing devices `d` that meet a condition.
     private static func countLines(_ name: String, where condition: String) -> Statement {
         Statement(
             name,
@@ -159,8 +162,8 @@ extension Statement {
             """#)
     }
 
-    /// Forgets what is known of the former users of devices that go to another one, as a registration does: tags,
-    /// attributes, and what their badges show. Only where there is something to forget, since it sorts all lines.
+    /// Deletes the tags, attributes and badges of former users from devices that go to another user, as a registration
+    /// does. Looks for such devices only if the queue has profiles or badges, because the statement sorts all lines.
     static let forgetFormerUsers = Statement(
         "forget_former_users",
         #"""
@@ -179,7 +182,7 @@ extension Statement {
         select pushq.forget_badges($queue_id, array(select id from passed_on))::text
         """#)
 
-    /// Notes that the devices were imported as active: reports from before do not deactivate them.
+    /// Notes that the devices were imported as active, so that feedback from before does not deactivate them.
     static let reactivateStagedDevices = Statement(
         "reactivate_staged_devices",
         #"""
@@ -189,12 +192,13 @@ extension Statement {
         where d.queue_id = $queue_id and d.token = s.token and s.active and (d.active or \#(mayReturn))
         """#)
 
-    /// Adds the devices that are not there. Sorted by token, so that neighbours in the index are written together, and
-    /// without `on conflict`, which looks everything up twice: a million in 4.4 s instead of 6.8 (and 10 unsorted).
+    /// Adds the devices that do not exist. Sorts them by token, so that neighbours in the index are written together.
+    /// Has no `on conflict`, which looks up every token twice: a million devices take 4.4 s instead of 6.8 s (10 s
+    /// unsorted).
     static let insertStagedDevices = Statement("insert_staged_devices", insertStaged)
 
-    /// The same, for when somebody adds one of them at the same moment: theirs stays, and is changed like those that
-    /// were there.
+    /// The same, for when another transaction adds one of the devices at the same moment. Its row stays, and is then
+    /// changed as an existing device.
     static let insertStagedDevicesBesideOthers = Statement(
         "insert_staged_devices_beside_others", insertStaged + "\non conflict on constraint device_token_once do nothing"
     )
@@ -208,8 +212,8 @@ extension Statement {
 }
 
 extension Statement {
-    /// Notes what the lines say of devices beside their tokens. What their apps have said stays, as the user does; tags
-    /// and attributes are the producer's, but not those of a user whose device it is not.
+    /// Notes what the lines say about devices besides their tokens. What an app has said about its device stays, as its
+    /// user does. Tags and attributes are taken from the line, unless it names another user than the device has.
     static let importProfiles = Statement(
         "import_profiles",
         #"""
@@ -231,7 +235,7 @@ extension Statement {
         where num_nonnulls(s.installation, s.activity_type, s.activity, s.locale, s.time_zone, s.app_version, s.tags,
                            s.attributes, s.first_seen_at, s.seen_at) > 0
         order by d.id
-        -- Not of one that is forgotten while this waits for another.
+        -- Skips a device that is forgotten while this statement waits for another row.
         for key share of d
         on conflict on constraint profile_pkey do update
           set installation = coalesce(excluded.installation, p.installation),
@@ -258,37 +262,37 @@ extension Statement {
 
 /// Lines of a file that were refused. Nothing was imported.
 package struct RefusedLines: Error {
-    /// The first of them, in their order.
+    /// The first refusals, in the order of their lines.
     package let refusals: [DeviceFileError]
-    /// All of them.
+    /// The number of all refused lines.
     package let count: Int
 }
 
-/// What came of an import.
+/// The result of an import.
 package struct DeviceImportSummary: Sendable, Equatable {
     /// Lines with a device that were not refused.
     package let read: Int
-    /// Lines among them with a device that is inactive, by the column `active`.
+    /// Lines among them whose column `active` says that the device is inactive.
     package let inactive: Int
-    /// Devices that were not there.
+    /// Devices that did not exist before.
     package let new: Int
     /// Devices with another user key than before, deactivated or brought back.
     package let changed: Int
-    /// Devices that stayed with the user whom their app has registered them for, though the file names another one.
+    /// Devices that stayed with the user whom their app has registered, although the file names another one.
     package let keptByApp: Int
-    /// Devices that stayed active because their app has registered them, though the file calls them inactive.
+    /// Devices that stayed active because their app has registered them, although the file calls them inactive.
     package var keptActive = 0
-    /// Devices that stayed inactive though all were to come back: they have a newer token, were logged out or were
+    /// Devices that stayed inactive although all were to come back: they have a newer token, were logged out, or were
     /// deactivated by hand after their app had registered them.
     package var keptInactive = 0
-    /// Devices of which something else was noted, such as their locale or their tags.
+    /// Devices whose profile changed, such as their locale or their tags.
     package var profiles = 0
-    /// Devices that were deactivated because another token of their installation stays.
+    /// Devices that were deactivated because another token of their installation stays active.
     package var replaced = 0
-    /// Lines that were refused, and the first of them. The others were imported.
+    /// Lines that were refused, and the first of these refusals. The other lines were imported.
     package var refused = 0
     package var refusals: [DeviceFileError] = []
-    /// Devices that stayed as they were but for what was noted of them, and repetitions.
+    /// Devices that stayed as they were, except for their profiles, and repeated lines.
     package var unchanged: Int { read - new - changed }
 }
 
@@ -298,8 +302,8 @@ package struct DeviceFile: Sendable {
     package let next: @Sendable () throws -> [UInt8]?
 
     /// - Parameters:
-    ///   - name: what errors begin with.
-    ///   - next: the next piece, nil at the end.
+    ///   - name: the file name with which errors begin.
+    ///   - next: returns the next piece, or nil at the end.
     package init(name: String, next: @escaping @Sendable () throws -> [UInt8]?) {
         self.name = name
         self.next = next
@@ -307,28 +311,28 @@ package struct DeviceFile: Sendable {
 }
 
 extension PostgresConnection {
-    /// A file of a million devices takes seconds; this is for a slow disk and a slow source.
+    /// The time limit for a file. A million devices take seconds; the limit allows for a slow disk and a slow source.
     static let fileLimit = Duration.seconds(3600)
 
-    /// Imports the devices of a file, all or none; that registers none of them.
+    /// Imports the devices of a file: all of them or none. An import does not count as a registration by the app.
     ///
     /// - Parameters:
-    ///   - reactivates: whether devices that are inactive come back, but for those that others are in the place of or
-    ///     that were meant to be inactive; else they are left alone.
-    ///   - keepsGoing: whether lines that are broken are left out; else nothing is imported.
-    ///   - patience: how long it is tried again if other transactions hold what it needs.
-    ///   - progress: is told how many devices have been read.
+    ///   - reactivates: whether inactive devices come back. Devices that were replaced by another token, or that were
+    ///     deactivated on purpose, stay inactive.
+    ///   - keepsGoing: whether broken lines are left out. If not, one broken line means that nothing is imported.
+    ///   - patience: how long the import is retried while other transactions hold locks that it needs.
+    ///   - progress: called with the number of devices read so far.
     /// - Throws: ``DeviceFileError`` for one broken line, ``RefusedLines`` for several, ``ImportHeldUp`` if other
-    ///   transactions were in the way all the time.
+    ///   transactions held the locks until the end.
     package func importDevices(
         from file: DeviceFile, inQueue queue: QueueName, reactivates: Bool, keepsGoing: Bool = false,
         patience: Duration = heldUpLimit, progress: (Int) -> Void
     ) async throws -> DeviceImportSummary {
-        // Before the transaction, which a refusal would abort. Lists and previews do not need it: the function that
-        // adds tokens to a list does it, and a preview draws no number.
+        // Runs before the transaction, which a refusal would abort. Lists and previews do not need it: the function
+        // that adds tokens to a list does it itself, and a preview draws no number.
         try await followTimeline()
         let (done, installations) = try await transaction(within: Self.fileLimit) {
-            // A sort of a million tokens in memory; only for this transaction.
+            // Allows a sort of a million tokens in memory. Applies to this transaction only.
             try await runScript("set local work_mem = '256MB'")
             var reader = DeviceFileReader(file: file.name, for: .importing, goesOn: true)
             _ = try await stageDevices(from: file, by: &reader, progress: progress)
@@ -352,11 +356,11 @@ extension PostgresConnection {
         return summary
     }
 
-    /// What is known of the lines of a file once they are staged.
+    /// What is known about the lines of a file once they are staged.
     private struct StagedLines {
         let read: Int
         let inactive: Int
-        /// Whether any says more than tokens and that they are inactive.
+        /// Whether any line says more than its token and that the device is inactive.
         let namesMore: Bool
         let deactivates: Bool
         let hasProfiles: Bool
@@ -372,7 +376,7 @@ extension PostgresConnection {
             toQueue: queueID, reactivates: lines.reactivates,
             if: hasQuota && (lines.reactivates || lines.deactivates))
         if lines.reactivates { _ = try await execute(.reactivateStagedDevices, ["queue_id": .int4(queueID)]) }
-        // First, because what others have added meanwhile is then among those that are there.
+        // Runs first, so that devices that other transactions have added meanwhile count as existing below.
         let new = try await insertStagedDevices(inQueue: queueID)
         let known = try await changeKnownDevices(ofQueue: queueID, lines, new: new)
         func carryOutForProfiles(_ statement: Statement) async throws(PostgresError) -> Int {
@@ -383,7 +387,8 @@ extension PostgresConnection {
         _ = try await carryOutForProfiles(.lockImportedTokens)
         let replaced = try await carryOutForProfiles(.replaceImportedTokens)
         let installations = lines.hasProfiles ? try await importedInstallations(ofQueue: queueID) : []
-        // What the file makes active less what it deactivates for that: a phone with another token is no device more.
+        // Devices that the file activates, less those that it deactivates for them: a new token for a phone is not one
+        // more device.
         _ = try await execute(
             .checkDeviceQuota, ["queue_id": .int4(queueID), "devices": .int8(Int64(new + returning - replaced))])
         _ = try await execute(
@@ -394,10 +399,10 @@ extension PostgresConnection {
         return (summary, installations)
     }
 
-    /// Lines that the reader has counted, and that have gone from the stage again.
+    /// Lines that the reader has counted and that were deleted from the stage.
     private typealias DroppedLines = (lines: Int, inactive: Int)
 
-    /// What the reader has refused, and the lines of the stage with a time zone that there is not, which are deleted.
+    /// Returns what the reader has refused, and deletes the staged lines with an unknown time zone.
     private func refuseLines(
         of reader: DeviceFileReader, file: String
     ) async throws(PostgresError) -> (refused: RefusedLines, dropped: DroppedLines) {
@@ -426,8 +431,8 @@ extension PostgresConnection {
         return (row.int4("queue_id"), row.bool("has_quota"))
     }
 
-    /// How many devices the file brings back, less the new ones that are inactive from the beginning: what is to be
-    /// added to the new ones to have those that become active.
+    /// Returns how many devices the file brings back, less the new ones that are inactive from the start. Added to the
+    /// number of new devices, this gives the number that become active.
     private func returning(
         toQueue queueID: Int32, reactivates: Bool, if isNeeded: Bool
     ) async throws(PostgresError) -> Int {
@@ -445,8 +450,8 @@ extension PostgresConnection {
         _ = try await execute(.lockKnownDevices, ["reactivates": .bool(lines.reactivates)] + queue)
     }
 
-    /// Changes devices that are there as their lines say. Each of these statements sorts all lines, so none is run that
-    /// would find nothing: if each line has added a device, or for lines that say nothing of one that is there.
+    /// Changes the existing devices as their lines say. Each of these statements sorts all lines, so none runs if it
+    /// would find nothing: if every line has added a device, or if the lines say nothing about existing devices.
     private func changeKnownDevices(
         ofQueue queueID: Int32, _ lines: StagedLines, new: Int
     ) async throws(PostgresError) -> (changed: Int, keptByApp: Int, keptActive: Int, keptInactive: Int) {
@@ -464,7 +469,7 @@ extension PostgresConnection {
         try await execute(statement, parameters).one().count("count")
     }
 
-    /// Returns how many were not there.
+    /// Returns how many devices did not exist before.
     private func insertStagedDevices(inQueue queueID: Int32) async throws(PostgresError) -> Int {
         try await runScript("savepoint adding")
         do {
@@ -475,9 +480,9 @@ extension PostgresConnection {
         }
     }
 
-    /// Copies a file, or the next part of one, into a stage that lasts as long as the transaction.
+    /// Copies a file, or its next part, into a stage that lasts as long as the transaction.
     /// - Parameter limit: the part ends after about this number of devices.
-    /// - Returns: whether that was all of the file.
+    /// - Returns: whether the whole file has been read.
     func stageDevices(
         from file: DeviceFile, by reader: inout DeviceFileReader, atMost limit: Int = .max, progress: (Int) -> Void
     ) async throws -> Bool {

@@ -1,6 +1,6 @@
 import QueueCore
 
-/// What a file of devices can say of one: the names of a CSV's columns and of the members of an object of NDJSON.
+/// What a file of devices can say about a device: the columns of a CSV and the members of an NDJSON object.
 enum DeviceColumn: String, CaseIterable {
     case token
     case userKey = "user_key"
@@ -18,26 +18,26 @@ enum DeviceColumn: String, CaseIterable {
     case seenAt = "seen_at"
 }
 
-/// What is wrong with a field. The text never holds a token.
+/// What is wrong with a field. The text never contains a token.
 struct DeviceFieldProblem: Error {
     let text: String
 
     init(_ text: String) { self.text = text }
 }
 
-/// What a line of a file says of a device, beside its token. Its rules are those of `pushq.profile_problem`; only
-/// whether there is a time zone of a name PostgreSQL knows alone.
+/// What a line says about a device, besides its token. The rules are those of `pushq.profile_problem`, except that only
+/// PostgreSQL knows which time zones exist.
 struct DeviceLine {
     private(set) var userKey: String?
     private(set) var isActive = true
     private(set) var kind: String?
-    /// Without times of its own: those are numbers here.
+    /// Its times are not set: the line keeps them as numbers.
     private(set) var profile = DeviceProfile()
     /// In microseconds since 1970.
     private(set) var firstSeenAt: Int64?
     private(set) var seenAt: Int64?
 
-    /// Whether it says anything that is kept in a profile.
+    /// Whether the line says anything that a profile keeps.
     var hasProfile: Bool { profile != DeviceProfile() || firstSeenAt != nil || seenAt != nil }
 
     /// Reads a field of a CSV. An empty one says nothing.
@@ -76,7 +76,7 @@ struct DeviceLine {
         }
     }
 
-    /// Adds what follows the line's number and its token: the columns of the stage, in their order.
+    /// Adds the stage's columns that follow the line number and the token, in their order.
     func add(to rows: inout CopyRows) {
         rows.add(optional: userKey)
         rows.add(isActive)
@@ -134,7 +134,7 @@ extension DeviceLine {
         profile.attributes = node.text
     }
 
-    /// Reads JSON that a column holds.
+    /// Reads the JSON of a column.
     private static func json(_ text: String, _ what: String) throws(DeviceFieldProblem) -> JSONNode {
         var reader = JSONReader(text)
         guard let node = try? reader.read(), reader.invalidEscape == nil else {

@@ -1,9 +1,9 @@
 /// A time in a file of devices.
 enum DeviceTime {
-    /// Reads a time in UTC, `2026-11-21T09:30:00Z` with up to six digits behind the seconds, or a day: in microseconds
-    /// since 1970. Nil for anything else.
+    /// Reads a day, or a time in UTC such as `2026-11-21T09:30:00Z` with up to six digits after the seconds. Returns
+    /// microseconds since 1970; nil for any other text.
     ///
-    /// By bytes: an export has two times in each line, and a regular expression took most of the time of an import.
+    /// Works on bytes: an export has two times per line, and a regular expression took most of an import's time.
     static func microseconds(_ text: String) -> Int64? {
         let bytes = Array(text.utf8)
         func number(_ places: Range<Int>) -> Int32? {

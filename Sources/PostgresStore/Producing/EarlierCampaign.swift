@@ -8,7 +8,7 @@ extension Statement {
         "earlier_user_campaign",
         members: "select distinct convert_to('user ' || user_key, 'UTF8') as member from user_stage")
 
-    /// The digest is that of `pushq.set_digest` (migrations/functions/lists.sql), without an array of all members.
+    /// Computes the digest of `pushq.set_digest` (migrations/functions/lists.sql) without an array of all members.
     private static func earlierListCampaign(_ name: String, members: String) -> Statement {
         Statement(
             name,
@@ -30,7 +30,7 @@ extension Statement {
     static let abandonList = Statement("abandon_list", "select pushq.abandon_list($queue, $list)::text")
 }
 
-/// A campaign to the tokens or users of a file, which has its key from the caller.
+/// A campaign to the tokens or users of a file, under a key that the caller chose.
 struct ListCampaign {
     let message: MessageDraft
     let key: String
@@ -47,8 +47,8 @@ struct ListCampaign {
 }
 
 extension PostgresConnection {
-    /// Starts a campaign with a list that `load` adds to. If that fails, or the start is refused, the list is given
-    /// up: nobody else knows of it, and it would count for the tenant's quota for a day.
+    /// Starts a campaign with a list that `load` fills. If `load` fails or the start is refused, the list is abandoned:
+    /// no other session knows it, and it would count for the tenant's quota for a day.
     func start(_ campaign: ListCampaign, loading load: (_ list: Int64) async throws -> Void) async throws -> Int64 {
         let list = try await newList(for: campaign.message, inQueue: campaign.queue)
         do {
@@ -57,14 +57,14 @@ extension PostgresConnection {
                 campaign.message, toList: list, key: campaign.key, inQueue: campaign.queue, limits: campaign.limits,
                 clock: campaign.clock, shares: campaign.shares)
         } catch {
-            // If the database is away, upkeep finds the list a day later.
+            // If the database cannot be reached, upkeep finds the list a day later.
             _ = try? await execute(.abandonList, ["queue": .queue(campaign.queue), "list": .int8(list)])
             throw error
         }
     }
 
-    /// The campaign that was started under the key for what `stage` puts into `device_stage` or `user_stage`; nil if
-    /// none was. Nothing is loaded for that but temporary rows, so no quota stands in the way of a repetition.
+    /// Returns the campaign that was started under this key for what `stage` puts into `device_stage` or `user_stage`;
+    /// nil if there is none. Loads only temporary rows, so a quota cannot stop a repetition.
     func earlier(
         _ campaign: ListCampaign, by statement: Statement, stage: () async throws -> Void
     ) async throws -> Int64? {

@@ -1,25 +1,26 @@
-/// Cuts a file that is read piece by piece into its lines.
+/// Splits a file that is read piece by piece into lines.
 ///
-/// A line of a table goes on in the next one while a quotation mark is open (RFC 4180 §2). If it does not end well, a
-/// mark was meant as text, and only the line with the mark is broken: those behind it are lines of their own.
+/// A line of a table continues in the next one while a quotation mark is open (RFC 4180 §2). If the quoted field does
+/// not end properly, the mark was meant as text: then only the line with the mark is broken, and the lines after it
+/// stand alone.
 struct FileLines {
-    /// The line that was taken last, counted from 1, as editors do; 0 before the first.
+    /// The number of the line that was taken last, counted from 1 as in editors; 0 before the first.
     private(set) var number = 0
-    /// What divides the fields, if the lines to come are those of a table.
+    /// The separator of the fields, if the next lines belong to a table.
     var separator: UInt8?
 
     private let file: String
     private var bytes: [UInt8] = []
-    /// Where in `bytes` the lines begin that have not been taken.
+    /// Where in `bytes` the first line that was not taken begins.
     private var start = 0
     private var nextNumber = 1
 
-    /// The bound keeps a file without newlines out of memory.
+    /// The maximum length of a line. Keeps a file without newlines out of memory.
     private static let longest = 64 * 1024
 
     private static let oldLineEnds = "a line ends with CR alone: save the file with LF or CRLF at the ends of lines"
 
-    /// The lines of a file of that name, which errors begin with.
+    /// The lines of a file. Errors begin with its name.
     init(file: String) { self.file = file }
 
     /// Adds the next piece of the file.
@@ -28,7 +29,7 @@ struct FileLines {
         start = 0
     }
 
-    /// The next line that is not empty, without what ends it; nil if it has not come to its end.
+    /// Returns the next line that is not empty, without its line end; nil if its end has not been read.
     /// - Parameter isAtEnd: whether all pieces of the file have been added.
     mutating func next(isAtEnd: Bool = false) throws(DeviceFileError) -> ArraySlice<UInt8>? {
         while let end = endOfLine(isAtEnd: isAtEnd) {
@@ -38,7 +39,7 @@ struct FileLines {
             nextNumber += 1 + line.count { $0 == UInt8(ascii: "\n") }
             if line.last == UInt8(ascii: "\r") { line.removeLast() }
             if number == 1 {
-                // The byte order mark that spreadsheets write.
+                // Spreadsheets write a byte order mark.
                 if line.starts(with: [0xEF, 0xBB, 0xBF]) { line.removeFirst(3) }
                 if line.starts(with: [0xFF, 0xFE]) || line.starts(with: [0xFE, 0xFF]) {
                     throw problem("the file is UTF-16 text: save it as UTF-8, which spreadsheets call 'CSV UTF-8'")
@@ -55,13 +56,13 @@ struct FileLines {
         return nil
     }
 
-    /// An error about the line that was taken last.
+    /// Returns an error about the line that was taken last.
     func problem(_ text: String) -> DeviceFileError {
         DeviceFileError(file: file, line: max(number, 1), problem: text)
     }
 
-    /// Where the first line that has not been taken ends; nil if that has not come. No line goes on in the next one
-    /// beyond ``longest``.
+    /// Returns where the first line that was not taken ends; nil if its end has not been read. A quoted field longer
+    /// than ``longest`` does not continue in the next line.
     private func endOfLine(isAtEnd: Bool) -> Int? {
         guard start < bytes.count else { return nil }
         let (newline, mark) = (UInt8(ascii: "\n"), UInt8(ascii: "\""))
@@ -85,10 +86,10 @@ struct FileLines {
     }
 }
 
-/// What is wrong with a line of a file of devices or users. The text never holds a token.
+/// What is wrong with a line of a file of devices or users. The text never contains a token.
 package struct DeviceFileError: Error, Equatable, CustomStringConvertible {
     package let file: String
-    /// Counted from 1, as editors do.
+    /// Counted from 1, as in editors.
     package let line: Int
     package let problem: String
 

@@ -1,8 +1,8 @@
 import Transport
 
-/// An import that other transactions were in the way of until it gave up. Nothing was imported.
+/// An import that gave up because other transactions held locks that it needed. Nothing was imported.
 package struct ImportHeldUp: Error, CustomStringConvertible {
-    /// What the last attempt ended with.
+    /// The error that ended the last attempt.
     let cause: PostgresError
 
     package var description: String {
@@ -13,17 +13,17 @@ package struct ImportHeldUp: Error, CustomStringConvertible {
 }
 
 extension PostgresConnection {
-    /// How long an import is tried again.
+    /// How long an import is retried.
     package static let heldUpLimit = Duration.seconds(600)
     private static let shortestWait = Duration.milliseconds(500)
     private static let longestWait = Duration.seconds(4)
 
-    /// Runs `body` in a transaction that has begun, and runs it again as long as other transactions are in the way.
-    /// Before it waits long for one, or while it lets time pass, it has given back what it had locked: a producer that
-    /// leaves its transaction open holds up the import, but not the registrations of all other devices of the file.
+    /// Runs `body` in a transaction that has begun, and repeats it while other transactions hold locks that it needs.
+    /// Releases its own locks before each pause and before it waits longer for a lock. So a producer that leaves its
+    /// transaction open holds up the import, but not the registrations of all other devices of the file.
     ///
     /// The first wait is shorter than PostgreSQL's `deadlock_timeout`, after which one of two transactions that wait
-    /// for each other fails. That is this one then, which can repeat what it has done, and not an app's registration.
+    /// for each other fails. So it is the import that fails, which can repeat its work, and not an app's registration.
     func repeatingIfHeldUp<Success>(
         for limit: Duration, _ body: () async throws -> Success
     ) async throws -> Success {

@@ -1,6 +1,6 @@
 extension Statement {
-    /// Locks the active tokens of installations of which more than one is active. Whatever an app registers meanwhile
-    /// has ended then, and the next statement sees it. In the order in which registrations lock them, too.
+    /// Locks the active tokens of installations that have more than one, in the order in which registrations lock them.
+    /// Then every registration that ran meanwhile has ended, and the next statement sees it.
     static let lockImportedTokens = Statement(
         "lock_imported_tokens",
         #"""
@@ -23,7 +23,8 @@ extension Statement {
         select count(*) from locked
         """#)
 
-    /// The installations that the file names, a thousand in a row. As text, since nobody here reads them.
+    /// The installations that the file names, a thousand per row. They are text because this program does not read
+    /// them.
     static let importedInstallations = Statement(
         "imported_installations",
         #"""
@@ -41,13 +42,14 @@ extension Statement {
         select pushq.keep_one_token($queue_id, ($installations::text[])[$from::int:$to::int]) as count
         """#)
 
-    /// Keeps one active token of each installation that the file names, as a registration does: the one that the app
-    /// has registered, else the one that was seen last. If it is not known of all of them when they were seen, a token
-    /// of this file goes before those of earlier ones, and the last line before others. The others are nobody's.
+    /// Keeps one active token of each installation that the file names, as a registration does: the token that the app
+    /// has registered, or else the one that was seen last. If some of the tokens have no such time, a token of this
+    /// file precedes tokens of earlier files, and the last line precedes other lines. The other tokens are deactivated
+    /// and lose their user.
     ///
-    /// A queue may just have got its first devices, and there are no statistics about them: what has to be found is a
-    /// query of its own (`offset 0`) or an array, so that it is found by its key, and the tokens and their lines are
-    /// grouped and not joined. Joins would be loops: 20,000 lines took three minutes.
+    /// A queue may just have received its first devices and have no statistics about them. So each look-up is a query
+    /// of its own (`offset 0`) or an array, which makes PostgreSQL use the key. The tokens and their lines are grouped
+    /// instead of joined: joins would be nested loops, and 20,000 lines took three minutes.
     static let replaceImportedTokens = Statement(
         "replace_imported_tokens",
         #"""
@@ -105,7 +107,7 @@ extension Statement {
 }
 
 extension PostgresConnection {
-    /// Installations that a file names, as PostgreSQL writes an array.
+    /// The installations that a file names, written as a PostgreSQL array.
     struct Installations {
         let queueID: Int32
         let names: String
@@ -118,9 +120,9 @@ extension PostgresConnection {
         }
     }
 
-    /// Deactivates what a registration and the import have both left active because neither saw the other. Apps wait
-    /// for few installations at a time, and only as long as one statement takes. If that is interrupted, importing the
-    /// file again does it.
+    /// Deactivates tokens that a registration and the import both left active because neither saw the other.
+    /// Registrations wait for only a few installations at a time, and only for one statement. If this is interrupted,
+    /// another import of the file does it.
     func keepOneToken(of part: Installations) async throws -> Int {
         func keep(from first: Int32, to last: Int32) async throws -> Int {
             try await count(
@@ -135,8 +137,8 @@ extension PostgresConnection {
                 try await waitingForLocks(atMost: .milliseconds(250)) { try await keep(from: 1, to: part.count) }
             }
         } catch PostgresError.contended {
-            // One by one, so that a producer whose transaction registers several of them never waits for this while
-            // this waits for it.
+            // One by one, so that this transaction and a producer's transaction that registers several of them never
+            // wait for each other.
             var replaced = 0
             for number in 1...part.count {
                 replaced += try await transaction(within: Self.fileLimit) {

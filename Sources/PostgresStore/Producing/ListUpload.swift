@@ -14,17 +14,17 @@ extension Statement {
 }
 
 extension PostgresConnection {
-    /// Tokens of a list that are loaded in one transaction: a second's work, or less.
+    /// The number of tokens of a list that one transaction loads: a second's work, or less.
     private static let listPart = 50_000
 
     /// Starts a campaign to the tokens of a file, once under `key`. Returns its id.
     ///
-    /// The tokens are loaded in parts, each in a transaction of its own, so that neither side's memory and no
-    /// transaction grows with the file; they become devices as they come. Nothing is sent before the campaign is
-    /// started, after the last of them. What fails half-way is repeated from the beginning. A repetition loads nothing:
-    /// see ``earlier(_:by:stage:)``. A broken line is an error that names it.
+    /// The tokens are loaded in parts, each in a transaction of its own, so that neither memory nor a transaction grows
+    /// with the file. Unknown tokens become devices as they are loaded. Nothing is sent before the campaign is started,
+    /// after the last part. If a call fails half-way, the next one begins again. A repetition of a started campaign
+    /// loads nothing: see ``earlier(_:by:stage:)``. A broken line is an error that names it.
     ///
-    /// - Parameter progress: is told how many tokens have been read.
+    /// - Parameter progress: called with the number of tokens read so far.
     package func startCampaign(
         _ message: MessageDraft, toDevicesIn file: DeviceFile, key: String, inQueue queue: QueueName,
         limits: CampaignLimits = CampaignLimits(), clock: CampaignClock = CampaignClock(),

@@ -2,7 +2,8 @@ package import FoundationEssentials
 import QueueCore
 
 extension Statement {
-    /// How many of a campaign would wait for the end of their quiet hours (migrations/functions/quiet_hours.sql).
+    /// How many recipients of a campaign would wait for the end of their quiet hours
+    /// (migrations/functions/quiet_hours.sql).
     static let previewQuietHours = Statement(
         "preview_quiet_hours",
         #"""
@@ -25,13 +26,13 @@ extension Statement {
         """#)
 }
 
-/// The recipients of a campaign who would have quiet hours that end at the same instant.
+/// The recipients of a campaign whose quiet hours would end at the same instant.
 package struct QuietPreview: Sendable {
     package let until: Date
     package let recipients: Int
-    /// Theirs, the most frequent first.
+    /// The time zones of these recipients, the most frequent first.
     package let timeZones: [String]
-    /// The campaign would have ended by then, so that they would be suppressed.
+    /// Whether the campaign would have ended by then, so that these recipients would be suppressed.
     package let isLate: Bool
 
     init(_ row: Row) {

@@ -1,15 +1,15 @@
 /// The fields of a table's lines (RFC 4180 §2).
 ///
-/// A quotation mark opens a field only at its beginning. Anywhere else in a field without marks it is text like any
-/// other, as in `27" screen`: spreadsheets and Python's csv read it so, too.
+/// A quotation mark opens a field only at the field's beginning. Elsewhere in an unquoted field it is ordinary text, as
+/// in `27" screen`. Spreadsheets and Python's csv module read it in the same way.
 struct QuotedFields {
-    /// What a byte is to the field that it stands in.
+    /// What a byte means for the field that contains it.
     enum Meaning {
         case text
         /// A quotation mark that opens or closes the field, or the first of two that stand for one.
         case mark
         case separator
-        /// Text behind the closing quotation mark, which means nothing.
+        /// Text after the closing quotation mark, which is invalid.
         case misplaced
     }
 
@@ -26,10 +26,10 @@ struct QuotedFields {
     /// Whether a quotation mark is open, so that a newline here is text.
     var isOpen: Bool { place == .quoted }
 
-    /// What is before the first byte of a line.
+    /// The state before the first byte of a line.
     init(separator: UInt8) { self.separator = separator }
 
-    /// Goes on behind the next byte of the line.
+    /// Takes the next byte of the line and returns its meaning.
     mutating func take(_ byte: UInt8) -> Meaning {
         let mark = UInt8(ascii: "\"")
         switch (place, byte) {
@@ -73,10 +73,10 @@ struct QuotedFields {
         return fields.map { $0[...] }
     }
 
-    /// A line that is one value, without the quotation marks in which it may stand.
+    /// The value of a line that is a single value, without the quotation marks around it.
     static func value(_ line: ArraySlice<UInt8>) throws(DeviceFieldProblem) -> ArraySlice<UInt8> {
         guard line.first == UInt8(ascii: "\"") else { return line }
-        // What divides the fields of a table is text here; a newline is in no line.
+        // A separator of table fields is text here. No line contains a newline.
         return try split(line, at: UInt8(ascii: "\n"))[0]
     }
 }

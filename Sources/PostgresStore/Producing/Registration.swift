@@ -14,18 +14,18 @@ extension Statement {
 }
 
 extension PostgresConnection {
-    /// Registers a token as its app would report it: makes the device or brings it back. Whose it is stays as it was.
-    /// Returns its id.
+    /// Registers a token as its app would: creates the device or brings it back. The device keeps its user. Returns the
+    /// device's id.
     package func registerDevice(_ token: DeviceToken, inQueue queue: QueueName) async throws(PostgresError) -> Int64 {
         try await execute(.registerDevice, ["queue": .queue(queue), "token": .text(token.hex)]).one().int8(
             "register_device")
     }
 
-    /// The same, and says whose it is: nil for nobody's.
+    /// Registers a token and sets its user; nil: the device belongs to no user.
     /// - Parameters:
     ///   - keepsUser: a known device keeps its user, whatever `userKey` says.
     ///   - kind: what the token is for; nil: the app does not say.
-    ///   - profile: what else the app says. Of nil parts what is known stays, and what is empty removes it.
+    ///   - profile: what else the app says. A nil part leaves the stored value; an empty part removes it.
     package func registerDevice(
         _ token: DeviceToken, userKey: String?, keepsUser: Bool = false, kind: String? = nil,
         profile: DeviceProfile = DeviceProfile(), inQueue queue: QueueName
@@ -41,8 +41,8 @@ extension PostgresConnection {
         return try await execute(.registerDeviceOfUser, parameters).one().int8("register_device")
     }
 
-    /// Erases a device with what history says of it, which may take minutes. Returns how many sends went with it; nil
-    /// without such a device.
+    /// Erases a device and what history says about it, which may take minutes. Returns how many sends were erased with
+    /// it; nil if there is no such device.
     package func forgetDevice(_ token: DeviceToken, inQueue queue: QueueName) async throws(PostgresError) -> Int? {
         let row = try await execute(
             .forgetDevice, ["queue": .queue(queue), "token": .text(token.hex)], within: .seconds(1800)

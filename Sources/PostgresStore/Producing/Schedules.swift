@@ -26,7 +26,7 @@ extension Statement {
         """#)
 }
 
-/// What becomes of runs that nobody could start at their time.
+/// What happens to runs that no worker could start in time.
 package enum AfterOutage: String, CaseIterable, Sendable {
     case skip, once, all
 }
@@ -38,8 +38,8 @@ package struct ScheduleDraft: Sendable {
     package var afterOutage: AfterOutage
     /// JSON, sent byte for byte.
     package var payload: String
-    /// What else its campaigns are started with: a JSON object of arguments of `pushq.start_campaign`, in which times
-    /// are intervals from the start on.
+    /// Further arguments of `pushq.start_campaign` for its campaigns: a JSON object in which times are intervals after
+    /// the start.
     package var options: String
 
     package init(cron: String, timeZone: String, afterOutage: AfterOutage, payload: String, options: String) {
@@ -54,11 +54,11 @@ package struct ScheduleDraft: Sendable {
 /// Whether a schedule starts campaigns.
 package enum ScheduleState: String, CaseIterable, Sendable {
     case active, paused
-    /// It is to, and something keeps it from it.
+    /// The schedule is active, but something prevents its runs.
     case heldUp = "held up"
 }
 
-/// A schedule as it is shown.
+/// A schedule as operators see it.
 package struct ScheduleSummary: Sendable {
     package let queue: QueueName
     package let name: String
@@ -66,14 +66,14 @@ package struct ScheduleSummary: Sendable {
     /// The draft's options, one by one.
     package let options: [(name: String, value: String)]
     package let state: ScheduleState
-    /// The next ones, as far as asked for; of a paused one those that it would have.
+    /// The next runs, as many as asked for. Of a paused schedule, the runs that it would have.
     package let nextRuns: [Date]
-    /// The last run that a campaign was started for, and the campaign's key.
+    /// The last run that started a campaign, and the campaign's key.
     package let lastRun: (time: Date, campaign: String)?
-    /// The last run that came too late to be started.
+    /// The last run that was not started because it was too late.
     package let missedAt: Date?
     package let createdAt: Date
-    /// Why nothing is started, or sent, at present, in words.
+    /// Why nothing is started or sent at present, in words.
     package let problems: [String]
 
     package var isPaused: Bool { state == .paused }
@@ -105,7 +105,7 @@ package enum ScheduleOrder: Sendable {
 
 extension PostgresConnection {
     /// Adds a schedule. Repeating it changes nothing.
-    /// - Parameter isReplacing: whether a schedule of that name that says something else is replaced, and no error.
+    /// - Parameter isReplacing: whether a different schedule of that name is replaced; if not, it is an error.
     package func addSchedule(
         _ draft: ScheduleDraft, as name: String, ofQueue queue: QueueName, isReplacing: Bool
     ) async throws(PostgresError) {
@@ -117,8 +117,7 @@ extension PostgresConnection {
         _ = try await execute(.addSchedule, parameters)
     }
 
-    /// Carries out an order. False if the schedule's state does not need it; of `remove`, if there is none of that
-    /// name.
+    /// Carries out an order. Returns false if the schedule is already in that state or, for `remove`, does not exist.
     package func order(
         _ order: ScheduleOrder, schedule name: String, ofQueue queue: QueueName
     ) async throws(PostgresError) -> Bool {
@@ -135,12 +134,12 @@ extension PostgresConnection {
         try await execute(.runSchedule, ["queue": .queue(queue), "name": .text(name)]).one().text("run_schedule")
     }
 
-    /// The schedules of a queue, or of all, by name, or only the one with `name`.
+    /// Returns the schedules of a queue or of all queues, by name, or only the one called `name`.
     /// - Parameters:
-    ///   - matching: only those with this text in their names.
-    ///   - state: only those in this state.
-    ///   - limit: the most schedules; nil: all.
-    ///   - runs: how many of the next runs of each.
+    ///   - matching: only schedules with this text in their names.
+    ///   - state: only schedules in this state.
+    ///   - limit: the maximum number of schedules; nil: all.
+    ///   - runs: the number of next runs of each schedule.
     package func schedules(
         ofQueue queue: QueueName?, named name: String? = nil, matching: String? = nil, state: ScheduleState? = nil,
         limit: Int? = nil, runs: Int = 1

@@ -14,7 +14,7 @@ extension Statement {
           traceparent => $traceparent, user_keys => nullif($user_keys::text[], '{}'))
         """#)
 
-    /// To all active devices of a queue, or to those that a filter holds for.
+    /// Starts a campaign to all active devices of a queue, or to the devices that match a filter.
     static let startCampaign = Statement(
         "start_campaign",
         #"""
@@ -27,7 +27,7 @@ extension Statement {
           holdout => $holdout, quiet_hours => $quiet_hours)
         """#)
 
-    /// To the tokens of a list.
+    /// Starts a campaign to the tokens of a list.
     static let startListCampaign = Statement(
         "start_list_campaign",
         #"""
@@ -40,8 +40,8 @@ extension Statement {
           holdout => $holdout, quiet_hours => $quiet_hours)
         """#)
 
-    /// How many devices a root is for, and the first one; how many wait, and what has become of the others; why there
-    /// are none; whether it was cancelled.
+    /// The number of devices of a root, and the first one; how many wait, and the outcomes of the others; why there are
+    /// none; whether the root was cancelled.
     static let rootProgress = Statement(
         "root_progress",
         #"""
@@ -54,7 +54,7 @@ extension Statement {
     static let cancelJob = Statement("cancel_job", "select stopped, held from pushq.cancel_job($queue, $job)")
 }
 
-/// What to send, for a single send and a campaign alike. PostgreSQL checks it by QueueCore's `MessageRules` once more.
+/// What to send, for a send or a campaign. PostgreSQL checks it again by the rules of QueueCore's `MessageRules`.
 package struct MessageDraft: Sendable {
     /// JSON, sent byte for byte.
     package var payload: String
@@ -64,27 +64,27 @@ package struct MessageDraft: Sendable {
     /// Nil: no header; 0: one attempt; else seconds since 1970.
     package var expiration: Int64?
     package var collapseID: String?
-    /// Rather lost than sent twice.
+    /// Whether a push is lost rather than sent twice.
     package var isSentAtMostOnce = false
-    /// It is sent before what else waits, of its queue and within bounds of others.
+    /// Whether it is sent before other waiting pushes: those of its queue, and within bounds those of other queues.
     package var isUrgent = false
-    /// Not before; nil: now.
+    /// The earliest time to send it; nil: now.
     package var startAt: Date?
-    /// Not after; nil: 24 hours after the start.
+    /// The latest time to send it; nil: 24 hours after the start.
     package var sendBy: Date?
 
-    /// A message of a payload.
+    /// A message with only a payload.
     package init(payload: String) {
         self.payload = payload
     }
 
-    /// What the rules for messages are about.
+    /// The part of the draft that the rules for messages check.
     package var message: Message {
         Message(
             payload: payload, pushType: pushType, priority: priority, expiration: expiration, collapseID: collapseID)
     }
 
-    /// What can be wrong with it.
+    /// The parameters that can be invalid.
     var checkedParameters: Parameters {
         [
             "payload": .text(payload), "push_type": .text(pushType.rawValue),
@@ -93,7 +93,7 @@ package struct MessageDraft: Sendable {
         ]
     }
 
-    /// What identifies it under a key, in a campaign to a list.
+    /// The parameters that identify a campaign to a list under its key.
     var identity: Parameters {
         [
             "payload": .text(payload), "push_type": .text(pushType.rawValue),
@@ -107,11 +107,11 @@ package struct MessageDraft: Sendable {
     }
 }
 
-/// What keeps a campaign within bounds.
+/// The limits of a campaign.
 package struct CampaignLimits: Sendable {
-    /// Pushes per second over all workers; nil: no more limits than the queue's and the tenant's.
+    /// Pushes per second over all workers; nil: only the limits of the queue and the tenant apply.
     package var maxRate: Double?
-    /// It pauses itself when a larger share of its answers is bad; nil: never.
+    /// The campaign pauses itself if a larger share of its answers is bad; nil: never.
     package var stopAtErrors: Double?
     /// Its quiet hours, such as 22:00-08:00, or `none`; nil: those of the queue.
     package var quietHours: String?
@@ -126,24 +126,24 @@ package struct CampaignLimits: Sendable {
     }
 }
 
-/// At which local time a campaign is sent, to each device by the clocks of its own zone.
+/// The local time at which a campaign is sent. Each device gets it by the time of its own zone.
 package struct CampaignClock: Sendable {
-    /// What becomes of devices in zones where the time has passed when the campaign starts.
+    /// What happens to devices in zones where the time has passed when the campaign starts.
     package enum Passed: String, CaseIterable, Sendable {
         case now, never
         case nextDay = "next-day"
     }
 
-    /// `09:00`, or with a day, `2026-12-24T18:00`; nil: at no local time.
+    /// `09:00`, or with a day, `2026-12-24T18:00`; nil: the campaign has no local time.
     package var localTime: String?
-    /// Nil: the next day, and with a day never.
+    /// Nil: the next day if `localTime` has no day, else never.
     package var ifPassed: Passed?
-    /// For how long after the time it is sent at once; nil: an hour.
+    /// How long after the local time a push is still sent at once; nil: an hour.
     package var catchUp: Duration?
-    /// The zone of devices of which nobody has said it; nil: they are left out.
+    /// The zone of devices whose own zone is unknown; nil: these devices are left out.
     package var defaultZone: String?
 
-    /// At no local time.
+    /// No local time.
     package init() {}
 
     var parameters: Parameters {
@@ -154,17 +154,17 @@ package struct CampaignClock: Sendable {
     }
 }
 
-/// Whom a single send is for.
+/// The recipients of a send.
 package enum Recipients: Sendable {
     case tokens([DeviceToken])
-    /// All active devices of some users.
+    /// All active devices of these users.
     case users([String])
 
     fileprivate var tokens: [String]? {
         if case .tokens(let tokens) = self { tokens.map(\.hex) } else { nil }
     }
 
-    // A key of a send knows one user as such.
+    // A single user is passed as `user_key`, because the key of a send identifies one user in that form.
     fileprivate var userKey: String? {
         if case .users(let keys) = self, keys.count == 1 { keys[0] } else { nil }
     }
@@ -174,35 +174,36 @@ package enum Recipients: Sendable {
     }
 }
 
-/// How far a send has come.
+/// The progress of a send.
 package struct RootProgress: Sendable {
     package let total: Int
-    /// Recipients without an outcome, as far as they are known.
+    /// Recipients without an outcome, as far as the recipients are known.
     package let waiting: Int
-    /// The recipient, where there is only one.
+    /// The device, if there is only one recipient.
     package let firstDeviceID: Int64?
     package let tally: OutcomeTally
-    /// Why it reached nobody; nil if it had recipients.
+    /// Why there are no recipients; nil if there are some.
     package let whyNobody: String?
     package let isCancelled: Bool
-    /// It is for a user and for later: its recipients are the devices that the user has then.
+    /// Whether the send is for users at a later time: its recipients are the devices that they have then.
     package let awaitsRecipients: Bool
-    /// How many of those that wait do so until their quiet hours end, and when the first of them are sent to.
+    /// How many of the waiting recipients wait for the end of their quiet hours, and when the first of them is due.
     package let inQuietHours: Int
     package let releasedAt: Date?
 
-    /// Whether anything is known of it: a send that was never made, or whose days are gone, has neither recipients nor
-    /// a reason for that.
+    /// Whether the send is known. A send that was never made, or whose days were dropped, has neither recipients nor a
+    /// reason for having none.
     package var isKnown: Bool { total > 0 || whyNobody != nil || awaitsRecipients }
     /// Whether every recipient has an outcome.
     package var isFinished: Bool { !awaitsRecipients && waiting == 0 }
 }
 
-/// What a cancellation could still stop.
+/// The result of a cancellation.
 package struct Cancellation: Equatable, Sendable {
-    /// Recipients that are not sent to any more.
+    /// Recipients that nothing more is sent to.
     package let stopped: Int
-    /// Recipients without an outcome in the hands of workers: each is stopped within moments, unless it was sent to.
+    /// Recipients without an outcome in jobs that workers hold. Each is stopped within moments, unless its push was
+    /// sent.
     package let held: Int
 
     fileprivate init(_ row: Row) {
@@ -215,9 +216,9 @@ extension PostgresConnection {
     /// Sends a message to a few devices. Returns the root of the send.
     ///
     /// - Parameters:
-    ///   - replacesWaiting: an update of a Live Activity takes the place of those that wait for the same tokens.
-    ///   - key: a repetition under the same key returns the first one's root.
-    ///   - traceparent: kept with it, and shown by its trace.
+    ///   - replacesWaiting: whether an update of a Live Activity replaces those that wait for the same tokens.
+    ///   - key: a repetition under the same key returns the first send's root.
+    ///   - traceparent: stored with the send, and shown in its trace.
     package func send(
         _ message: MessageDraft, to recipients: Recipients, ofQueue queue: QueueName, replacesWaiting: Bool = false,
         key: String?, traceparent: TraceParent? = nil
@@ -231,7 +232,7 @@ extension PostgresConnection {
     }
 
     /// Starts a campaign to all active devices of a queue, once under `key`. Returns its id.
-    /// - Parameter filter: only to those that it holds for (docs/audiences.md).
+    /// - Parameter filter: only devices that match it get the campaign (docs/audiences.md).
     package func startCampaign(
         _ message: MessageDraft, toDevicesWhere filter: String? = nil, key: String, inQueue queue: QueueName,
         limits: CampaignLimits = CampaignLimits(), clock: CampaignClock = CampaignClock(),
@@ -254,7 +255,7 @@ extension PostgresConnection {
         return try await execute(.startListCampaign, parameters + message.parameters).one().int8("start_campaign")
     }
 
-    /// How far a send has come.
+    /// Returns the progress of a send.
     package func progress(ofRoot root: Int64, inQueue queue: QueueName) async throws(PostgresError) -> RootProgress? {
         try await execute(.rootProgress, ["queue": .queue(queue), "root": .int8(root)]).first.map { row in
             RootProgress(
@@ -266,12 +267,12 @@ extension PostgresConnection {
         }
     }
 
-    /// Cancels a send or a broadcast; doing it again changes nothing.
+    /// Cancels a send or a broadcast. Repeating it changes nothing.
     package func cancelSend(_ root: Int64, inQueue queue: QueueName) async throws(PostgresError) -> Cancellation {
         Cancellation(try await execute(.cancelSend, ["queue": .queue(queue), "root": .int8(root)]).one())
     }
 
-    /// Cancels a job, whatever it is of; doing it again changes nothing.
+    /// Cancels a job of any root. Repeating it changes nothing.
     package func cancelJob(_ id: Int64, inQueue queue: QueueName) async throws(PostgresError) -> Cancellation {
         Cancellation(try await execute(.cancelJob, ["queue": .queue(queue), "job": .int8(id)]).one())
     }

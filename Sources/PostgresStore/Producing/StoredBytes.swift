@@ -1,8 +1,8 @@
 package import QueueCore
 
 extension JSONNode {
-    /// How many bytes this has as PostgreSQL writes it when it is stored as jsonb: with spaces, each member once, and
-    /// numbers without an exponent. What is measured here is measured as `pushq.attributes_problem` does.
+    /// The number of bytes of this value as PostgreSQL writes it from jsonb: with spaces, each member once, and numbers
+    /// without an exponent. `pushq.attributes_problem` measures in the same way.
     package var storedBytes: Int {
         switch value {
         case .object(let members):
@@ -28,7 +28,7 @@ extension JSONNode {
         }
     }
 
-    /// Of a number that PostgreSQL may not take at all, more than are ever stored.
+    /// The bytes of a number. A number that PostgreSQL may refuse counts as more bytes than are ever stored.
     private static func bytes(ofNumber written: String) -> Int {
         let most = 100_000
         let parts = written.utf8.split(maxSplits: 1) { $0 | 0x20 == UInt8(ascii: "e") }

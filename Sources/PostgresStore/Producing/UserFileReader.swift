@@ -1,7 +1,7 @@
 import QueueCore
 
-/// Reads users from a CSV with a column `user_key`, or from bare keys, one a line. Other columns are passed over, so
-/// that an export of devices or of another system will do; a line without a user is none.
+/// Reads users from a CSV with a column `user_key`, or from bare keys, one per line. Ignores other columns, so an
+/// export of devices or of another system works. Skips lines without a user.
 package struct UserFileReader: Sendable {
     /// Lines with a user so far.
     package private(set) var userCount = 0
@@ -10,17 +10,17 @@ package struct UserFileReader: Sendable {
     private var form: Form?
     private var separator = UInt8(ascii: ",")
 
-    /// What the column is called.
+    /// The name of the column.
     private static let column = "user_key"
 
-    /// What the first line has shown that the lines are.
+    /// What the lines are, as the first line shows.
     private enum Form {
         case keys
-        /// The place of the column, and how many there are.
+        /// The index of the column, and the number of columns.
         case table(Int, count: Int)
     }
 
-    /// A reader of a file of that name, which errors begin with.
+    /// Creates a reader. Errors begin with the name of the file.
     package init(file: String) {
         lines = FileLines(file: file)
     }
@@ -53,8 +53,8 @@ package struct UserFileReader: Sendable {
         }
     }
 
-    /// Returns whether the first line is a header. If not, there are only keys, which may have any character in them
-    /// but a newline.
+    /// Returns whether the first line is a header. If not, the file has only keys, which may contain any character
+    /// except a newline.
     private mutating func readHeader(_ text: ArraySlice<UInt8>) throws(DeviceFileError) -> Bool {
         let separators = [UInt8(ascii: ","), UInt8(ascii: ";"), UInt8(ascii: "\t")]
         separator = separators.first { text.contains($0) } ?? separator

@@ -9,7 +9,7 @@ extension Statement {
           $queue, $list, $users::text[], activity_type => pushq.started_type($push_type, $payload::text::json))
         """#)
 
-    /// Puts the tokens of users where those of a file are put.
+    /// Puts the tokens of users into the stage for the tokens of a file.
     static let stageUsers = Statement(
         "stage_users",
         #"""
@@ -29,17 +29,17 @@ extension Statement {
     static let addStagedUsers = Statement(
         "add_staged_users", "insert into user_stage select u from unnest($users::text[]) u")
 
-    /// Only for the transaction, and without WAL.
+    /// A table that exists only in this transaction and writes no WAL.
     static let makeUserStage = "create temporary table user_stage (user_key text not null) on commit drop"
 }
 
-/// Who a campaign to users is for.
+/// The counts of users and devices of a campaign to users.
 package struct UserCounts: Equatable, Sendable {
-    /// Different ones.
+    /// The number of different users.
     package var users = 0
     /// Their active devices of the message's kind.
     package var devices = 0
-    /// Users among them who have none.
+    /// The users that have no such device.
     package var withoutDevice = 0
 
     package init(users: Int = 0, devices: Int = 0, withoutDevice: Int = 0) {
@@ -50,16 +50,16 @@ package struct UserCounts: Equatable, Sendable {
 }
 
 extension PostgresConnection {
-    /// Users that are loaded by one statement: a second's work, or less.
+    /// The number of users that one statement loads: a second's work, or less.
     private static let userPart = 20_000
 
     /// Starts a campaign to the active devices of users of a file, once under `key`. Returns its id.
     ///
-    /// The users are loaded in parts, each in a transaction of its own, and their devices looked up then. A repetition
-    /// is one if the file has the same users, whichever devices they have meanwhile; it loads nothing. What fails
-    /// half-way is repeated from the beginning, as with tokens.
+    /// The users are loaded in parts, each in a transaction of its own that also looks up their devices. A call with
+    /// the same users is a repetition, whichever devices they have by then; it loads nothing. If a call fails half-way,
+    /// the next one begins again, as with tokens.
     ///
-    /// - Parameter progress: is told how many users have been read.
+    /// - Parameter progress: called with the number of users read so far.
     package func startCampaign(
         _ message: MessageDraft, toUsersIn file: DeviceFile, key: String, inQueue queue: QueueName,
         limits: CampaignLimits = CampaignLimits(), clock: CampaignClock = CampaignClock(),
@@ -125,7 +125,7 @@ extension PostgresConnection {
     }
 }
 
-/// A file of users has none.
+/// A file that should name users has none.
 package struct NoUsers: Error, Equatable, CustomStringConvertible {
     package let file: String
 

@@ -2,7 +2,7 @@ package import FoundationEssentials
 import QueueCore
 
 extension Statement {
-    /// When a campaign at a local time would reach how many (migrations/functions/local_time.sql).
+    /// How many recipients a campaign at a local time would reach, and when (migrations/functions/local_time.sql).
     static let previewWaves = Statement(
         "preview_waves",
         #"""
@@ -30,12 +30,12 @@ extension Statement {
 
 /// The recipients of a campaign at a local time who are due at the same instant.
 package struct WavePreview: Sendable {
-    /// Nil: they would be left out.
+    /// Nil: the recipients would be left out.
     package let dueAt: Date?
     package let recipients: Int
-    /// Theirs, the most frequent first.
+    /// The time zones of these recipients, the most frequent first.
     package let timeZones: [String]
-    /// The campaign would end before they are due.
+    /// Whether the campaign would end before they are due.
     package let isLate: Bool
 
     init(_ row: Row) {
