@@ -27,7 +27,7 @@ extension Statement {
         limit $limit
         """#)
 
-    /// What would be lost with an app, counted to a limit.
+    /// What would be deleted with an app, counted up to a limit.
     static let appContents = Statement(
         "app_contents",
         #"""
@@ -52,25 +52,25 @@ extension Statement {
 package struct AppSummary: Sendable {
     package let tenant: String
     package let bundleID: String
-    /// The environments that it has queues in.
+    /// The environments in which it has queues.
     package let environments: String
     package let createdAt: Date
 }
 
 /// What the queues of an app or tenant hold.
 package struct AppContents: Sendable {
-    /// What there is beyond this is not counted.
+    /// Counting stops here.
     package static let countedTo = 100_000
 
     package let deviceCount: Int
     package let jobCount: Int
 
-    /// Of a tenant without apps.
+    /// The contents of a tenant without apps.
     package static let none = AppContents(deviceCount: 0, jobCount: 0)
 }
 
 extension PostgresConnection {
-    /// Makes an app of a tenant.
+    /// Creates an app of a tenant.
     package func createApp(_ bundleID: String, of tenant: String) async throws(PostgresError) -> Creation {
         do throws(PostgresError) {
             return Creation(
@@ -81,7 +81,7 @@ extension PostgresConnection {
         }
     }
 
-    /// The apps of one tenant, or of all.
+    /// Returns the apps of one tenant, or of all tenants.
     package func apps(
         of tenant: String?, _ selection: ListSelection = ListSelection()
     ) async throws(PostgresError) -> [AppSummary] {
@@ -92,7 +92,7 @@ extension PostgresConnection {
         }
     }
 
-    /// What the queues of an app hold, or those of all apps of a tenant; nil without any app.
+    /// Returns what the queues of an app hold, or of all apps of a tenant; nil if there is no such app.
     package func contents(ofApp bundleID: String?, of tenant: String) async throws(PostgresError) -> AppContents? {
         try await execute(
             .appContents,
@@ -102,10 +102,10 @@ extension PostgresConnection {
         }
     }
 
-    /// Removes an app with its queues. What they held is deleted afterwards, in steps of some thousand rows; should
-    /// that be interrupted, upkeep goes on with it. False if there is no such app.
-    /// - Parameter progress: is told how many rows have been deleted.
-    /// - Throws: ``UnfinishedRemoval`` if the app is gone, and not all that its queues held.
+    /// Removes an app with its queues, then deletes what the queues held in steps of some thousand rows. If that is
+    /// interrupted, upkeep continues it. Returns false if there is no such app.
+    /// - Parameter progress: called with the number of rows deleted so far.
+    /// - Throws: ``UnfinishedRemoval`` if the app was removed, but not everything that its queues held was deleted.
     package func removeApp(
         _ bundleID: String, of tenant: String, progress: (Int) -> Void = { _ in }
     ) async throws -> Bool {

@@ -28,8 +28,9 @@ package struct AudienceEstimate: Sendable {
 }
 
 extension PostgresConnection {
-    /// Saves a filter under a name. Returns whether that has changed anything.
-    /// - Parameter isReplacing: whether an audience of that name with another filter is replaced, and no error.
+    /// Saves a filter under a name. Returns whether anything changed.
+    /// - Parameter isReplacing: whether an audience of that name with another filter is replaced; if not, it is an
+    ///   error.
     package func saveAudience(
         _ name: String, filter: String, ofQueue queue: QueueName, isReplacing: Bool
     ) async throws(PostgresError) -> Bool {
@@ -39,12 +40,12 @@ extension PostgresConnection {
         ).one().bool("save_audience")
     }
 
-    /// Removes a saved audience. False if there is none of that name.
+    /// Removes a saved audience. Returns false if there is none of that name.
     package func removeAudience(_ name: String, ofQueue queue: QueueName) async throws(PostgresError) -> Bool {
         try await execute(.removeAudience, ["queue": .queue(queue), "name": .text(name)]).one().bool("remove_audience")
     }
 
-    /// Throws what the removal of a saved audience would throw, and removes nothing.
+    /// Throws what the removal of a saved audience would throw. Removes nothing.
     package func checkRemoval(ofAudience name: String, ofQueue queue: QueueName) async throws {
         struct Undo: Error {}
         do {
@@ -55,7 +56,7 @@ extension PostgresConnection {
         } catch is Undo {}
     }
 
-    /// The saved audiences of a queue, by name.
+    /// Returns the saved audiences of a queue, by name.
     package func audiences(
         ofQueue queue: QueueName, _ selection: ListSelection = ListSelection()
     ) async throws(PostgresError) -> [SavedAudience] {
@@ -64,8 +65,8 @@ extension PostgresConnection {
         }
     }
 
-    /// A saved audience, and how many devices it would reach now with a message of a push type; nil if there is none of
-    /// that name.
+    /// Returns a saved audience, and how many devices it would reach now with a message of this push type; nil if there
+    /// is none of that name.
     package func audience(
         _ name: String, ofQueue queue: QueueName, pushType: PushType = .alert
     ) async throws(PostgresError) -> AudienceEstimate? {

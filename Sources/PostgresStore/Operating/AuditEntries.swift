@@ -1,7 +1,7 @@
 package import FoundationEssentials
 
 extension Statement {
-    /// The latest first.
+    /// The entries of the audit, the latest first.
     fileprivate static let auditEntries = Statement(
         "audit_entries",
         #"""
@@ -18,31 +18,31 @@ extension Statement {
         """#)
 }
 
-/// Who changed what when.
+/// A change: who changed what, and when.
 package struct AuditEntry: Sendable {
     package let changedAt: Date
     /// The database login, and the role that it had set.
     package let login: String
     package let actingAs: String?
-    /// What the client calls itself, and where it is; nil by a Unix socket.
+    /// The client's `application_name` and its address. The address is nil for a Unix socket.
     package let application: String?
     package let address: String?
-    /// Nil for what belongs to no tenant.
+    /// Nil if the object belongs to no tenant.
     package let tenant: String?
-    /// The kind of thing, and what it is called.
+    /// The kind of object, and its name.
     package let object: String
     package let name: String?
     /// `created`, `changed`, `removed`, or what was done to devices.
     package let action: String
-    /// `rate: 100 → 250, burst: 10 → 25`; never a secret or a token.
+    /// For example `rate: 100 → 250, burst: 10 → 25`. Never contains a secret or a token.
     package let changes: String?
 }
 
 extension PostgresConnection {
-    /// The latest entries of the audit, the last one first.
+    /// Returns the latest entries of the audit, the last one first.
     /// - Parameters:
-    ///   - tenant: only those about this tenant, which may be gone.
-    ///   - since: only those from then on.
+    ///   - tenant: only entries about this tenant, which may have been removed.
+    ///   - since: only entries from this time on.
     package func auditEntries(
         of tenant: String?, since: Date?, limit: Int
     ) async throws(PostgresError) -> [AuditEntry] {

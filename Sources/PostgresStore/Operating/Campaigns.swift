@@ -2,7 +2,7 @@ package import FoundationEssentials
 package import QueueCore
 
 extension Statement {
-    /// The latest first: of all queues, of `$queue`, or the one under `$key`.
+    /// The campaigns of all queues or of `$queue`, or the one under `$key`; the latest first.
     static let campaigns = Statement(
         "campaigns",
         #"""
@@ -21,8 +21,8 @@ extension Statement {
         "set_campaign_rate", "select pushq.set_campaign_rate($queue, $key, $rate)")
     static let cancelCampaign = Statement("cancel_campaign", "select pushq.cancel_campaign($queue, $key)")
 
-    /// Why recipients of a root did not get it, and how many of each: of the outcomes those with a reason that were an
-    /// end, without the failures that were sent again by hand.
+    /// The reasons why recipients of a root did not get its push, and how many recipients have each. Counts final
+    /// outcomes that have a reason, without failures that an operator retried.
     static let refusals = Statement(
         "refusals",
         #"""
@@ -36,7 +36,7 @@ extension Statement {
     static let lastEnd = Statement("last_end", "select pushq.show_last_end($queue, $root) as ended_at")
 }
 
-/// How far a campaign is.
+/// The state of a campaign.
 package enum CampaignState: String, CaseIterable, Sendable {
     case running, paused, cancelled, finished
 }
@@ -55,30 +55,30 @@ package struct CampaignSummary: Sendable {
     /// Whether all recipients have an outcome.
     package let isFinished: Bool
     package let createdAt: Date
-    /// When its last job was made.
+    /// When its last job was created.
     package let fannedOutAt: Date?
-    /// It was cancelled before all of its recipients were known, so that its total does not count them all.
+    /// Whether it was cancelled before all of its recipients were known. Then `total` does not include all of them.
     package let isCutShort: Bool
-    /// Pushes per second that it may have over all workers; nil: no limit of its own.
+    /// Its own limit in pushes per second over all workers; nil: none.
     package let maxRate: Double?
-    /// It pauses itself when a larger share of its answers is bad; nil: never. And why it did so.
+    /// The campaign pauses itself if a larger share of its answers is bad; nil: never. Then the reason for its pause.
     package let stopAtErrors: Double?
     package let pausedReason: String?
-    /// Which devices it is for; nil: all, or those of a list.
+    /// The filter of its devices; nil: it is for all devices, or for a list.
     package let filter: String?
-    /// At which local time it is sent; nil: at none. Then, when its next wave is due, once its devices are sorted, and
-    /// how many devices are in no wave.
+    /// The local time at which it is sent; nil: none. Then the time when its next wave is due, once its devices are
+    /// sorted, and the number of devices that are in no wave.
     package let localTime: String?
     package let nextWaveAt: Date?
     package let leftOut: Int
-    /// How many devices are in its holdout so far.
+    /// The number of devices in its holdout so far.
     package let heldOut: Int
-    /// How many of those that wait do so until their quiet hours end, and when the first of them are sent to.
+    /// How many of the waiting recipients wait for the end of their quiet hours, and when the first of them is due.
     package let inQuietHours: Int
     package let releasedAt: Date?
 
     package var isCancelled: Bool { state == "cancelled" }
-    /// Of a cancelled one, how many were not sent to, in words.
+    /// How many recipients a cancelled campaign did not send to, in words.
     package var notSentTo: String {
         if isCutShort, total == 0 { return "nobody was sent to: it was cancelled before its recipients were known" }
         let known = "\(tally.cancelled) recipients were not sent to"
@@ -89,16 +89,16 @@ package struct CampaignSummary: Sendable {
 /// What an operator may do to a campaign.
 package enum CampaignOrder: Equatable, Sendable {
     case pause
-    /// With a new time until which it is sent; nil for the one that it has, which must not have passed.
+    /// Sets a new time until which the campaign is sent. Nil keeps its present time, which must not have passed.
     case resume(sendBy: Date?)
     case cancel
 }
 
 extension PostgresConnection {
-    /// The latest campaigns of a queue, or of all.
+    /// Returns the latest campaigns of a queue, or of all queues.
     /// - Parameters:
-    ///   - matching: only those with this text in their keys.
-    ///   - state: only those in this state. Both are looked for among the latest 10,000.
+    ///   - matching: only campaigns with this text in their keys.
+    ///   - state: only campaigns in this state. Both search the latest 10,000 campaigns.
     package func campaigns(
         ofQueue queue: QueueName?, matching: String? = nil, state: CampaignState? = nil, limit: Int
     ) async throws(PostgresError) -> [CampaignSummary] {
@@ -109,7 +109,7 @@ extension PostgresConnection {
         return try await execute(.campaigns, parameters).compactMap(CampaignSummary.init)
     }
 
-    /// A campaign of a queue; nil without one of that key.
+    /// Returns the campaign with this key; nil if there is none.
     package func campaign(_ key: String, ofQueue queue: QueueName) async throws(PostgresError) -> CampaignSummary? {
         let parameters: Parameters = [
             "queue": .queue(queue), "limit": .int8(1), "key": .text(key), "matching": .text(nil), "state": .text(nil),
@@ -117,14 +117,14 @@ extension PostgresConnection {
         return try await execute(.campaigns, parameters).first.flatMap(CampaignSummary.init)
     }
 
-    /// Why a campaign that has ended has no recipient; nil if it has some.
+    /// Returns why a campaign that has ended has no recipients; nil if it has some.
     package func whyNobody(
         isReachedBy root: Int64, inQueue queue: QueueName
     ) async throws(PostgresError) -> String? {
         try await execute(.whyNobody, ["queue": .queue(queue), "root": .int8(root)]).first?.optionalText("why_nobody")
     }
 
-    /// Carries out an order. False if the campaign's state does not allow it.
+    /// Carries out an order. Returns false if the campaign's state does not allow it.
     package func order(
         _ order: CampaignOrder, campaign key: String, ofQueue queue: QueueName
     ) async throws(PostgresError) -> Bool {
@@ -141,8 +141,8 @@ extension PostgresConnection {
         }
     }
 
-    /// Sets the rate of a campaign, in pushes per second over all workers; nil lifts it. False if it has ended, and
-    /// nothing of it can be sent again.
+    /// Sets the rate of a campaign, in pushes per second over all workers; nil removes it. Returns false if the
+    /// campaign has ended and nothing of it can be retried.
     package func setRate(
         _ rate: Double?, ofCampaign key: String, ofQueue queue: QueueName
     ) async throws(PostgresError) -> Bool {
@@ -150,8 +150,8 @@ extension PostgresConnection {
         return try await execute(.setCampaignRate, parameters).one().bool("set_campaign_rate")
     }
 
-    /// Why recipients of a campaign or send were refused for good, or could not get a personal message, and how many of
-    /// each.
+    /// Returns why recipients of a campaign or send were finally refused or could not get a personal message, and how
+    /// many recipients have each reason.
     package func refusals(ofRoot root: Int64, inQueue queue: QueueName) async throws(PostgresError) -> [String: Int] {
         let rows = try await execute(.refusals, ["queue": .queue(queue), "root": .int8(root)])
         let counts = rows.compactMap { row in
@@ -162,7 +162,7 @@ extension PostgresConnection {
         return Dictionary(counts, uniquingKeysWith: +)
     }
 
-    /// When the last job of a campaign or send ended; nil if none has.
+    /// Returns when the last job of a campaign or send ended; nil if none has.
     package func lastEnd(ofRoot root: Int64, inQueue queue: QueueName) async throws(PostgresError) -> Date? {
         try await execute(.lastEnd, ["queue": .queue(queue), "root": .int8(root)]).first?.optionalTime("ended_at")
     }

@@ -5,7 +5,7 @@ extension Statement {
     static let registerChannel = Statement(
         "register_channel", "select pushq.register_channel($queue, $channel, $policy)")
 
-    /// Returns how many were in use till now.
+    /// Retires channels. Returns how many of them were in use.
     static let retireChannels = Statement(
         "retire_channels",
         #"""
@@ -29,21 +29,21 @@ extension Statement {
         """#)
 }
 
-/// A channel as the table has it.
+/// A channel as it is stored.
 package struct StoredChannel: Sendable {
     package let channel: ChannelID
     package let policy: ChannelPolicy
     package let createdAt: Date
-    /// APNs asked for a pause: nothing new is sent before.
+    /// The end of a pause that APNs asked for. Nothing new is sent before it.
     package let throttledUntil: Date?
-    /// Nothing has been sent to it since.
+    /// When it was retired. Nothing is sent to it after that.
     package let retiredAt: Date?
-    /// What APNs said of it then; nil if it was deleted by hand.
+    /// The reason that APNs gave; nil if an operator deleted the channel.
     package let retiredReason: Reason?
 }
 
 extension PostgresConnection {
-    /// Makes a channel known to its queue, or brings it back if it was retired.
+    /// Adds a channel to its queue, or brings it back if it was retired.
     package func registerChannel(
         _ channel: ChannelID, policy: ChannelPolicy, inQueue queue: QueueName
     ) async throws(PostgresError) {
@@ -52,7 +52,7 @@ extension PostgresConnection {
             ["queue": .queue(queue), "channel": .text(channel.text), "policy": .int4(Int32(policy.rawValue))])
     }
 
-    /// Has nothing sent to these channels any more. Returns how many of them were in use till now.
+    /// Retires channels, so that nothing more is sent to them. Returns how many of them were in use.
     @discardableResult
     package func retireChannels(_ channels: [ChannelID], ofQueue queue: QueueName) async throws(PostgresError) -> Int {
         let rows = try await execute(
@@ -60,7 +60,7 @@ extension PostgresConnection {
         return try rows.one().count("count")
     }
 
-    /// The channels of a queue, the oldest first, those that were retired among them. An unknown queue is an error.
+    /// Returns the channels of a queue, including retired ones, the oldest first. An unknown queue is an error.
     package func channels(ofQueue queue: QueueName) async throws(PostgresError) -> [StoredChannel] {
         try await execute(.channels, ["queue": .queue(queue)]).compactMap { row in
             guard let channel = try? ChannelID(row.text("channel")) else { return nil }

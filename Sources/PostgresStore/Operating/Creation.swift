@@ -1,9 +1,9 @@
-/// What came of an order to make something under something else.
+/// The result of creating something that belongs to a parent.
 package enum Creation: Sendable, Equatable {
     case created
-    /// There is one of that name, which was left alone.
+    /// One of that name exists, and was left unchanged.
     case exists
-    /// What it should belong to is not there, or was removed at the same time.
+    /// The parent does not exist, or was removed at the same time.
     case parentMissing
 
     /// Reads the columns `has_parent` and `was_made`.

@@ -2,7 +2,7 @@ package import FoundationEssentials
 package import QueueCore
 
 extension Statement {
-    /// Gives a queue its credential, and lets it go on if a worker paused it because of the one before.
+    /// Gives a queue its credential, and resumes the queue if a worker paused it because of the previous one.
     static let useCredential = Statement(
         "use_credential",
         #"""
@@ -22,9 +22,9 @@ extension Statement {
         select exists (select from given) as was_given, pushq.wake()::text
         """#)
 
-    /// The queues of a credential's tenant that it is good for and that have none. The topic has to be the app's own,
-    /// as in `createQueue`: with a certificate for VoIP alone, a queue's alerts, which wait while it has no credential,
-    /// would be refused. Such a one is used where somebody says so.
+    /// Gives a credential to the queues of its tenant that have none and that it is valid for. The topics must include
+    /// the app's own, as in `createQueue`. With a certificate for VoIP only, APNs would refuse the alerts of a queue,
+    /// which wait while the queue has no credential. Such a certificate is used only where an operator assigns it.
     static let useCredentialWhereNone = Statement(
         "use_credential_where_none",
         #"""
@@ -69,41 +69,42 @@ extension Statement {
 }
 
 extension PostgresConnection {
-    /// Sends a queue with a credential of its tenant. False without such a credential; an unknown queue is an error.
+    /// Assigns a credential of its tenant to a queue. Returns false if there is no such credential. An unknown queue is
+    /// an error.
     package func useCredential(_ name: String, forQueue queue: QueueName) async throws(PostgresError) -> Bool {
         do throws(PostgresError) {
             return try await execute(.useCredential, ["queue": .queue(queue), "name": .text(name)]).one()
                 .bool("was_given")
         } catch {
-            // It was removed meanwhile.
+            // The credential was removed meanwhile.
             guard error.violates("queue_credential_exists") else { throw error }
             return false
         }
     }
 
-    /// Sends all queues with a credential that it is good for and that have none. Returns their names.
+    /// Assigns a credential to all queues that have none and that it is valid for. Returns their names.
     package func useCredentialWhereNone(_ id: CredentialID) async throws(PostgresError) -> [String] {
         try await execute(.useCredentialWhereNone, id.parameters).map { $0.text("queue") }
     }
 
-    /// The queues that are sent with a credential.
+    /// Returns the queues that use a credential.
     package func queues(sentWith id: CredentialID) async throws(PostgresError) -> [QueueName] {
         try await execute(.queuesOfCredential, id.parameters).compactMap(QueueName.init)
     }
 
-    /// Why queues that are sent with a credential are paused, in the order of their names.
+    /// Returns why queues that use a credential are paused, in the order of their names.
     package func pauses(of id: CredentialID) async throws(PostgresError) -> [(queue: QueueName, reason: String)] {
         try await execute(.pausesOfCredential, id.parameters).compactMap { row in
             QueueName(row).map { ($0, row.text("reason")) }
         }
     }
 
-    /// The queues of a tenant that have no credential.
+    /// Returns the queues of a tenant that have no credential.
     package func queuesWithoutCredential(of tenant: String) async throws(PostgresError) -> [QueueName] {
         try await execute(.queuesWithNone, ["tenant": .text(tenant)]).compactMap(QueueName.init)
     }
 
-    /// The time by which it is decided whether a certificate holds.
+    /// Returns the database's time, which decides whether a certificate is valid.
     package func time() async throws(PostgresError) -> Date {
         try await execute(.timeOfDatabase).one().time("now")
     }

@@ -2,7 +2,7 @@ package import FoundationEssentials
 package import QueueCore
 
 extension Statement {
-    /// A credential's id before its row is there, since its secret is sealed for that row.
+    /// Draws a credential's id before its row exists, because its secret is sealed for that row.
     static let newCredentialID = Statement(
         "new_credential_id",
         #"""
@@ -24,8 +24,8 @@ extension Statement {
         returning id
         """#)
 
-    /// The same row with another secret: its version grows, and queues that a worker paused because of the old one go
-    /// on.
+    /// Replaces the secret in a credential's row. Its version grows, and queues that a worker paused because of the old
+    /// secret are resumed.
     static let replaceCredential = Statement(
         "replace_credential",
         #"""
@@ -40,7 +40,7 @@ extension Statement {
         from replaced r
         """#)
 
-    /// By name, or those first that end first. Queues are counted for those that are shown.
+    /// Credentials by name, or by their end. Queues are counted only for the rows that are returned.
     static let credentials = Statement(
         "credentials",
         #"""
@@ -71,7 +71,7 @@ extension Statement {
         where t.name = $tenant and c.name = $name
         """#)
 
-    /// Nothing is removed while a queue is sent with it.
+    /// Removes nothing if a queue uses the credential.
     static let removeCredential = Statement(
         "remove_credential",
         #"""
@@ -87,9 +87,9 @@ extension Statement {
         """#)
 }
 
-/// A credential as it is put into the database: its secret sealed for the row that it goes to.
+/// A credential to be stored, with its secret sealed for its row.
 package struct NewCredential: Sendable {
-    /// What is known of it in the clear.
+    /// The unencrypted part of the credential.
     package enum Kind: Sendable {
         /// A signing key of a team.
         case token(teamID: String, keyID: String)
@@ -101,7 +101,7 @@ package struct NewCredential: Sendable {
     package let environments: [String]
     package let sealed: [UInt8]
 
-    /// A credential to be stored.
+    /// Creates a credential to be stored.
     package init(kind: Kind, environments: [String], sealed: [UInt8]) {
         self.kind = kind
         self.environments = environments
@@ -130,22 +130,22 @@ extension NewCredential.Kind {
     }
 }
 
-/// Which row a credential has or is going to have.
+/// The row of a credential, which need not exist yet.
 package struct CredentialID: Sendable {
     package let tenantID: Int32
     package let id: Int32
 
-    /// What its secret is sealed for.
+    /// The owner that the secret is sealed for.
     package var secretOwner: SecretOwner { .credential(tenantID: tenantID, credentialID: id) }
 }
 
-/// A credential as it lies in the database.
+/// A credential as it is stored.
 package struct SealedCredential: Sendable {
     package let id: CredentialID
     package let teamID: String?
     package let keyID: String?
     package let sealed: [UInt8]
-    /// What it may be used for, as far as it is kept in the clear.
+    /// What it may be used for, as far as this is stored unencrypted.
     package let scope: CredentialScope
 }
 
@@ -158,17 +158,18 @@ package struct CredentialSummary: Sendable {
     package let version: Int
     package let teamID: String?
     package let keyID: String?
-    /// Those of a certificate, with commas between; empty: whatever the team owns.
+    /// The topics of a certificate, separated by commas; empty: all topics of the team.
     package let topics: String
     package let environments: String
     package let notAfter: Date?
     package let queueCount: Int
-    /// How near its end is; nil for a signing key, which has none.
+    /// How near its end is; nil for a signing key, which does not end.
     package let expiry: CredentialExpiry?
 }
 
 extension PostgresConnection {
-    /// The id of a credential to be added: nil without such a tenant, and `isTaken` if the tenant has one of that name.
+    /// Draws the id of a credential to be added. Returns nil if there is no such tenant; `isTaken` is true if the
+    /// tenant has a credential of that name.
     package func newCredentialID(
         _ name: String, of tenant: String
     ) async throws(PostgresError) -> (id: CredentialID, isTaken: Bool)? {
@@ -177,8 +178,8 @@ extension PostgresConnection {
         }
     }
 
-    /// Adds a credential under an id from ``newCredentialID(_:of:)``, unless its name was taken meanwhile or its tenant
-    /// removed. A transaction that this is part of has failed in the latter case.
+    /// Adds a credential under an id from ``newCredentialID(_:of:)``, unless its name was taken or its tenant removed
+    /// meanwhile. If the tenant was removed, a surrounding transaction has failed.
     package func addCredential(
         _ credential: NewCredential, name: String, as id: CredentialID
     ) async throws(PostgresError) -> Creation {
@@ -191,16 +192,16 @@ extension PostgresConnection {
         }
     }
 
-    /// Puts another secret into a credential's row. Returns how many queues go on that a worker had paused because of
-    /// it; nil if somebody has removed the credential.
+    /// Replaces the secret of a credential. Returns how many queues that a worker had paused because of it are resumed;
+    /// nil if the credential was removed.
     package func replaceCredential(
         _ id: CredentialID, by credential: NewCredential
     ) async throws(PostgresError) -> Int? {
         try await execute(.replaceCredential, id.parameters + credential.parameters).first.map { $0.count("resumed") }
     }
 
-    /// The credentials of one tenant, or of all, by name.
-    /// - Parameter endsFirst: those that end first come first, and signing keys, which have no end, at last.
+    /// Returns the credentials of one tenant or of all tenants, by name.
+    /// - Parameter endsFirst: orders them by their end instead. Signing keys, which do not end, come last.
     package func credentials(
         of tenant: String?, _ selection: ListSelection = ListSelection(), endsFirst: Bool = false
     ) async throws(PostgresError) -> [CredentialSummary] {
@@ -208,14 +209,14 @@ extension PostgresConnection {
         return try await execute(.credentials, parameters + selection.parameters).map(CredentialSummary.init)
     }
 
-    /// A credential with its sealed secret; nil without such a one.
+    /// Returns a credential with its sealed secret; nil if there is none of that name.
     package func sealedCredential(_ name: String, of tenant: String) async throws(PostgresError) -> SealedCredential? {
         try await execute(.sealedCredential, ["tenant": .text(tenant), "name": .text(name)]).first.map(
             SealedCredential.init)
     }
 
-    /// Removes a credential unless queues are sent with it. Nil without such a one, else how many queues kept it from
-    /// being removed.
+    /// Removes a credential unless queues use it. Returns how many queues prevented the removal; nil if there is no
+    /// such credential.
     package func removeCredential(_ name: String, of tenant: String) async throws(PostgresError) -> Int? {
         while true {
             do throws(PostgresError) {
@@ -223,7 +224,7 @@ extension PostgresConnection {
                     $0.count("queues")
                 }
             } catch {
-                // A queue was given it meanwhile, and is counted now.
+                // A queue was given the credential meanwhile. The next try counts it.
                 guard error.violates("queue_credential_exists") else { throw error }
             }
         }
@@ -236,7 +237,7 @@ extension CredentialID {
         self.init(tenantID: row.int4("tenant_id"), id: row.int4("id"))
     }
 
-    /// `$tenant_id` and `$id`.
+    /// The parameters `$tenant_id` and `$id`.
     var parameters: Parameters { ["tenant_id": .int4(tenantID), "id": .int4(id)] }
 }
 

@@ -1,8 +1,8 @@
 package import QueueCore
 
 extension Statement {
-    /// A page of devices as lines of a CSV, behind the device `$last`; the server writes them, since a client would
-    /// make each value twice.
+    /// A page of devices after the device `$last`, as lines of a CSV. The server writes the lines, because a client
+    /// would create each value twice.
     static let exportCSV = Statement(
         "export_csv",
         #"""
@@ -21,7 +21,7 @@ extension Statement {
           from pushq.show_devices($queue, $last, null, $inactive, $limit) d) e
         """#)
 
-    /// The same as lines of NDJSON. What is not known is left out.
+    /// The same as lines of NDJSON. Unknown values are left out.
     static let exportNDJSON = Statement(
         "export_ndjson",
         #"""
@@ -39,7 +39,7 @@ extension Statement {
         """#)
 }
 
-/// How devices are written to a file.
+/// The file format of an export of devices.
 package enum DeviceFormat: Sendable {
     case csv
     case ndjson
@@ -56,7 +56,8 @@ package enum DeviceFormat: Sendable {
 }
 
 extension PostgresConnection {
-    /// Lines with devices of a queue, up to `limit` behind the device `last`, and the last of these; nil at the end.
+    /// Returns up to `limit` devices of a queue after the device `last`, one per line, and the id of the last one; nil
+    /// at the end.
     package func exportDevices(
         ofQueue queue: QueueName, as format: DeviceFormat, after last: Int64, includesInactive: Bool, limit: Int
     ) async throws(PostgresError) -> (lines: String, last: Int64)? {

@@ -2,7 +2,7 @@ package import FoundationEssentials
 package import QueueCore
 
 extension Statement {
-    /// Devices in the order of their ids, a page at a time: those behind `$last`, the last id of the page before.
+    /// A page of devices in the order of their ids: the devices after `$last`, the last id of the previous page.
     static let devices = Statement(
         "devices",
         #"""
@@ -30,34 +30,34 @@ package struct Device: Sendable {
     package let id: Int64
     package let token: DeviceToken
     package let userKey: String?
-    /// What the token is for; nil if nobody has said it, which makes it one for alerts.
+    /// What the token is for; nil if unknown, which counts as alerts.
     package let kind: String?
     package let isActive: Bool
-    /// When its app last reported the token; nil if it never has: it was imported, or a send named it first.
+    /// When its app last registered the token; nil if it never has: the token was imported, or a send named it first.
     package let registeredAt: Date?
-    /// When somebody last brought it back, or kept it, by hand.
+    /// When it was last brought back or kept active by hand.
     package let reactivatedAt: Date?
     /// Nil while it is active.
     package let inactiveSince: Date?
-    /// Why APNs' answer made it inactive; nil if it is active, or for another cause.
+    /// The reason in APNs' answer that made it inactive; nil if it is active or has another cause.
     package let inactiveReason: Reason?
     package let profile: DeviceProfile
 }
 
-/// What came of an order about one device.
+/// The result of an order about one device.
 package enum DeviceChange: Sendable {
     case changed
-    /// It was so already.
+    /// The device was in that state already.
     case unchanged
     /// There is no such device in the queue.
     case unknown
 }
 
 extension PostgresConnection {
-    /// A page of a queue's devices: those with ids above `last`.
+    /// Returns a page of a queue's devices: the devices with ids above `last`.
     /// - Parameters:
-    ///   - kind: only those whose tokens are of this kind.
-    ///   - filter: only active ones for which it holds. Both are looked for among the first million behind `last`.
+    ///   - kind: only devices with tokens of this kind.
+    ///   - filter: only active devices that match it. Both search the first million devices after `last`.
     package func devices(
         inQueue queue: QueueName, after last: Int64, userKey: String?, kind: String? = nil, filter: String? = nil,
         includesInactive: Bool, limit: Int
@@ -70,12 +70,12 @@ extension PostgresConnection {
         return try await execute(.devices, parameters, within: Self.fileLimit).compactMap(Device.init)
     }
 
-    /// The device of a token; nil without one.
+    /// Returns the device of a token; nil if there is none.
     package func device(_ token: DeviceToken, inQueue queue: QueueName) async throws(PostgresError) -> Device? {
         try await execute(.device, ["queue": .queue(queue), "token": .bytea(token.bytes)]).first.flatMap(Device.init)
     }
 
-    /// Takes a device out of all sends to come, or brings it back.
+    /// Excludes a device from all future sends, or brings it back.
     package func setDevice(
         _ token: DeviceToken, inQueue queue: QueueName, isActive: Bool
     ) async throws(PostgresError) -> DeviceChange {

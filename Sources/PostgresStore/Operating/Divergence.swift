@@ -7,8 +7,8 @@ extension Statement {
     fileprivate static let copy = Statement(
         "copy", "select pushq.current_lineage() as name, pushq.current_timeline() as timeline")
 
-    /// When another server took the place of the copy `$copy`, and from which identifier on that copy has drawn others.
-    /// A standby has a sequence up to 32 numbers ahead of the primary, and skips 2^40 when it takes over.
+    /// When another server replaced the copy `$copy`, and the identifier from which on that copy drew different ones. A
+    /// standby has a sequence up to 32 numbers ahead of the primary, and skips 2^40 when it takes over.
     fileprivate static let takeover = Statement(
         "takeover",
         #"""
@@ -19,8 +19,8 @@ extension Statement {
         limit 1
         """#)
 
-    /// Jobs that ended in the last minute before both servers went their ways: a transaction that was open then may
-    /// have been committed at the old one only.
+    /// Jobs that ended in the last minute before the two servers diverged. A transaction that was open then may have
+    /// been committed only at the old server.
     fileprivate static let jobsBeforeTakeover = Statement(
         "jobs_before_takeover",
         #"""
@@ -41,7 +41,8 @@ extension Statement {
           and r.ended_at between $since - interval '1 minute' and $since
         """#)
 
-    /// By send or campaign: what has ended since then, and what waits of those that are no older.
+    /// For each send or campaign: what has ended since `$since`, and what waits, if the send is from after the
+    /// takeover.
     fileprivate static let divergedSends = Statement(
         "diverged_sends",
         #"""
@@ -68,7 +69,7 @@ extension Statement {
         order by n.tenant, n.app, n.environment, c.key, root_id
         """#)
 
-    /// Which of these sends and campaigns are there, by their places in the lists.
+    /// Which of these sends and campaigns exist, by their positions in the lists.
     fileprivate static let knownSends = Statement(
         "known_sends",
         #"""
@@ -78,8 +79,8 @@ extension Statement {
           or exists (select from pushq.campaign c where c.queue_id = k.queue_id and c.id = k.root_id)
         """#)
 
-    /// A page of jobs, in the order of their keys, with the pushes that may have reached their device: those that were
-    /// delivered, and those without an answer.
+    /// A page of jobs in the order of their keys, with the pushes that may have reached their devices: delivered pushes
+    /// and pushes without an answer.
     fileprivate static let divergedJobs = Statement(
         "diverged_jobs",
         #"""
@@ -104,11 +105,12 @@ extension Statement {
         """#)
 }
 
-/// What an old primary has done after another server had taken its place, which does not know of it.
+/// What an old primary did after another server had replaced it. The new primary does not know of it.
 ///
-/// It knows of jobs when they ended, and not of each push when it was sent: a job that was begun before counts whole.
+/// The old primary records when jobs ended, not when each push was sent. So a job that began before the takeover counts
+/// in full.
 package struct Divergence: Sendable {
-    /// What it did for a campaign, or for all other sends of a queue.
+    /// What the old primary did for a campaign, or for all other sends of a queue.
     package struct Total: Sendable {
         package let queue: QueueName
         /// Nil for sends that belong to no campaign.
@@ -116,30 +118,30 @@ package struct Divergence: Sendable {
         package fileprivate(set) var sends = 0
         package fileprivate(set) var delivered = 0
         package fileprivate(set) var rejected = 0
-        /// Perhaps sent: no answer came.
+        /// Pushes that may have been sent: no answer came.
         package fileprivate(set) var unknown = 0
-        /// Those delivered or unknown whose send the new primary knows, too, and carries out.
+        /// Delivered or unknown pushes whose send the new primary knows and carries out, too.
         package fileprivate(set) var maybeSentTwice = 0
-        /// Recipients of sends that only the old primary knows, who get nothing when it is gone.
+        /// Recipients of sends that only the old primary knows. They get nothing once it is gone.
         package fileprivate(set) var waiting = 0
     }
 
-    /// Pushes of a job.
+    /// The pushes of a job.
     package struct Job: Sendable {
         package let queue: QueueName
         package let root: Int64
         package let campaignKey: String?
         package let endedAt: Date
-        /// Their `apns-id`s: of those that were delivered, and of those without an answer.
+        /// The `apns-id`s of delivered pushes, and of pushes without an answer.
         package let delivered: [String]
         package let unknown: [String]
     }
 
-    /// The last moment that both servers know.
+    /// The last moment that both servers share.
     package let since: Date
     /// Ordered by queue and campaign.
     package let totals: [Total]
-    /// Those of its jobs that ended before that moment, by a transaction that was committed after it.
+    /// Jobs of the old primary that ended before that moment, in a transaction that was committed after it.
     private let earlierJobs: [Int64]
 }
 
@@ -161,7 +163,7 @@ package enum DivergenceError: Error, CustomStringConvertible {
 }
 
 extension PostgresConnection {
-    /// The timeline of a server that is no standby.
+    /// Returns the timeline of a primary.
     package func currentTimeline() async throws(PostgresError) -> Int32 {
         try await execute(.copy).one().int4("timeline")
     }
@@ -170,7 +172,7 @@ extension PostgresConnection {
 extension Divergence {
     private static let patience = Duration.seconds(600)
 
-    /// Compares an old primary, which is only read, with the one that has taken its place.
+    /// Compares an old primary, which is only read, with the server that has replaced it.
     package init(of old: PostgresConnection, from new: PostgresConnection) async throws {
         try await new.followTimeline()
         if try await old.execute(.isStandby).one().bool("is_standby") { throw DivergenceError.standby }
@@ -200,7 +202,7 @@ extension Divergence {
         var totals: [Total] = []
         for (index, row) in rows.enumerated() {
             let isKnown = places.contains(Int64(index + 1))
-            // What both know, and nothing was done for.
+            // Both servers know the send, and the old one did nothing for it.
             if isKnown, row.count("delivered") + row.count("rejected") + row.count("unknown") == 0 { continue }
             guard let queue = QueueName(row) else { continue }
             let total = Total(queue: queue, campaignKey: row.optionalText("key"))
@@ -210,7 +212,7 @@ extension Divergence {
         self.totals = totals
     }
 
-    /// Calls `body` with each job that ended there.
+    /// Calls `body` with each job that ended at the old primary.
     /// - Parameter old: the old primary.
     package func forEachJob(in old: PostgresConnection, _ body: (Job) throws -> Void) async throws {
         var last = (day: CalendarDay(daysSince2000: 0), queue: Int32(0), job: Int64(0))
@@ -233,7 +235,7 @@ extension Divergence {
 extension Divergence.Total {
     fileprivate func isOfSame(_ other: Self) -> Bool { queue == other.queue && campaignKey == other.campaignKey }
 
-    /// - Parameter isKnown: to the new primary.
+    /// - Parameter isKnown: whether the new primary knows the send.
     fileprivate mutating func add(_ row: Row, isKnown: Bool) {
         sends += 1
         delivered += row.count("delivered")

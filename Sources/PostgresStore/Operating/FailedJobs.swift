@@ -2,8 +2,8 @@ package import FoundationEssentials
 package import QueueCore
 
 extension Statement {
-    /// Jobs with failed recipients that were not sent to again, the latest first, and their reasons as code and count,
-    /// the most frequent first: bytes 128 to 191 of the outcomes.
+    /// Jobs with failed recipients that were not retried, the latest first. Their reasons are codes with counts, the
+    /// most frequent first: bytes 128 to 191 of the outcomes.
     static let failedJobs = Statement(
         "failed_jobs",
         #"""
@@ -23,20 +23,20 @@ package struct FailedJob: Sendable {
     package let queue: QueueName
     package let id: Int64
     package let rootID: Int64
-    /// Of a campaign.
+    /// The key of its campaign; nil for a send.
     package let campaignKey: String?
     package let attempt: Int
     package let endedAt: Date
     package let failedCount: Int
-    /// The last refusals, and how many recipients had each.
+    /// The reasons of the last refusals, and how many recipients had each.
     package let reasons: [(reason: Reason, count: Int)]
 }
 
 extension PostgresConnection {
-    /// Jobs with failed recipients that were not sent to again, of a queue or of all, the latest first.
+    /// Returns jobs with failed recipients that were not retried, of a queue or of all queues, the latest first.
     /// - Parameters:
-    ///   - earlier: only those whose number is smaller, to go on after the last of a list.
-    ///   - looking: only those that fit among so many; nil: among all, which may take long if few fit.
+    ///   - earlier: only jobs with smaller numbers, to continue after the last job of a list.
+    ///   - looking: the number of jobs to search; nil: all, which may take long if few match.
     package func failedJobs(
         ofQueue queue: QueueName?, _ filter: JobFilter = JobFilter(), earlier: Int64? = nil, looking: Int? = nil,
         limit: Int
@@ -49,12 +49,12 @@ extension PostgresConnection {
         return try await execute(.failedJobs, parameters).compactMap(FailedJob.init)
     }
 
-    /// Sends again to the failed recipients of a job, each once. Returns how many there were.
+    /// Retries the failed recipients of a job, each once. Returns how many there were.
     package func retryFailed(ofJob id: Int64, inQueue queue: QueueName) async throws(PostgresError) -> Int {
         try await execute(.retryFailed, ["queue": .queue(queue), "job": .int8(id)]).one().count("retry_failed")
     }
 
-    /// Sends again to the failed recipients of a campaign, each once. Returns how many there were.
+    /// Retries the failed recipients of a campaign, each once. Returns how many there were.
     package func retryFailed(ofCampaign key: String, inQueue queue: QueueName) async throws(PostgresError) -> Int {
         try await execute(.retryFailedCampaign, ["queue": .queue(queue), "key": .text(key)])
             .one().count("retry_failed_campaign")

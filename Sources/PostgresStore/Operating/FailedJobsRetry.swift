@@ -1,31 +1,31 @@
 package import QueueCore
 
-/// What came of sending again to the failed recipients of many jobs, or would come of it.
+/// The result of retrying the failed recipients of many jobs, or the expected result.
 package struct FailedJobsRetry: Sendable {
     package var jobs = 0
-    /// Recipients of these jobs that had failed.
+    /// Failed recipients of these jobs.
     package var recipients = 0
     package var sentAgain = 0
-    /// Jobs that could not be sent again, such as those of a cancelled campaign, and why the first could not.
+    /// Jobs that could not be retried, such as jobs of a cancelled campaign, and the reason for the first of them.
     package var refused = 0
     package var refusal: String?
-    /// There are jobs that were not come to.
+    /// Whether there are further jobs that were not reached.
     package var hasMore = false
 
-    /// None yet.
+    /// No jobs yet.
     package init() {}
 }
 
 extension PostgresConnection {
-    /// Jobs that are listed at a time.
+    /// The number of jobs that one query lists.
     private static let page = 500
 
-    /// Goes through the jobs of a queue that fit, the latest first, and sends again to their failed recipients, each
-    /// once: one job after the other. What was done stays done if it is interrupted.
+    /// Retries the failed recipients of all matching jobs of a queue, each once: one job after the other, the latest
+    /// first. If this is interrupted, finished jobs stay retried.
     /// - Parameters:
-    ///   - counts: only counts them.
-    ///   - most: how many jobs it comes to; nil: all.
-    ///   - progress: told after each job how many there were.
+    ///   - counts: only counts the jobs and recipients.
+    ///   - most: the maximum number of jobs; nil: all.
+    ///   - progress: called after each job with the number of jobs so far.
     package func retryFailedJobs(
         ofQueue queue: QueueName, _ filter: JobFilter, counts: Bool = false, most: Int? = nil,
         progress: (Int) -> Void = { _ in }

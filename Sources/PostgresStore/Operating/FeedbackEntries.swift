@@ -2,7 +2,7 @@ package import FoundationEssentials
 package import QueueCore
 
 extension Statement {
-    /// The latest first.
+    /// The feedback of a queue, the latest first.
     static let feedback = Statement(
         "feedback",
         #"""
@@ -15,27 +15,27 @@ extension Statement {
 /// A report of APNs about a device.
 package struct FeedbackEntry: Sendable {
     package let deviceID: Int64
-    /// Nil if the device is gone.
+    /// Nil if the device was deleted.
     package let token: DeviceToken?
     package let userKey: String?
     package let reason: Reason
-    /// The time that APNs gave, or that of the answer.
+    /// The time that APNs gave, or the time of its answer.
     package let reportedAt: Date
     package let recordedAt: Date
     /// `deactivated`, `kept`, `suspect` or `undone`.
     package let verdict: String
-    /// The campaign or send that was answered so, and its job; nil if the feedback service said it.
+    /// The campaign or send that got this answer, and its job; nil if it came from the feedback service.
     package let rootID: Int64?
     package let jobID: Int64?
     package let campaignKey: String?
 }
 
 extension PostgresConnection {
-    /// The latest reports about devices of a queue.
+    /// Returns the latest feedback about devices of a queue.
     /// - Parameters:
-    ///   - reason: only those that gave it.
-    ///   - since: only those that were recorded from then on, and up to `until`. All three are looked for among the
-    ///     latest 100,000 of each day.
+    ///   - reason: only reports with this reason.
+    ///   - since: only reports recorded from this time on, and until `until`. All three search the latest 100,000 of
+    ///     each day.
     package func feedback(
         ofQueue queue: QueueName, reason: Reason? = nil, since: Date? = nil, until: Date? = nil, limit: Int
     ) async throws(PostgresError) -> [FeedbackEntry] {

@@ -2,7 +2,7 @@ package import FoundationEssentials
 package import QueueCore
 
 extension Statement {
-    /// A page of reports as lines of a CSV, behind the cursor `$after`.
+    /// A page of reports after the cursor `$after`, as lines of a CSV.
     static let feedbackCSV = Statement(
         "feedback_csv",
         #"""
@@ -18,7 +18,7 @@ extension Statement {
           from pushq.feedback_after($queue, $after, $limit::int) f) e
         """#)
 
-    /// The same as lines of NDJSON. What is not known is left out.
+    /// The same as lines of NDJSON. Unknown values are left out.
     static let feedbackNDJSON = Statement(
         "feedback_ndjson",
         #"""
@@ -39,7 +39,7 @@ extension Statement {
         "feedback_cursor", "select pushq.feedback_cursor($queue, $since::timestamptz) as cursor")
 }
 
-/// How reports are written to a file.
+/// The file format of an export of feedback.
 package enum FeedbackFormat: Sendable {
     case csv
     case ndjson
@@ -54,16 +54,16 @@ package enum FeedbackFormat: Sendable {
     }
 }
 
-/// Some reports, a line each.
+/// A page of reports, one per line.
 package struct FeedbackPage: Sendable {
     package let lines: String
     package let count: Int
-    /// The cursor of the last one.
+    /// The cursor of the last report.
     package let last: Int64
 }
 
 extension PostgresConnection {
-    /// Reports about devices of a queue behind a cursor, up to `limit`; nil if there is none.
+    /// Returns up to `limit` reports about devices of a queue after a cursor; nil if there are none.
     package func exportFeedback(
         ofQueue queue: QueueName, as format: FeedbackFormat, after cursor: Int64, limit: Int
     ) async throws(PostgresError) -> FeedbackPage? {
@@ -76,7 +76,8 @@ extension PostgresConnection {
         return FeedbackPage(lines: row.text("lines"), count: row.count("number"), last: last)
     }
 
-    /// The cursor behind which are the reports that were listed since then; with nil, that of the last one.
+    /// Returns the cursor before the reports that were listed since this time. With nil, returns the cursor of the last
+    /// report.
     package func feedbackCursor(
         ofQueue queue: QueueName, since: Date?
     ) async throws(PostgresError) -> Int64 {

@@ -12,18 +12,18 @@ extension Statement {
         """#)
 }
 
-/// Which jobs are meant; nil stands for all.
+/// Selects jobs. A nil condition selects all jobs.
 package struct JobFilter: Sendable {
     /// The key of their campaign.
     package var campaign: String?
-    /// Of jobs that have ended: somebody in them failed for this reason. Of others: somebody in them is sent to again
-    /// because of it.
+    /// Of jobs that have ended: a recipient failed for this reason. Of other jobs: a recipient is retried because of
+    /// it.
     package var reason: Reason?
-    /// When they ended; of those that have not, when they are due.
+    /// When they ended, or, if they have not ended, when they are due.
     package var since: Date?
     package var until: Date?
 
-    /// All of them.
+    /// Selects all jobs.
     package init() {}
 }
 
@@ -34,8 +34,8 @@ package struct CancellableJob: Sendable {
 }
 
 extension PostgresConnection {
-    /// Jobs that have not ended and are not cancelled, in the order of their numbers.
-    /// - Parameter last: only those whose number is higher, to go on after the last of a list.
+    /// Returns jobs that have not ended and are not cancelled, in the order of their numbers.
+    /// - Parameter last: only jobs with larger numbers, to continue after the last job of a list.
     package func cancellableJobs(
         ofQueue queue: QueueName, _ filter: JobFilter, after last: Int64 = 0, limit: Int
     ) async throws(PostgresError) -> [CancellableJob] {

@@ -4,8 +4,8 @@ package import QueueCore
 extension Statement {
     /// Waiting and held jobs, in the order in which they are claimed.
     ///
-    /// Waiting ones are read in the order of their index, no more than `$limit`, however many there are. The branches
-    /// for one queue and for all have plans of their own, and PostgreSQL runs only one of them.
+    /// Waiting jobs are read in the order of their index, and no more than `$limit` of them. The branches for one queue
+    /// and for all queues have separate plans, and PostgreSQL runs only one of them.
     static let jobs = Statement(
         "jobs",
         #"""
@@ -15,7 +15,7 @@ extension Statement {
         from pushq.show_jobs($queue, $limit)
         """#)
 
-    /// What is left of a job when it has ended.
+    /// What is stored of a job after it has ended.
     static let jobResult = Statement(
         "job_result",
         #"""
@@ -32,17 +32,17 @@ package struct JobSummary: Sendable {
     /// `waiting`, `held` or `set aside`.
     package let state: String
     package let lane: Lane?
-    /// Not before; nil while its campaign is paused.
+    /// The earliest time to send it; nil while its campaign is paused.
     package let runAt: Date?
-    /// Not after.
+    /// The latest time to send it.
     package let sendBy: Date
     package let recipientCount: Int
     package let attempt: Int
-    /// How often a worker was lost with it.
+    /// How often a worker was lost while it held the job.
     package let rescues: Int
     package let campaignID: Int64?
     package let rootID: Int64
-    /// The worker that holds it.
+    /// The worker that holds the job.
     package let worker: String?
 }
 
@@ -55,12 +55,12 @@ package struct JobResult: Sendable {
 }
 
 extension PostgresConnection {
-    /// Jobs that wait or are held, of a queue or of all, those to be sent first in front.
+    /// Returns waiting and held jobs of a queue or of all queues, in the order in which they are sent.
     package func jobs(ofQueue queue: QueueName?, limit: Int) async throws(PostgresError) -> [JobSummary] {
         try await execute(.jobs, ["queue": .queue(queue), "limit": .int8(Int64(limit))]).compactMap(JobSummary.init)
     }
 
-    /// The end of a job; nil if it has not ended, or too long ago.
+    /// Returns the end of a job; nil if it has not ended, or ended so long ago that its result was dropped.
     package func result(ofJob id: Int64, inQueue queue: QueueName) async throws(PostgresError) -> JobResult? {
         try await execute(.jobResult, ["queue": .queue(queue), "job": .int8(id)]).first.map { row in
             var tally = OutcomeTally(row)

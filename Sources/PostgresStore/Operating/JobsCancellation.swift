@@ -1,28 +1,28 @@
 package import QueueCore
 
-/// What came of cancelling many jobs, or would come of it.
+/// The result of cancelling many jobs, or the expected result.
 package struct JobsCancellation: Sendable {
     package var jobs = 0
     /// Recipients of these jobs.
     package var recipients = 0
-    /// Recipients that are not sent to any more.
+    /// Recipients that nothing more is sent to.
     package var stopped = 0
-    /// Recipients in the hands of workers, each of which is stopped within moments.
+    /// Recipients in jobs that workers hold. Each is stopped within moments.
     package var held = 0
 
-    /// None yet.
+    /// No jobs yet.
     package init() {}
 }
 
 extension PostgresConnection {
-    /// Jobs that are listed at a time.
+    /// The number of jobs that one query lists.
     private static let page = 500
 
-    /// Goes through the jobs of a queue that fit, in the order of their numbers, and cancels them one after the other.
-    /// What was done stays done if it is interrupted.
+    /// Cancels all matching jobs of a queue, one after the other, in the order of their numbers. If this is
+    /// interrupted, jobs that were cancelled stay cancelled.
     /// - Parameters:
-    ///   - counts: only counts them.
-    ///   - progress: told after each job how many there were.
+    ///   - counts: only counts the jobs and recipients.
+    ///   - progress: called after each job with the number of jobs so far.
     package func cancelJobs(
         ofQueue queue: QueueName, _ filter: JobFilter, counts: Bool = false, progress: (Int) -> Void = { _ in }
     ) async throws(PostgresError) -> JobsCancellation {
@@ -34,7 +34,7 @@ extension PostgresConnection {
                 sum.jobs += 1
                 sum.recipients += job.recipientCount
                 if !counts {
-                    // One that has ended meanwhile is still known: its result is.
+                    // A job that has ended meanwhile is not an unknown job: its result exists.
                     let cancelled = try await cancelJob(job.id, inQueue: queue)
                     sum.stopped += cancelled.stopped
                     sum.held += cancelled.held

@@ -1,16 +1,16 @@
-/// What of a long list is wanted.
+/// The part of a long list that is wanted.
 package struct ListSelection: Sendable {
-    /// Only what has this text in its name, in capitals or not; nil: all.
+    /// Only rows with this text in their names, regardless of case; nil: all.
     package var matching: String?
-    /// The most rows; nil: all.
+    /// The maximum number of rows; nil: all.
     package var limit: Int?
 
-    /// All of it.
+    /// Selects the whole list.
     package init(matching: String? = nil, limit: Int? = nil) {
         self.matching = matching
         self.limit = limit
     }
 
-    /// `$matching` and `$limit`.
+    /// The parameters `$matching` and `$limit`.
     var parameters: Parameters { ["matching": .text(matching), "limit": .int8(limit.map(Int64.init))] }
 }

@@ -1,5 +1,5 @@
 extension Statement {
-    /// Without a schema there is no row.
+    /// What the login may do; no row if there is no schema.
     fileprivate static let loginStanding = Statement(
         "login_standing",
         #"""
@@ -13,15 +13,15 @@ extension Statement {
         """#)
 }
 
-/// What a login may do at all.
+/// The kind of rights that a login has.
 package struct LoginStanding: Sendable, Equatable {
-    /// From the most rights to none.
+    /// From all rights to none.
     package enum Kind: Sendable {
-        /// With the rights of the schema's owner.
+        /// Has the rights of the schema's owner.
         case `operator`
-        /// It was granted a tenant.
+        /// Was granted a tenant.
         case producer
-        /// It was granted a tenant to read only.
+        /// Was granted a tenant to read only.
         case reader
         case stranger
     }
@@ -31,7 +31,7 @@ package struct LoginStanding: Sendable, Equatable {
 }
 
 extension PostgresConnection {
-    /// What the login may do; nil if there is no schema.
+    /// Returns what the login may do; nil if there is no schema.
     package func loginStanding() async throws(PostgresError) -> LoginStanding? {
         guard let row = try await execute(.loginStanding).first else { return nil }
         let kind: LoginStanding.Kind =

@@ -2,7 +2,7 @@ package import FoundationEssentials
 package import QueueCore
 
 extension Statement {
-    /// Bounded: of the jobs that were made last.
+    /// Reads a bounded number of jobs: the jobs that were created last.
     fileprivate static let timeline = Statement(
         "timeline",
         #"""
@@ -16,33 +16,33 @@ extension Statement {
 
 /// The outcomes of a campaign or send over time.
 package struct OutcomeTimeline: Sendable {
-    /// What ended in a part of the time.
+    /// The outcomes of jobs that ended in one interval.
     package struct Interval: Sendable {
         package let start: Date
         package let tally: OutcomeTally
     }
 
-    /// A reason in words, and how many recipients it was for.
+    /// A reason in words, and how many recipients had it.
     package struct Cause: Sendable {
         package let reason: String
         package let count: Int
     }
 
-    /// In their order; those in which nothing ended are left out.
+    /// In the order of time, without intervals in which nothing ended.
     package var intervals: [Interval] = []
-    /// How long each of them is.
+    /// The length of each interval.
     package var intervalSeconds = 1.0
-    /// Why recipients did not get it, the most frequent reason first: of 500 jobs with any.
+    /// Why recipients did not get the push, the most frequent reason first. Covers at most 500 jobs that have reasons.
     package var reasons: [Cause] = []
-    /// Whether there are more jobs than were looked at.
+    /// Whether there are more jobs than were read.
     package var isPartial = false
 
-    /// The most jobs that are looked at.
+    /// The maximum number of jobs that are read.
     package static let maximumJobs = 20_000
 }
 
 extension PostgresConnection {
-    /// The outcomes of a campaign or send over time.
+    /// Returns the outcomes of a campaign or send over time.
     package func timeline(
         ofRoot root: Int64, inQueue queue: QueueName, jobs: Int = OutcomeTimeline.maximumJobs
     ) async throws(PostgresError) -> OutcomeTimeline {

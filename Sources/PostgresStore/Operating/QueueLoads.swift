@@ -1,7 +1,8 @@
 package import QueueCore
 
 extension Statement {
-    /// Bounded, however much waits and however many queues there are: see `migrations/functions/show_load.sql`.
+    /// Its cost is bounded, however much waits and however many queues there are: see
+    /// `migrations/functions/show_load.sql`.
     static let queueLoads = Statement(
         "queue_loads",
         #"""
@@ -14,38 +15,37 @@ extension Statement {
         """#)
 }
 
-/// What a queue has to do, and what workers do for it at present.
+/// What waits in a queue, and what workers do for it at present.
 package struct QueueLoad: Sendable {
     package let queue: QueueName
-    /// Pushes a second that the queue may have, and those that all queues of its tenant may have together; nil: no
-    /// limit.
+    /// The rate limits of the queue, and of all queues of its tenant together, in pushes per second; nil: no limit.
     package var rate: Double?
     package var tenantRate: Double?
-    /// Why the queue is paused; nil when it is not. And whether its tenant is suspended.
+    /// Why the queue is paused; nil if it is not. Then whether its tenant is suspended.
     package var pausedReason: String?
     package var isSuspended = false
     package var hasCredential = true
-    /// What is due and not claimed; a lower bound if it ``isPartial``.
+    /// What is due and not claimed; a lower bound if ``isPartial``.
     package var waitingJobs = 0
     package var waitingRecipients = 0
     package var isPartial = false
-    /// How long the first of them, or of ``unbegunCampaigns``, has been due; nil if nothing is due.
+    /// How long the oldest waiting job, or the oldest of ``unbegunCampaigns``, has been due; nil if nothing is due.
     package var oldest: Duration?
-    /// Campaigns that have started, and of which no worker has made a job yet.
+    /// Campaigns that have started and for which no worker has created a job yet.
     package var unbegunCampaigns = 0
-    /// Workers that have sent for it in the last seconds, and what they did then.
+    /// Workers that sent for the queue in the last seconds, and what they did.
     package var workers = 0
     package var inFlight = 0
     package var sentPerSecond = 0.0
-    /// The time over which answers were counted, and these answers.
+    /// The period over which answers were counted, and the answers.
     package var seconds = 0.0
     package var accepted = 0
     package var unanswered = 0
-    /// The most frequent first.
+    /// The reasons of refusals, the most frequent first.
     package var refused: [ReasonCount] = []
     package var answerTimes = AnswerTimes()
-    /// Workers that cannot reach APNs for it, those for which APNs refuses most of its pushes, and those that cannot
-    /// use its credential.
+    /// Workers that cannot reach APNs for the queue, workers for which APNs refuses most of its pushes, and workers
+    /// that cannot use its credential.
     package var unreachable = 0
     package var inOutage = 0
     package var unusable = 0
@@ -54,10 +54,10 @@ package struct QueueLoad: Sendable {
         self.queue = queue
     }
 
-    /// The answers that refused.
+    /// The number of refusals.
     package var refusedCount: Int { refused.reduce(0) { $0 + $1.count } }
 
-    /// What it is at, in one word.
+    /// The queue's state in a word or two.
     package var state: String {
         if pausedReason != nil { return "paused" }
         if isSuspended { return "suspended" }
@@ -71,23 +71,23 @@ package struct QueueLoad: Sendable {
     }
 }
 
-/// The queues that matter most, and how many there are.
+/// The queues with the most to do, and the number of queues.
 package struct QueueLoads: Sendable {
     package var queues: [QueueLoad] = []
-    /// How many queues the login may look at, of those that were asked for.
+    /// How many of the requested queues the login may see.
     package var found = 0
 
-    /// The most queues that are looked at more closely.
+    /// The maximum number of queues that are read in detail.
     package static let maximum = 200
 
     package init() {}
 
-    /// Whether there are queues that are not among ``queues``.
+    /// Whether there are queues that ``queues`` does not contain.
     package var hasMore: Bool { found > queues.count }
 }
 
 extension PostgresConnection {
-    /// The load of queues: of one tenant or of all, and of those with `matching` in their names.
+    /// Returns the load of the queues of one tenant or of all tenants, if `matching` is in their names.
     package func queueLoads(
         of tenant: String?, matching: String? = nil, limit: Int = QueueLoads.maximum
     ) async throws(PostgresError) -> QueueLoads {

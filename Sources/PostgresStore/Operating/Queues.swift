@@ -1,7 +1,7 @@
 package import QueueCore
 
 extension Statement {
-    /// If exactly one credential of the tenant is good for the queue, it is taken.
+    /// Creates a queue. If exactly one credential of the tenant is valid for it, the queue uses that one.
     static let createQueue = Statement(
         "create_queue",
         #"""
@@ -39,7 +39,7 @@ extension Statement {
         returning pushq.tell('queue', id)::text
         """#)
 
-    /// Not one about which somebody has to decide since the database was restored.
+    /// Does not resume a queue that is undecided since the database was restored.
     static let resumeQueue = Statement(
         "resume_queue",
         #"""
@@ -49,7 +49,7 @@ extension Statement {
         returning pushq.tell('queue', id)::text, pushq.wake(id)::text
         """#)
 
-    /// What is null stays as it is.
+    /// Null leaves a setting unchanged.
     static let setQueue = Statement(
         "set_queue",
         #"""
@@ -61,8 +61,8 @@ extension Statement {
         where id = pushq.queue_id($queue)
         """#)
 
-    /// A burst that is not given is a tenth of a second's permits: enough for a worker that comes
-    /// a little late, too little to be noticed.
+    /// By default, the burst is the permits of a tenth of a second: enough for a worker that is a little late, and too
+    /// small to be noticed.
     static let setRate = Statement(
         "set_rate",
         #"""
@@ -74,7 +74,7 @@ extension Statement {
         returning pushq.tell('queue', queue_id)::text
         """#)
 
-    /// What is null stays as it was, or is what a cap has by default.
+    /// Null leaves a setting unchanged; in a new cap, it is the default.
     static let setFrequencyCap = Statement(
         "set_frequency_cap",
         #"""
@@ -131,22 +131,22 @@ extension Statement {
 /// A queue as an operator sees it.
 package struct QueueSummary: Sendable {
     package let name: QueueName
-    /// Pushes a second and how many at once after a quiet time; nil: no limit.
+    /// Pushes per second, and how many may be sent at once after a quiet time; nil: no limit.
     package let rate: Double?
     package let burst: Double?
     package let weight: Double
     package let connections: Int
     package let maxAttempts: Int
     package let credential: String?
-    /// The interface that it is sent over.
+    /// The interface to APNs that it uses.
     package let gateway: String
     /// Its frequency cap in words; nil: none.
     package let frequencyCap: String?
     /// Its quiet hours in words; nil: none.
     package let quietHours: String?
-    /// Why nothing of it is sent; nil when it is.
+    /// Why nothing is sent for it; nil if it is not paused.
     package let pausedReason: String?
-    /// What waits, counted up to a bound; then there may be more.
+    /// What waits, counted up to a limit. If `hasMoreJobs`, there may be more.
     package let waitingJobs: Int
     package let waitingRecipients: Int
     package let hasMoreJobs: Bool
@@ -159,7 +159,7 @@ package struct QueueChange: Sendable {
     package var maxAttempts: Int?
     package var derivesCollapseID: Bool?
     package var gateway: GatewayKind?
-    /// How often the feedback service of the binary interface is asked: a minute to 30 days.
+    /// How often the feedback service of the binary interface is asked: once a minute to once in 30 days.
     package var feedbackEvery: Duration?
 
     /// No change.
@@ -167,12 +167,12 @@ package struct QueueChange: Sendable {
 }
 
 extension PostgresConnection {
-    /// The names of all queues.
+    /// Returns the names of all queues.
     package func queueNames() async throws(PostgresError) -> [String] {
         try await execute(.queueNames).map { $0.text("name") }
     }
 
-    /// Makes a queue of an app.
+    /// Creates a queue of an app.
     package func createQueue(_ name: QueueName) async throws(PostgresError) -> Creation {
         let parameters: Parameters = [
             "tenant": .text(name.tenant), "bundle_id": .text(name.app), "environment": .text(name.environment.rawValue),
@@ -182,14 +182,14 @@ extension PostgresConnection {
                 return Creation(try await execute(.createQueue, parameters).one())
             } catch {
                 if error.violates("queue_app_exists") { return .parentMissing }
-                // The credential that it was to have was removed meanwhile, and is not found again.
+                // The credential that it was to get was removed meanwhile. The next try does not find it.
                 guard error.violates("queue_credential_exists") else { throw error }
             }
         }
     }
 
-    /// The queues of one tenant, or of all.
-    /// - Parameter counting: the most waiting jobs that are counted, shared by the queues; nil: all.
+    /// Returns the queues of one tenant, or of all tenants.
+    /// - Parameter counting: the maximum number of waiting jobs to count, shared by the queues; nil: all.
     package func queues(
         of tenant: String?, _ selection: ListSelection = ListSelection(),
         counting: Int? = QueueStatistics.usualLimit
@@ -198,12 +198,12 @@ extension PostgresConnection {
         return try await execute(.queues, parameters + selection.parameters).compactMap(QueueSummary.init)
     }
 
-    /// Stops sending of a queue until it is resumed. An unknown queue is an error.
+    /// Pauses a queue until it is resumed. An unknown queue is an error.
     package func pauseQueue(_ name: QueueName, reason: String) async throws(PostgresError) {
         _ = try await execute(.pauseQueue, ["queue": .queue(name), "reason": .text(reason)])
     }
 
-    /// Lets a paused queue go on. An unknown queue is an error.
+    /// Resumes a paused queue. An unknown queue is an error.
     package func resumeQueue(_ name: QueueName) async throws(PostgresError) {
         _ = try await execute(.resumeQueue, ["queue": .queue(name)])
     }
@@ -221,19 +221,19 @@ extension PostgresConnection {
             ])
     }
 
-    /// Limits a queue to `rate` pushes a second, and `burst` at once after a quiet time.
+    /// Limits a queue to `rate` pushes per second, and `burst` pushes at once after a quiet time.
     package func setRate(_ rate: Double, burst: Double?, of name: QueueName) async throws(PostgresError) {
         _ = try await execute(
             .setRate, ["queue": .queue(name), "rate": .float8(rate), "burst": .float8(burst)])
     }
 
-    /// Changes the burst of a queue that has a rate. False if it has none.
+    /// Changes the burst of a queue that has a rate. Returns false if it has none.
     package func setBurst(_ burst: Double, of name: QueueName) async throws(PostgresError) -> Bool {
         try await execute(.setBurst, ["queue": .queue(name), "burst": .float8(burst)]).count > 0
     }
 
-    /// Gives a queue a frequency cap, or another one; nil leaves what else is set of it as it is.
-    /// - Parameter timeZone: of devices of which nobody has said one.
+    /// Gives a queue a frequency cap, or changes it. Nil leaves the other settings of the cap unchanged.
+    /// - Parameter timeZone: the zone of devices whose own zone is unknown.
     package func setFrequencyCap(
         _ cap: FrequencyCap, includesUrgent: Bool?, timeZone: String?, of name: QueueName
     ) async throws(PostgresError) {
@@ -245,7 +245,7 @@ extension PostgresConnection {
             ])
     }
 
-    /// Changes what else is set of a queue's frequency cap. False if it has none.
+    /// Changes the other settings of a queue's frequency cap. Returns false if the queue has none.
     package func changeFrequencyCap(
         includesUrgent: Bool?, timeZone: String?, of name: QueueName
     ) async throws(PostgresError) -> Bool {
@@ -255,17 +255,17 @@ extension PostgresConnection {
         return try await execute(.changeFrequencyCap, parameters).count > 0
     }
 
-    /// Takes a queue's frequency cap away.
+    /// Removes a queue's frequency cap.
     package func liftFrequencyCap(of name: QueueName) async throws(PostgresError) {
         _ = try await execute(.liftFrequencyCap, ["queue": .queue(name)])
     }
 
-    /// What is wrong with the name of a time zone; nil if nothing is.
+    /// Returns what is wrong with the name of a time zone; nil if it is valid.
     package func timeZoneProblem(_ name: String) async throws(PostgresError) -> String? {
         try await execute(.timeZoneProblem, ["time_zone": .text(name)]).one().optionalText("problem")
     }
 
-    /// Takes a queue's limit away.
+    /// Removes a queue's rate limit.
     package func liftRate(of name: QueueName) async throws(PostgresError) {
         _ = try await execute(.liftRate, ["queue": .queue(name)])
     }

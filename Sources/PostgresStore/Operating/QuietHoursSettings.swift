@@ -1,8 +1,8 @@
 package import QueueCore
 
 extension Statement {
-    /// What is null stays as it was, or is what quiet hours have by default. No row: the queue has none, and `$hours`
-    /// does not say which.
+    /// Null leaves a setting unchanged; in new quiet hours, it is the default. Returns no row if the queue has no quiet
+    /// hours and `$hours` is null.
     static let setQuietHours = Statement(
         "set_quiet_hours",
         #"""
@@ -36,13 +36,13 @@ extension Statement {
         """#)
 }
 
-/// What is to change of a queue's quiet hours; nil leaves it as it is.
+/// A change of a queue's quiet hours; nil leaves a setting unchanged.
 package struct QuietHoursChange: Sendable {
     package var hours: QuietHours?
-    /// Over which those who waited are spread: one of `QuietHours.releases`.
+    /// The release, over which waiting recipients are spread: one of `QuietHours.releases`.
     package var release: Duration?
     package var includesUrgent: Bool?
-    /// Of devices of which nobody has said one.
+    /// The zone of devices whose own zone is unknown.
     package var timeZone: String?
 
     /// No change.
@@ -52,8 +52,8 @@ package struct QuietHoursChange: Sendable {
 }
 
 extension PostgresConnection {
-    /// Gives a queue quiet hours, or changes them. False if it has none and the change does not say which. An unknown
-    /// queue is an error.
+    /// Gives a queue quiet hours, or changes them. Returns false if the queue has none and the change has no `hours`.
+    /// An unknown queue is an error.
     package func setQuietHours(
         _ change: QuietHoursChange, of name: QueueName
     ) async throws(PostgresError) -> Bool {
@@ -64,7 +64,7 @@ extension PostgresConnection {
         return try await execute(.setQuietHours, parameters).count > 0
     }
 
-    /// Takes a queue's quiet hours away. An unknown queue is an error.
+    /// Removes a queue's quiet hours. An unknown queue is an error.
     package func liftQuietHours(of name: QueueName) async throws(PostgresError) {
         _ = try await execute(.liftQuietHours, ["queue": .queue(name)])
     }

@@ -16,11 +16,11 @@ extension Statement {
         order by k.day
         """#)
 
-    /// One step: looks at so many reports of one day, and brings devices back whose deactivation is among those that
-    /// are meant and is still in force. A device that was registered since is active already; of one that was
-    /// deactivated for another reason since, or again, or whose user has logged out, that is in force instead.
+    /// One step: reads `$step` reports of one day, and brings back devices whose deactivation is selected and still in
+    /// force. A device that was registered since then is already active. If a device was deactivated again or for
+    /// another reason, or its user has logged out, that newer cause is in force instead.
     ///
-    /// As with a device that is brought back alone, reports from before no longer deactivate it.
+    /// As with a device that is brought back alone, earlier feedback no longer deactivates it.
     fileprivate static let reactivateDevices = Statement(
         "reactivate_devices",
         #"""
@@ -56,7 +56,7 @@ extension Statement {
           returning d.id),
         undone as (
           update pushq.feedback f
-          -- Listed once more (functions/list_feedback.sql).
+          -- Lists the report once more (functions/list_feedback.sql).
           set verdict = 'undone', cursor = null, listed_at = null
           from meant m
           where f.day = $day and f.queue_id = m.queue_id and f.id = m.id and m.device_id in (select id from free))
@@ -76,27 +76,27 @@ extension Statement {
         """#)
 }
 
-/// Which deactivations are to be undone; nil stands for all.
+/// Selects the deactivations to undo. A nil condition selects all.
 package struct DeactivationFilter: Sendable {
-    /// What APNs had answered.
+    /// The reason in APNs' answer.
     package var reason: Reason?
-    /// The campaign or send that was answered so.
+    /// The campaign or send that got this answer.
     package var root: Int64?
-    /// When the answer was written down.
+    /// When the answer was recorded.
     package var since: Date?
     package var until: Date?
 
-    /// All that are on record.
+    /// Selects all deactivations on record.
     package init() {}
 
     fileprivate var period: Parameters { ["since": .time(since), "until": .time(until)] }
 }
 
-/// What came of undoing deactivations, or in a count, what would come of it.
+/// The result of undoing deactivations; if they were only counted, the expected result.
 package struct Reactivation: Equatable, Sendable {
-    /// Reports that are meant and that had deactivated a device.
+    /// Selected reports that had deactivated a device.
     package var meant = 0
-    /// Devices that are inactive because of one of them.
+    /// Devices that are inactive because of one of these reports.
     package var inForce = 0
     /// Devices that were brought back.
     package var reactivated = 0
@@ -107,17 +107,17 @@ package struct Reactivation: Equatable, Sendable {
         self.reactivated = reactivated
     }
 
-    /// Devices that another transaction has locked: doing it again finds them.
+    /// Devices that another transaction has locked. Another run finds them.
     package var locked: Int { inForce - reactivated }
 }
 
 extension PostgresConnection {
-    /// Brings devices back that answers of APNs have deactivated, in steps that hold nobody up. What was done stays
-    /// done if it is interrupted, and doing it again does the rest.
+    /// Brings back devices that answers of APNs have deactivated, in steps that block no other session for long. If
+    /// this is interrupted, finished steps stay done, and another run does the rest.
     /// - Parameters:
-    ///   - counts: only counts them.
-    ///   - step: reports that one step looks at.
-    ///   - progress: told after each step.
+    ///   - counts: only counts the devices.
+    ///   - step: the number of reports that one step reads.
+    ///   - progress: called after each step.
     package func reactivateDevices(
         inQueue queue: QueueName, _ filter: DeactivationFilter, counts: Bool, step: Int = 5000,
         progress: (Reactivation) -> Void = { _ in }
@@ -142,7 +142,7 @@ extension PostgresConnection {
         return sum
     }
 
-    /// What the jobs of a campaign descend from; nil without such a campaign.
+    /// Returns the root of a campaign's jobs; nil if there is no such campaign.
     package func root(ofCampaign key: String, inQueue queue: QueueName) async throws(PostgresError) -> Int64? {
         try await execute(.campaignRoot, ["queue": .queue(queue), "key": .text(key)]).one().optionalInt8("root")
     }

@@ -1,7 +1,7 @@
 import Cryptography
 
 extension Statement {
-    /// Secrets in the order of their kinds and rows, a page at a time: those that are not sealed under `$name`.
+    /// A page of the secrets that are not sealed under `$name`, in the order of their kinds and rows.
     fileprivate static let foreignSecrets = Statement(
         "foreign_secrets",
         #"""
@@ -30,7 +30,7 @@ extension Statement {
          limit $step)
         """#)
 
-    /// The same of tenants that are in neither database. There are few: not by pages.
+    /// The same for tenants that are in neither database. These are few, so they are read without pages.
     fileprivate static let foreignDetachedSecrets = Statement(
         "foreign_detached_secrets",
         #"""
@@ -40,8 +40,8 @@ extension Statement {
         where substring(s.sealed from 1 for 8) <> $name
         """#)
 
-    /// In the text of the settings, byte for byte: a secret is in it as hexadecimal digits, and nothing else is equal
-    /// to these. `changed_at` stays as it is: it says which restores came after the tenant was detached.
+    /// Replaces the secret byte for byte in the text of the settings, which contains it as hexadecimal digits; no other
+    /// part is equal to these. `changed_at` stays unchanged: it says which restores came after the tenant was detached.
     fileprivate static let resealDetached = Statement(
         "reseal_detached",
         #"""
@@ -52,7 +52,7 @@ extension Statement {
         returning m.tenant
         """#)
 
-    /// Moves that somebody carries out at this moment.
+    /// Moves that a command carries out at this moment.
     fileprivate static let arrivingTenants = Statement(
         "arriving_tenants",
         #"""
@@ -62,7 +62,8 @@ extension Statement {
         order by m.tenant
         """#)
 
-    /// Only if it was not replaced meanwhile. Its version stays: what workers have opened of it is as good as before.
+    /// Seals only a secret that was not replaced meanwhile. The version stays, because the secret that workers have
+    /// opened is still valid.
     fileprivate static let resealCredential = Statement(
         "reseal_credential",
         #"""
@@ -76,7 +77,7 @@ extension Statement {
         "reseal_token",
         "update pushq.provider_token set sealed = $new where signer = $signer and sealed = $old returning signer")
 
-    /// What two secrets are sealed to is never the same.
+    /// One statement for both secrets: no two secrets have equal sealed bytes.
     fileprivate static let resealWebhook = Statement(
         "reseal_webhook",
         #"""
@@ -107,33 +108,33 @@ extension Statement {
         """#)
 }
 
-/// How many secrets are sealed under a master key.
+/// The number of secrets that are sealed under a master key.
 package struct SealedCount: Equatable, Sendable {
     package let name: MasterKeyName
     package let credentials: Int
     package let tokens: Int
-    /// Secrets of webhooks.
+    /// The secrets of webhooks.
     package let webhooks: Int
 }
 
-/// What came of sealing secrets anew.
+/// The result of sealing secrets again.
 package struct Resealing: Equatable, Sendable {
     package var credentials = 0
     package var tokens = 0
-    /// Secrets of webhooks.
+    /// The secrets of webhooks.
     package var webhooks = 0
-    /// Secrets that do not open, and why.
+    /// The secrets that could not be opened, and why.
     package var failures: [String] = []
 
     package init() {}
 
-    /// Secrets of all kinds.
+    /// The secrets of all kinds.
     package var total: Int { credentials + tokens + webhooks }
 }
 
 extension PostgresConnection {
-    /// How many credentials, provider tokens and secrets of webhooks are sealed under which key, those of tenants that
-    /// are on their way among them.
+    /// Returns how many credentials, provider tokens and webhook secrets are sealed under each key, including those of
+    /// tenants that are being moved.
     package func secretsByKey() async throws(PostgresError) -> [SealedCount] {
         try await execute(.secretsByKey).compactMap { row in
             MasterKeyName(stored: row.bytes("name")).map {
@@ -144,8 +145,8 @@ extension PostgresConnection {
         }
     }
 
-    /// Seals everything under the first of `keys` that another of them has sealed, row by row, while workers run. What
-    /// was done stays done if it is interrupted, and doing it again does the rest.
+    /// Seals every secret that another of the `keys` has sealed under the first one, row by row, while workers run. If
+    /// this is interrupted, finished rows stay done, and another run does the rest.
     package func reseal(
         under keys: MasterKeys, step: Int = 100, progress: (Resealing) -> Void = { _ in }
     ) async throws -> Resealing {
@@ -178,13 +179,13 @@ extension PostgresConnection {
         return result
     }
 
-    /// Tenants that commands move here at this moment. What these bring, they seal under the first key that they were
-    /// given when they began.
+    /// Returns the tenants that commands move here at this moment. These commands seal secrets under the first key that
+    /// they were given when they began.
     package func arrivingTenants() async throws(PostgresError) -> [String] {
         try await execute(.arrivingTenants).map { $0.text("tenant") }
     }
 
-    /// - Parameter tenant: the tenant in whose settings it is, if it is in no table.
+    /// - Parameter tenant: the tenant whose stored settings contain the secret, if no table contains it.
     private func reseal(
         _ secret: ForeignSecret, detachedWith tenant: String? = nil, under keys: MasterKeys,
         noting result: inout Resealing
@@ -214,11 +215,11 @@ extension PostgresConnection {
     }
 }
 
-/// A secret that is sealed under another key than the first.
+/// A secret that is not sealed under the first key.
 private enum ForeignSecret: CustomStringConvertible {
     case credential(CredentialID, name: String, sealed: [UInt8])
     case token(signer: [UInt8], sealed: [UInt8])
-    /// `place`: its number in the order in which they are read.
+    /// `place`: its number in the order of reading.
     case webhook(tenantID: Int32, place: Int32, name: String, sealed: [UInt8])
 
     init(_ row: Row) {

@@ -9,7 +9,7 @@ extension Statement {
         from pushq.show_restored()
         """#)
 
-    /// The latest one, whether or not queues wait for a decision.
+    /// The latest restore, whether or not queues wait for a decision.
     static let lastRestore = Statement(
         "last_restore",
         "select found_at, back_to from pushq.lineage where is_restore order by id desc limit 1")
@@ -20,23 +20,23 @@ extension Statement {
     static let declareRestore = Statement("declare_restore", "select pushq.judge_lineage(declared => true)::text")
 }
 
-/// A time at which the database went back to an earlier state.
+/// A restore of the database to an earlier state.
 package struct Restore: Sendable {
-    /// By the first worker or command.
+    /// When the first worker or command noticed it.
     package let foundAt: Date
-    /// The last moment that the database knows of.
+    /// The last moment that the restored database knows of.
     package let backTo: Date
 }
 
-/// A queue that is paused because what waits in it may have been sent before the database was restored.
+/// A queue that is paused because its waiting pushes may have been sent before the database was restored.
 package struct RestoredQueue: Sendable {
     package let name: QueueName
     package let restore: Restore
-    /// Recipients who may have been sent to: all who were due when the restore was found.
+    /// Recipients that may have been sent to: all that were due when the restore was found.
     package let recipients: Int
-    /// Those of them who may be sent to only once.
+    /// Recipients among them that may be sent to only once.
     package let atMostOnce: Int
-    /// Campaigns that had not made all of their jobs; their recipients count.
+    /// Campaigns that had not created all of their jobs. Their recipients count.
     package let campaigns: Int
     /// Schedules with a run that may have been started.
     package let runs: Int
@@ -44,29 +44,29 @@ package struct RestoredQueue: Sendable {
 
 /// What an operator decided about a restored queue.
 package struct RestoreDecision: Sendable {
-    /// Recipients who may have been sent to.
+    /// Recipients that may have been sent to.
     package let recipients: Int
-    /// Those of them whose outcome is unknown, so that they are not sent to again.
+    /// Recipients among them whose outcome is unknown, so that nothing more is sent to them.
     package let unknown: Int
 }
 
 extension PostgresConnection {
-    /// The time that a campaign of millions may take to be counted.
+    /// The time limit for counting a campaign of millions.
     private static let patience = Duration.seconds(600)
 
-    /// The queues about which nobody has decided since the database was restored.
+    /// Returns the queues that are undecided since the database was restored.
     package func restoredQueues() async throws(PostgresError) -> [RestoredQueue] {
         try await followTimeline()
         return try await execute(.restored, within: Self.patience).compactMap(RestoredQueue.init)
     }
 
-    /// The last time that the database was restored, if it ever was.
+    /// Returns the last restore of the database; nil if there was none.
     package func lastRestore() async throws(PostgresError) -> Restore? {
         try await execute(.lastRestore).first.map(Restore.init)
     }
 
-    /// Resumes a queue of a restored database. What may have been sent is sent again, except to those who may be sent
-    /// to only once, or recorded as unknown. A queue about which nobody has to decide is an error.
+    /// Resumes an undecided queue. Recipients that may have been sent to are sent to again, except those that may be
+    /// sent to only once, or all of them are recorded as unknown. A queue that is not undecided is an error.
     package func resumeRestored(_ queue: QueueName, sends: Bool) async throws(PostgresError) -> RestoreDecision {
         let row = try await execute(
             .resumeRestored, ["queue": .queue(queue), "sends": .bool(sends)], within: Self.patience
@@ -74,7 +74,7 @@ extension PostgresConnection {
         return RestoreDecision(recipients: row.count("recipients"), unknown: row.count("unknown"))
     }
 
-    /// Treats the database as restored, because somebody knows that it was and it cannot be seen.
+    /// Treats the database as restored, because the operator knows of a restore that pushq cannot detect.
     package func declareRestore() async throws(PostgresError) {
         try await followTimeline()
         _ = try await execute(.declareRestore)

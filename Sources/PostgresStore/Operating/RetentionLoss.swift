@@ -1,11 +1,12 @@
 extension Statement {
-    /// What is kept of a tenant now, and would not be: by day, as upkeep deletes it
+    /// What is kept of a tenant now and would no longer be kept, by day, as upkeep deletes it
     /// (migrations/functions/retention.sql).
     fileprivate static let retentionLoss = Statement(
         "retention_loss",
         #"""
         with kept as materialized (
-          -- The first days that are kept now, and that would be. What is null stays; 0 is what is usual.
+          -- The first days that are kept now, and that would be kept. Null leaves a setting unchanged; 0 is the usual
+          -- period.
           select t.id, t.name,
                  pushq.today() - coalesce(t.history_days, $usual_history::int) as history,
                  pushq.today() - coalesce(nullif(coalesce($history_days::int, t.history_days), 0),
@@ -38,7 +39,7 @@ extension Statement {
                       from pushq.audit a
                       where a.tenant = k.name and a.changed_at >= now() - make_interval(days => k.audit)
                         and a.changed_at < now() - make_interval(days => k.audit_then)
-                        -- Not what is about one of the same name before it.
+                        -- Skips entries about an earlier tenant of the same name.
                         and not exists (
                           select
                           from pushq.former_tenant f
@@ -57,26 +58,26 @@ extension Statement {
         """#)
 }
 
-/// What upkeep would delete of a tenant within the hour, if it were to be kept less long.
+/// What upkeep would delete of a tenant within the hour, if the tenant's periods became shorter.
 package struct RetentionLoss: Sendable {
-    /// Something that is kept by day.
+    /// A kind of data that is kept by day.
     package struct Part: Sendable {
-        /// How many there are; ``RetentionLoss/countedTo`` is at least so many.
+        /// The number of rows; ``RetentionLoss/countedTo`` means at least that many.
         package let count: Int
-        /// They are from before this day.
+        /// Rows from before this day would be deleted.
         package let before: CalendarDay
     }
 
-    /// Counting ends there.
+    /// Counting stops here.
     package static let countedTo = 100_000
 
     /// Jobs that have ended, with their results, recipients and messages.
     package let jobs: Part
-    /// What APNs reported of devices.
+    /// Feedback about devices.
     package let reports: Part
     /// Entries of the audit.
     package let entries: Part
-    /// Keys of sends.
+    /// The keys of sends.
     package let keys: Part
 
     /// Whether nothing would be deleted.
@@ -84,7 +85,7 @@ package struct RetentionLoss: Sendable {
 }
 
 extension PostgresConnection {
-    /// What a tenant would lose by this change, which is not made. Nil if there is no such tenant.
+    /// Returns what a tenant would lose by this change, without making it; nil if there is no such tenant.
     package func loss(
         ofTenant name: String, by change: TenantChange, usual: Retention = Retention()
     ) async throws(PostgresError) -> RetentionLoss? {

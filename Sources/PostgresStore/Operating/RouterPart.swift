@@ -1,5 +1,6 @@
 extension Statement {
-    /// Where the tenants of this database are called, by whom; and those that are in neither of two databases now.
+    /// The tenants of this database with the logins that call for them, and the tenants that are in neither database
+    /// now.
     fileprivate static let routerPlaces = Statement(
         "router_places",
         #"""
@@ -13,7 +14,7 @@ extension Statement {
         order by tenant, login
         """#)
 
-    /// What producers may call. Types of the schema are not there at a router.
+    /// The functions that producers may call. A router does not have the types of the schema.
     fileprivate static let routerFunctions = Statement(
         "router_functions",
         #"""
@@ -31,33 +32,33 @@ extension Statement {
         """#)
 }
 
-/// What a router has to know of one database.
+/// What a router needs to know about one database.
 package struct RouterPart: Sendable {
     /// A function that producers may call.
     struct Function: Sendable, Equatable {
-        /// As SQL has it, with quotes if it needs them.
+        /// The name in SQL, quoted if necessary.
         let name: String
-        /// With their names, types and defaults.
+        /// The arguments with their names, types and defaults.
         let arguments: String
         let result: String
-        /// Its first argument says which queue it is about: so where it goes.
+        /// Whether its first argument is the queue, which decides where the router sends the call.
         let namesQueue: Bool
     }
 
     /// The number of the database.
     package let number: Int
     let functions: [Function]
-    /// The tenants that are in it, with the logins that may act for them.
+    /// The tenants in the database, with the logins that may act for them.
     package let logins: [String: [String]]
-    /// Those that were taken out for their move to another database, and whose logins nobody knows for the moment.
+    /// Tenants that were detached for a move to another database. Their logins are unknown at the moment.
     let stopped: [String]
 
-    /// Whether producers call the same functions there.
+    /// Whether producers call the same functions in both databases.
     package func hasFunctions(of other: RouterPart) -> Bool { functions == other.functions }
 }
 
 extension PostgresConnection {
-    /// What a router has to know of this database.
+    /// Returns what a router needs to know about this database.
     package func routerPart() async throws(PostgresError) -> RouterPart {
         let places = try await execute(.routerPlaces)
         let functions = try await execute(.routerFunctions)

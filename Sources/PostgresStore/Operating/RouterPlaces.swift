@@ -2,7 +2,7 @@ extension Statement {
     fileprivate static let isRouter = Statement(
         "is_router", "select to_regclass('pushq_router.place') is not null as is_router")
 
-    /// A database that a router does not know it cannot be told of so.
+    /// Tells a router where a tenant is. The router must know the database already.
     fileprivate static let tellRouter = Statement(
         "tell_router",
         #"""
@@ -15,16 +15,16 @@ extension Statement {
         """#)
 }
 
-/// What is asked of a router's database (``RouterScript``), and told to it.
+/// What commands ask a router's database (``RouterScript``), and what they tell it.
 extension PostgresConnection {
-    /// Whether this is one.
+    /// Returns whether this database is a router.
     package func isRouter() async throws(PostgresError) -> Bool {
         try await execute(.isRouter).one().bool("is_router")
     }
 
-    /// Says that a tenant is in another database: calls that begin after this go there, by the logins that it had.
-    /// Returns whether the router knows the database; if not, nothing has changed.
-    /// - Parameter number: that of the database.
+    /// Tells the router that a tenant is in another database. Calls that begin later go there, by the same logins.
+    /// Returns whether the router knows the database; if not, nothing changes.
+    /// - Parameter number: the number of the database.
     package func tellRouter(that tenant: String, isIn number: Int) async throws(PostgresError) -> Bool {
         try await execute(.tellRouter, ["tenant": .text(tenant), "number": .int4(Int32(number))]).one().bool("is_known")
     }

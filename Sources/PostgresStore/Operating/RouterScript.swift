@@ -1,18 +1,18 @@
-/// The SQL that makes a router, or brings one up to date: a database in which producers call the functions that they
-/// know, and PL/Proxy calls them in the database where the queue's tenant is.
+/// The SQL that creates or updates a router: a database in which producers call the usual functions, and PL/Proxy calls
+/// them in the database that holds the queue's tenant.
 ///
-/// Who calls is the same at both places: the router connects under the name of the caller, whom PostgreSQL has
+/// The caller is the same in both databases: the router connects under the name of the caller, whom PostgreSQL has
 /// authenticated at the router and authenticates again at the database. So a router cannot give a tenant more than its
-/// login has. `pushq_router.place` alone makes the connection string, and producers can neither call it nor change what
-/// it reads. It is given with `connect`: PL/Proxy's `cluster` would add the name of the caller without quotes, and one
-/// with a space in it could add further parameters.
+/// login has. Only `pushq_router.place` builds the connection string, and producers can neither call it nor change what
+/// it reads. The connection string is passed with `connect`: PL/Proxy's `cluster` would add the caller's name without
+/// quotes, and a name with a space could add further parameters.
 package struct RouterScript {
     private let parts: [(part: RouterPart, connection: String)]
     private let isComplete: Bool
 
     /// - Parameters:
-    ///   - parts: with how the router connects to each database: libpq's parameters without a user.
-    ///   - isComplete: whether these are all databases there are. If not, what a router knows of others stays.
+    ///   - parts: the databases, each with the router's connection to it: libpq's parameters without a user.
+    ///   - isComplete: whether these are all databases. If not, the router keeps what it knows about the others.
     package init(_ parts: [(part: RouterPart, connection: String)], isComplete: Bool) {
         self.parts = parts
         self.isComplete = isComplete
@@ -67,10 +67,10 @@ package struct RouterScript {
         alter table pushq_router.made owner to pushq_router;
         """
 
-    /// The caller is found as `pushq.caller()` does it.
+    /// Finds the caller in the same way as `pushq.caller()`.
     private static let place = """
-        -- How to connect for a call about this queue: as the caller, and to nowhere else. A queue of a tenant that the caller
-        -- may not act for is answered like one that does not exist.
+        -- Returns the connection for a call about this queue: as the caller, and to no other database. If the caller
+        -- may not act for the queue's tenant, the error is the same as for a queue that does not exist.
         create or replace function pushq_router.place(queue text) returns text
         language plpgsql stable set search_path = pg_catalog, pg_temp as $place$
         declare
@@ -93,7 +93,7 @@ package struct RouterScript {
 
     // MARK: The functions
 
-    /// Replaced only if they are others: a call that is just beginning would miss a function that was dropped.
+    /// Replaces the functions only if they have changed: a call that is just beginning would miss a dropped function.
     private var functions: String {
         let definitions = (parts.first?.part.functions ?? []).flatMap(Self.definitions).joined(separator: "\n")
         return """
@@ -122,8 +122,9 @@ package struct RouterScript {
             """
     }
 
-    /// PL/Proxy takes no polymorphic types, so there is a function for each type that the payload can have; PostgreSQL
-    /// prefers text for a literal. What a clock gives by default is given by the database's, which a null stands for.
+    /// PL/Proxy accepts no polymorphic types, so there is a function for each type of the payload. For a literal,
+    /// PostgreSQL prefers text. A default of `now()` becomes null, so that the database takes the time from its own
+    /// clock.
     private static func definitions(of function: RouterPart.Function) -> [String] {
         let arguments = function.arguments.replacing(" DEFAULT now()", with: " DEFAULT NULL::timestamp with time zone")
         let types = arguments.contains("anycompatible") ? ["text", "json", "jsonb"] : [""]

@@ -2,8 +2,8 @@ package import FoundationEssentials
 package import QueueCore
 
 extension Statement {
-    /// What could keep a campaign or a send from moving. Workers show themselves every five seconds. Of a send the
-    /// first thousand jobs are looked at.
+    /// Everything that could stop a campaign or a send. Workers write a heartbeat every five seconds. Of a send, the
+    /// statement reads the first thousand jobs.
     static let standstill = Statement(
         "standstill",
         #"""
@@ -14,10 +14,10 @@ extension Statement {
         """#)
 }
 
-/// Why a campaign or a send does not move.
+/// Why a campaign or a send makes no progress.
 package enum Standstill: Equatable, Sendable, CustomStringConvertible {
     case queuePaused(queue: QueueName, reason: String)
-    /// Nobody has decided yet what becomes of it.
+    /// The queue is undecided: no operator has decided about its recipients since the restore.
     case databaseRestored
     case tenantSuspended(String)
     case campaignPaused(queue: QueueName, key: String, reason: String?)
@@ -27,7 +27,7 @@ package enum Standstill: Equatable, Sendable, CustomStringConvertible {
     case noWorkerServes(queue: QueueName)
     case credentialUnusable(worker: String, credential: String, reason: String)
     case apnsUnreachable(worker: String)
-    /// APNs answers, and refuses most pushes for now.
+    /// APNs answers, but refuses most pushes at present.
     case apnsRefuses(String)
     case notDue(Date)
 
@@ -57,7 +57,7 @@ package enum Standstill: Equatable, Sendable, CustomStringConvertible {
 }
 
 extension PostgresConnection {
-    /// What keeps a campaign or a send from moving at this moment; nil if nothing is known that does.
+    /// Returns what stops a campaign or a send at this moment; nil if no cause is known.
     package func standstill(ofRoot root: Int64, inQueue queue: QueueName) async throws(PostgresError) -> Standstill? {
         guard let row = try await execute(.standstill, ["queue": .queue(queue), "root": .int8(root)]).first else {
             return nil
@@ -80,7 +80,7 @@ extension PostgresConnection {
 }
 
 extension Standstill {
-    /// What the workers that serve the queue tell of it.
+    /// Reads what the workers that serve the queue report about it.
     fileprivate init?(troubleIn row: Row) {
         if let worker = row.optionalText("unusable") {
             self = .credentialUnusable(

@@ -1,10 +1,10 @@
 package import QueueCore
 
 extension Statement {
-    /// One row for each queue. `$limit`: about how many devices, jobs and results are read of all queues together, or
-    /// null for all of them.
+    /// One row for each queue. `$limit`: about how many devices, jobs and results are read over all queues together, or
+    /// null for all.
     ///
-    /// Of jobs that have ended the latest ids are read, which are nearly always those that ended last.
+    /// Of jobs that have ended, the statement reads the highest ids, which are nearly always the latest ends.
     static let statistics = Statement(
         "statistics",
         #"""
@@ -24,24 +24,24 @@ package struct QueueStatistics: Sendable {
     package let waitingRecipients: Int
     package let heldJobs: Int
     package let heldRecipients: Int
-    /// Of jobs that ended in the last 24 hours.
+    /// The outcomes of jobs that ended in the last 24 hours.
     package let tally: OutcomeTally
-    /// There are perhaps more devices, jobs or outcomes: not all of them were read.
+    /// Whether there may be more devices, jobs or outcomes, because not all were read.
     package let hasMoreDevices: Bool
     package let hasMoreJobs: Bool
     package let hasMoreOutcomes: Bool
 
-    /// So many devices, jobs and results each are read in a second or less.
+    /// PostgreSQL reads this many devices, jobs and results in a second or less each.
     package static let usualLimit = 1_000_000
 
-    /// Whether all of it was counted.
+    /// Whether everything was counted.
     package var isExact: Bool { !hasMoreDevices && !hasMoreJobs && !hasMoreOutcomes }
 }
 
 extension PostgresConnection {
-    /// Statistics of the queues of one tenant, or of all.
-    /// - Parameter limit: about how many devices, jobs and results are read of all these queues together, the same
-    ///   number for each queue and at least 100; nil for all of them.
+    /// Returns the statistics of the queues of one tenant, or of all tenants.
+    /// - Parameter limit: about how many devices, jobs and results are read over all these queues together. Each queue
+    ///   gets the same share, at least 100. Nil: all.
     package func statistics(
         of tenant: String?, reading limit: Int? = QueueStatistics.usualLimit
     ) async throws(PostgresError) -> [QueueStatistics] {

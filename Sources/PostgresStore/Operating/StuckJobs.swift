@@ -2,7 +2,7 @@ package import FoundationEssentials
 package import QueueCore
 
 extension Statement {
-    /// The latest first.
+    /// Jobs that were set aside, the latest first.
     static let stuckJobs = Statement(
         "stuck_jobs",
         #"""
@@ -11,7 +11,7 @@ extension Statement {
         from pushq.show_stuck_jobs($queue, $limit)
         """#)
 
-    /// In the place that it had: one that is cancelled or too late ends as that.
+    /// Puts the jobs back in their place: a job that is cancelled or too late ends as such.
     static let resumeJobs = Statement(
         "resume_jobs",
         #"""
@@ -36,11 +36,11 @@ package struct StuckJob: Sendable {
     package let queue: QueueName
     package let id: Int64
     package let rootID: Int64
-    /// Of a campaign.
+    /// The key of its campaign; nil for a send.
     package let campaignKey: String?
     package let recipientCount: Int
     package let sendBy: Date
-    /// How often its end was refused.
+    /// How often PostgreSQL refused its end.
     package let tries: Int
     package let setAsideAt: Date
     /// The last refusal.
@@ -48,12 +48,12 @@ package struct StuckJob: Sendable {
 }
 
 extension PostgresConnection {
-    /// Jobs that were set aside, of a queue or of all, the latest first.
+    /// Returns jobs that were set aside, of a queue or of all queues, the latest first.
     package func stuckJobs(ofQueue queue: QueueName?, limit: Int) async throws(PostgresError) -> [StuckJob] {
         try await execute(.stuckJobs, ["queue": .queue(queue), "limit": .int8(Int64(limit))]).compactMap(StuckJob.init)
     }
 
-    /// Has jobs that were set aside tried again: one, or all of the queue. Returns how many.
+    /// Lets workers try jobs that were set aside again: one job, or all of the queue. Returns how many.
     package func resumeJobs(ofQueue queue: QueueName, only id: Int64?) async throws(PostgresError) -> Int {
         try await execute(.resumeJobs, ["queue": .queue(queue), "job": .int8(id)]).one().count("resumed")
     }

@@ -30,7 +30,7 @@ extension Statement {
         where $tenant::text is null or t.name = $tenant
         order by t.name, l.login
         """#)
-    /// Whether a role `r` of `pg_roles` has either of the roles that a grant makes it a member of.
+    /// Whether a role `r` of `pg_roles` is a member of one of the two roles that a grant gives.
     private static let wasGranted =
         "(coalesce(pg_has_role(r.oid, to_regrole('pushq_producer'), 'member'), false) "
         + "or coalesce(pg_has_role(r.oid, to_regrole('pushq_reader'), 'member'), false))"
@@ -44,7 +44,7 @@ extension Statement {
         order by t.name
         """#)
     /// The statement that makes a login a producer or reader; no row if there is no such role. Another session may do
-    /// the same at this moment, for another tenant.
+    /// the same at this moment for another tenant, hence `unique_violation`.
     fileprivate static let grantRole = Statement(
         "grant_role",
         #"""
@@ -72,7 +72,7 @@ package struct TenantLogin: Sendable {
     package let grantedAt: Date
     /// Whether the server has a role of this name.
     package let exists: Bool
-    /// Whether that is a producer or reader, as a grant has made it.
+    /// Whether that role is a producer or reader, as a grant makes it.
     let hasRole: Bool
 }
 
@@ -82,16 +82,16 @@ package enum TenantGrantError: Error, Equatable {
     /// The server has no role of this name.
     case noRole
     case mayNotGrant(GrantRefusal)
-    /// It is one of pushq's own roles, as which nobody logs in.
+    /// The name is one of pushq's own roles, which never log in.
     case isOwnRole
     /// The role would not have the rights of the roles that it is a member of.
     case doesNotInherit
-    /// A role of this name was granted these tenants, and this one was granted none: it may be somebody else's, made
-    /// after the other one was dropped.
+    /// A role of this name was granted these tenants, and the present role was granted none. It may belong to another
+    /// user and have been created after the first one was dropped.
     case hadNamesake(tenants: [String])
 }
 
-/// A login may not make others members of a role.
+/// A login lacks the right to grant a role.
 package struct GrantRefusal: Equatable, Sendable, CustomStringConvertible {
     package let role: String
     package let login: String
@@ -103,21 +103,21 @@ package struct GrantRefusal: Equatable, Sendable, CustomStringConvertible {
 }
 
 extension PostgresConnection {
-    /// The roles that `migrate` makes.
+    /// The roles that `migrate` creates.
     private static let ownRoles: Set = ["pushq_owner", "pushq_worker", "pushq_producer", "pushq_reader"]
 
-    /// Lets a login act for a tenant, and makes it a member of `pushq_producer` or `pushq_reader`. Nobody else uses
-    /// this connection meanwhile.
+    /// Lets a login act for a tenant, and makes it a member of `pushq_producer` or `pushq_reader`. No other task may
+    /// use this connection meanwhile.
     package func grantTenant(_ tenant: String, to login: String, isReadOnly: Bool) async throws {
         guard !Self.ownRoles.contains(login) else { throw TenantGrantError.isOwnRole }
         try await transaction {
             let readOnly = Parameter.bool(isReadOnly)
-            // Before the role: another session may grant it a tenant at this moment.
+            // Read before the role, because another session may grant the login a tenant at this moment.
             let others = try await execute(.otherTenants, ["login": .text(login), "tenant": .text(tenant)])
                 .map { $0.text("name") }
             let grants = try await execute(.grantRole, ["login": .text(login), "read_only": readOnly])
             guard let grant = grants.first else { throw TenantGrantError.noRole }
-            // A role that is dropped loses its memberships, and the tenants know it by its name alone.
+            // A role that is dropped loses its memberships, but the tenants know it only by its name.
             guard others.isEmpty || grant.bool("was_granted") else {
                 throw TenantGrantError.hadNamesake(tenants: others)
             }
@@ -127,14 +127,15 @@ extension PostgresConnection {
                     .grantTenant, ["login": .text(login), "read_only": readOnly, "tenant": .text(tenant)]
                 ).isEmpty
             } catch {
-                // It was removed meanwhile.
+                // The tenant was removed meanwhile.
                 throw error.violates("tenant_login_tenant_exists") ? TenantGrantError.noTenant as any Error : error
             }
             guard wasFound else {
                 try await refuseMoved(tenant)
                 throw TenantGrantError.noTenant
             }
-            // An administrator may have made it a member, since this login may not.
+            // The login may already be a member: an administrator may have granted the role that this login may not
+            // grant.
             if !grant.bool("is_member") {
                 do {
                     try await runScript(grant.text("statement"))
@@ -150,13 +151,14 @@ extension PostgresConnection {
         }
     }
 
-    /// Ends what ``grantTenant(_:to:isReadOnly:)`` has begun. The login stays a member of its role, which alone gives
-    /// no access to anything: other databases of the server may need it. Returns whether it had been granted.
+    /// Revokes what ``grantTenant(_:to:isReadOnly:)`` granted. The login stays a member of its role, because other
+    /// databases of the server may need it; the role alone gives no access. Returns whether the tenant had been
+    /// granted.
     package func revokeTenant(_ tenant: String, from login: String) async throws(PostgresError) -> Bool {
         try await !execute(.revokeTenant, ["tenant": .text(tenant), "login": .text(login)]).isEmpty
     }
 
-    /// The logins of one tenant, or of all.
+    /// Returns the logins of one tenant, or of all tenants.
     package func tenantLogins(of tenant: String?) async throws(PostgresError) -> [TenantLogin] {
         try await execute(.tenantLogins, ["tenant": .text(tenant)]).map { row in
             TenantLogin(

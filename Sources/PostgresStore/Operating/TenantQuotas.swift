@@ -1,7 +1,7 @@
 package import FoundationEssentials
 
 extension Statement {
-    /// What is null stays as it is; -1 is no limit.
+    /// Null leaves a quota unchanged; -1 removes it.
     fileprivate static let setTenantQuota = Statement(
         "set_tenant_quota",
         #"""
@@ -22,7 +22,7 @@ extension Statement {
         returning tenant_id
         """#)
 
-    /// Without any quota nothing is counted.
+    /// Deletes the row if it has no quota, so that nothing is counted for the tenant.
     fileprivate static let dropEmptyQuota = Statement(
         "drop_empty_quota",
         #"""
@@ -57,14 +57,14 @@ extension Statement {
     fileprivate static let tenantID = Statement("tenant_id", "select id from pushq.tenant where name = $name")
 }
 
-/// What a tenant may have at most.
+/// The maximum that a tenant may have of something.
 package enum Quota: Equatable, Sendable {
     case limit(Int64)
     case none
 
     fileprivate var stored: Int64 { number ?? -1 }
 
-    /// Nil for no limit.
+    /// The number; nil for no limit.
     var number: Int64? {
         switch self {
         case .limit(let number): number
@@ -73,19 +73,19 @@ package enum Quota: Equatable, Sendable {
     }
 }
 
-/// Quotas to set; nil leaves one as it is.
+/// Quotas to set; nil leaves a quota unchanged.
 package struct QuotaChange: Sendable, Equatable {
     /// Active devices of all queues together.
     package var devices: Quota?
-    /// Recipients that are still to be sent to, in jobs and lists.
+    /// Recipients in jobs and lists that have not been sent to.
     package var waiting: Quota?
-    /// Bytes of payload in a day (UTC).
+    /// Bytes of payload per day (UTC).
     package var dayBytes: Quota?
-    /// Calls of the functions for producers in a second: 1 to 1,000,000.
+    /// Calls of the producers' functions per second: 1 to 1,000,000.
     package var calls: Quota?
-    /// Campaigns that have not put all recipients into jobs yet.
+    /// Campaigns that have not put all their recipients into jobs.
     package var campaigns: Quota?
-    /// Schedules, paused ones too.
+    /// Schedules, including paused ones.
     package var schedules: Quota?
 
     /// No change.
@@ -95,7 +95,7 @@ package struct QuotaChange: Sendable, Equatable {
     package var isEmpty: Bool { self == QuotaChange() }
 }
 
-/// How much a tenant has of what it has a quota for. What has no quota is not counted.
+/// How much of its quotas a tenant uses. Only what has a quota is counted.
 package struct TenantUsage: Sendable {
     package struct Part: Sendable, Equatable {
         package let used: Int
@@ -108,12 +108,13 @@ package struct TenantUsage: Sendable {
     package let calls: Part?
     package let campaigns: Part?
     package let schedules: Part?
-    /// When devices, waiting recipients and bytes were counted. The others are of now.
+    /// When devices, waiting recipients and bytes were counted. The other numbers are current.
     package let countedAt: Date?
 }
 
 extension PostgresConnection {
-    /// Changes quotas of a tenant, and counts what it has. False if there is no such tenant. Within a transaction.
+    /// Changes quotas of a tenant, and counts what it uses. Returns false if there is no such tenant. Call it in a
+    /// transaction.
     func setQuotas(_ change: QuotaChange, of tenant: String) async throws(PostgresError) -> Bool {
         let parameters: Parameters = [
             "name": .text(tenant), "devices": .int8(change.devices?.stored), "waiting": .int8(change.waiting?.stored),
@@ -128,7 +129,7 @@ extension PostgresConnection {
         return true
     }
 
-    /// Counts anew what a tenant has of its quotas, and returns it; nil if it has none.
+    /// Counts again how much of its quotas a tenant uses, and returns it; nil if it has no quotas.
     package func usage(of tenant: String) async throws(PostgresError) -> TenantUsage? {
         guard let id = try await execute(.tenantID, ["name": .text(tenant)]).first?.int4("id") else { return nil }
         try await countAnew(tenantID: id)

@@ -5,12 +5,12 @@ extension Statement {
 
 /// What was removed with a tenant.
 package struct TenantRemoval: Sendable {
-    /// Nil if the tenant was gone already, and only what its queues held was left.
+    /// Nil if the tenant had been removed already, and only what its queues held was left.
     package var owned: Owned?
     package var devices = 0
     package var jobs = 0
     package var campaigns = 0
-    /// Rows of all tables, but those of `owned`.
+    /// Rows of all tables, except those in `owned`.
     package var rows = 0
 
     /// What the tenant owned.
@@ -33,12 +33,12 @@ package struct TenantRemoval: Sendable {
 }
 
 extension PostgresConnection {
-    /// Removes a tenant with all that it owns, in one short transaction, and then what its queues held, in steps of
-    /// some thousand rows. If that is interrupted, calling this again goes on with it, and so does upkeep within the
-    /// hour. Entries of the audit stay.
-    /// - Parameter progress: is told how many rows have been deleted.
-    /// - Returns: nil if there is no such tenant, and nothing is left of one that was removed.
-    /// - Throws: ``UnfinishedRemoval`` if the tenant is gone, and not all that its queues held.
+    /// Removes a tenant with all that it owns in one short transaction. Then deletes what its queues held, in steps of
+    /// some thousand rows. If that is interrupted, another call continues it, and so does upkeep within the hour.
+    /// Entries of the audit stay.
+    /// - Parameter progress: called with the number of rows deleted so far.
+    /// - Returns: nil if there is no such tenant, and nothing is left of a removed one.
+    /// - Throws: ``UnfinishedRemoval`` if the tenant was removed, but not everything that its queues held was deleted.
     package func removeTenant(
         _ name: String, progress: (Int) -> Void = { _ in }
     ) async throws -> TenantRemoval? {

@@ -32,7 +32,7 @@ extension Statement {
 
     static let checkTenant = Statement("check_tenant", "select pushq.check_tenant($tenant)")
 
-    /// What a removed tenant has left in the audit stays readable.
+    /// Accepts a removed tenant that has entries in the audit, so that they stay readable.
     static let checkAuditedTenant = Statement(
         "check_audited_tenant",
         "select pushq.check_tenant($tenant) where not exists (select from pushq.audit a where a.tenant = $tenant)")
@@ -42,7 +42,7 @@ extension Statement {
 
     static let tenantNames = Statement("tenant_names", "select t.name from pushq.tenant t")
 
-    /// What is null stays; 0 days are what is usual, and 0 connections no limit.
+    /// Null leaves a setting unchanged; 0 days is the usual period, and 0 connections is no limit.
     static let setTenant = Statement(
         "set_tenant",
         #"""
@@ -57,7 +57,7 @@ extension Statement {
         returning pushq.tell('tenant', id)::text
         """#)
 
-    /// The burst is by default as of a queue.
+    /// The burst has the same default as a queue's.
     static let setTenantRate = Statement(
         "set_tenant_rate",
         #"""
@@ -87,30 +87,30 @@ package struct TenantSummary: Sendable {
     package let credentialCount: Int
     package let isSuspended: Bool
     package let createdAt: Date
-    /// Days that its results, recipients and messages are kept, and its feedback; nil: as long as is usual.
+    /// For how many days its results, recipients and messages are kept, and its feedback; nil: the usual period.
     package let historyDays: Int?
     package let feedbackDays: Int?
-    /// The same of entries of the audit about it.
+    /// The same for entries of the audit about the tenant.
     package let auditDays: Int?
-    /// The same of the keys of its sends, after these were due.
+    /// The same for the keys of its sends, counted from when the sends were due.
     package let keyDays: Int?
-    /// Its share of a worker, against other tenants.
+    /// Its share of a worker, relative to other tenants.
     package let weight: Double
-    /// The maximum number of connections of one worker for all its queues together; nil: no limit.
+    /// The maximum number of connections that one worker opens for all its queues together; nil: no limit.
     package let connections: Int?
-    /// Pushes per second of all its queues together, and how many at once after a quiet time; nil: no limit.
+    /// Pushes per second for all its queues together, and how many at once after a quiet time; nil: no limit.
     package let rate: Double?
     package let burst: Double?
 }
 
-/// For how long something of a tenant is kept.
+/// How long a kind of a tenant's data is kept.
 package enum RetentionDays: Equatable, Sendable {
-    /// As long as workers keep everything: ``Retention``.
+    /// The period that workers use for all tenants: ``Retention``.
     case usual
-    /// So many days after the one in which it was written: 1 to 3650.
+    /// This many days after the day on which it was written: 1 to 3650.
     case days(Int)
 
-    /// As the table has it.
+    /// The value as it is stored.
     var stored: Int32 {
         switch self {
         case .usual: 0
@@ -123,20 +123,20 @@ package enum RetentionDays: Equatable, Sendable {
 package struct TenantChange: Sendable {
     /// The rate limit of all its queues together.
     package enum Rate: Sendable {
-        /// The number of pushes per second, and at once after a quiet time: nil for those of a tenth of a second.
+        /// The number of pushes per second, and the burst; nil: the pushes of a tenth of a second.
         case limit(Double, burst: Double?)
         case noLimit
     }
 
-    /// For how long its results, recipients and messages are kept, and its feedback.
+    /// How long its results, recipients and messages are kept, and its feedback.
     package var history: RetentionDays?
     package var feedback: RetentionDays?
     package var audit: RetentionDays?
     package var keys: RetentionDays?
-    /// Its share of a worker, against other tenants: 0.001 to 1000.
+    /// Its share of a worker, relative to other tenants: 0.001 to 1000.
     package var weight: Double?
     package var rate: Rate?
-    /// The maximum number of connections of one worker for all its queues together: 1 to 10,000.
+    /// The maximum number of connections that one worker opens for all its queues together: 1 to 10,000.
     package var connections: Quota?
     package var quotas = QuotaChange()
 
@@ -148,29 +148,30 @@ package struct TenantChange: Sendable {
         !deletes && weight == nil && rate == nil && connections == nil && quotas.isEmpty
     }
 
-    /// Whether it may have something deleted, since it is kept for another time.
+    /// Whether the change may delete data, because it changes how long something is kept.
     package var deletes: Bool { history != nil || feedback != nil || audit != nil || keys != nil }
 }
 
 extension PostgresConnection {
-    /// Throws if there is no tenant of this name: a list for it would be empty, as if it had nothing. For operators.
-    /// - Parameter includingRemoved: whether one that the audit knows is taken, too.
+    /// Throws if there is no tenant of this name, because a list for it would be empty, as if it had nothing. For
+    /// operators.
+    /// - Parameter includingRemoved: whether a removed tenant is accepted if the audit knows it.
     package func checkTenant(_ name: String?, includingRemoved: Bool = false) async throws(PostgresError) {
         guard let name else { return }
         _ = try await execute(includingRemoved ? .checkAuditedTenant : .checkTenant, ["tenant": .text(name)])
     }
 
-    /// The names of all tenants. For workers, too.
+    /// Returns the names of all tenants. Workers may call it, too.
     package func tenantNames() async throws(PostgresError) -> Set<String> {
         Set(try await execute(.tenantNames).map { $0.text("name") })
     }
 
-    /// Makes a tenant. False if there is one of that name.
+    /// Creates a tenant. Returns false if there is one of that name.
     package func createTenant(_ name: String) async throws(PostgresError) -> Bool {
         try await execute(.createTenant, ["name": .text(name)]).count > 0
     }
 
-    /// All tenants, or the one of that name, by name.
+    /// Returns all tenants, or the one of that name, by name.
     package func tenants(
         named name: String? = nil, _ selection: ListSelection = ListSelection()
     ) async throws(PostgresError) -> [TenantSummary] {
@@ -188,8 +189,8 @@ extension PostgresConnection {
         }
     }
 
-    /// Suspends a tenant, of which nothing is sent then, or lets it go on. Returns whether that has changed anything;
-    /// nil if there is none of that name. Throws if it is, or goes, to another database.
+    /// Suspends a tenant, so that nothing is sent for it, or ends its suspension. Returns whether anything changed; nil
+    /// if there is no such tenant. Throws if the tenant is in another database or is being moved to one.
     package func setTenant(_ name: String, isSuspended: Bool) async throws(PostgresError) -> Bool? {
         let hasChanged = try await execute(
             .suspendTenant, ["name": .text(name), "suspended": .bool(isSuspended)]
@@ -198,8 +199,8 @@ extension PostgresConnection {
         return hasChanged
     }
 
-    /// Changes settings of a tenant, all or none. False if there is no such tenant. Nobody else uses this connection
-    /// meanwhile. Throws if it is, or goes, to another database.
+    /// Changes settings of a tenant, all or none. Returns false if there is no such tenant. No other task may use this
+    /// connection meanwhile. Throws if the tenant is in another database or is being moved to one.
     package func setTenant(_ name: String, to change: TenantChange) async throws -> Bool {
         let isChanged = try await transaction { try await apply(change, to: name) }
         if !isChanged { try await refuseMoved(name) }

@@ -2,7 +2,7 @@ package import FoundationEssentials
 package import QueueCore
 
 extension Statement {
-    /// What became of notifications (migrations/functions/trace.sql).
+    /// The history of notifications (migrations/functions/trace.sql).
     fileprivate static let trace = Statement(
         "trace",
         #"""
@@ -16,20 +16,20 @@ extension Statement {
 
 /// What to trace.
 package struct TraceQuery: Sendable {
-    /// Whose notifications.
+    /// The recipients whose notifications are traced.
     package enum Subject: Sendable {
         case token(DeviceToken)
         case user(String)
-        /// A device by its number, as in an `apns-id`.
+        /// A device by its number, as an `apns-id` contains it.
         case device(Int64)
         /// The first recipients of the send.
         case recipients
     }
 
     package var subject: Subject
-    /// Only of this send or campaign, by its number.
+    /// Only this send or campaign, by its number.
     package var root: Int64?
-    /// Only of the campaign with this key.
+    /// Only the campaign with this key.
     package var campaign: String?
     /// The maximum number of campaigns and sends.
     package var limit = 10
@@ -39,17 +39,17 @@ package struct TraceQuery: Sendable {
     }
 }
 
-/// Something that happened to a notification, or why nothing did.
+/// An event of a notification, or the reason why nothing was sent.
 package struct TraceStep: Sendable {
     package let deviceID: Int64?
     /// The token's first digits.
     package let tokenStart: String?
-    /// The send or campaign; nil for what is about the device itself.
+    /// The send or campaign; nil if the event concerns the device itself.
     package let rootID: Int64?
     package let campaignKey: String?
     package let apnsID: String?
     package let at: Date?
-    /// In words.
+    /// The event in words.
     package let what: String
     package let jobID: Int64?
     package let attempt: Int?
@@ -58,14 +58,14 @@ package struct TraceStep: Sendable {
     /// The HTTP status of APNs' answer.
     package let status: Int?
     package let reason: String?
-    /// What the producer has given with the send; nil for what is about the device itself.
+    /// The `traceparent` that the producer gave with the send; nil if the event concerns the device itself.
     package let traceparent: String?
     /// False: there is no such device, user or send.
     package let isFound: Bool
 }
 
 extension PostgresConnection {
-    /// Every attempt of a notification, or why there was none, in order.
+    /// Returns every attempt of a notification in order, or why there was none.
     package func trace(_ query: TraceQuery, inQueue queue: QueueName) async throws(PostgresError) -> [TraceStep] {
         var token: String?
         var user: String?

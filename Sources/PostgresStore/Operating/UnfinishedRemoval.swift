@@ -1,4 +1,4 @@
-/// Something was removed, and that is committed; but what it held is not all deleted yet.
+/// A removal was committed, but not everything that the removed object held is deleted yet.
 package struct UnfinishedRemoval: Error, CustomStringConvertible {
     /// The name of what was removed.
     let what: String

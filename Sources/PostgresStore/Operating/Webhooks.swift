@@ -28,26 +28,26 @@ extension Statement {
         """#)
 }
 
-/// Where reports about a tenant's devices go.
+/// The webhook of a tenant.
 package struct WebhookPlace: Sendable {
     package let tenantID: Int32
-    /// Nil for a tenant without a webhook.
+    /// Nil if the tenant has no webhook.
     package let webhook: WebhookSummary?
 }
 
 /// A webhook as an operator sees it.
 package struct WebhookSummary: Sendable {
     package let url: String
-    /// The secret, sealed, and the one before it while that signs, too.
+    /// The sealed secret, and the previous one while messages are signed with both.
     package let sealed: [UInt8]
     package let formerSealed: [UInt8]?
     package let formerUntil: Date?
     package let createdAt: Date
-    /// The receiver has taken all reports up to this one.
+    /// The cursor of the last report that the receiver has accepted.
     package let cursor: Int64
-    /// Whether there are reports that it has not taken yet.
+    /// Whether there are reports that the receiver has not accepted yet.
     package let isBehind: Bool
-    /// Tries in a row that have failed, since when, and how the last one did.
+    /// The number of failed turns in a row, since when they fail, and why the last one failed.
     package let failures: Int
     package let failingSince: Date?
     package let problem: String?
@@ -58,7 +58,7 @@ package struct WebhookSummary: Sendable {
 }
 
 extension PostgresConnection {
-    /// A tenant's webhook. Nil if there is no such tenant.
+    /// Returns a tenant's webhook; nil if there is no such tenant.
     package func webhook(of tenant: String) async throws(PostgresError) -> WebhookPlace? {
         guard let row = try await execute(.webhook, ["tenant": .text(tenant)]).first else { return nil }
         let webhook = row.optionalText("url").map { url in
@@ -73,9 +73,9 @@ extension PostgresConnection {
         return WebhookPlace(tenantID: row.int4("tenant_id"), webhook: webhook)
     }
 
-    /// Has reports about a tenant's devices sent to a URL, from now on. What is nil stays as it is; a new webhook needs
+    /// Sends reports about a tenant's devices to a URL from now on. Nil leaves a setting unchanged; a new webhook needs
     /// both.
-    /// - Parameter formerFor: how long messages are signed with the secret before this one, too.
+    /// - Parameter formerFor: how long messages are also signed with the previous secret.
     package func setWebhook(
         ofTenant id: Int32, url: String?, sealed: [UInt8]?, formerFor: Duration
     ) async throws(PostgresError) {
@@ -87,7 +87,7 @@ extension PostgresConnection {
             ])
     }
 
-    /// Sends a tenant's reports nowhere any more. False if it has no webhook, or there is no such tenant.
+    /// Removes a tenant's webhook. Returns false if there is no such webhook or tenant.
     package func removeWebhook(of tenant: String) async throws(PostgresError) -> Bool {
         try await execute(.removeWebhook, ["tenant": .text(tenant)]).count > 0
     }

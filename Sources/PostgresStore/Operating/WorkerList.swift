@@ -14,12 +14,12 @@ extension Statement {
         """#)
 }
 
-/// What a worker is at, in one word.
+/// The state of a worker in one word.
 package enum WorkerState: String, CaseIterable, Sendable {
     case sending, holding, idle, asleep, draining, silent
 }
 
-/// A worker as an operator sees it: what it told of itself when it was last seen.
+/// A worker as an operator sees it, according to its last heartbeat.
 package struct WorkerSummary: Sendable {
     package let id: Int64
     /// Host and process.
@@ -28,29 +28,29 @@ package struct WorkerSummary: Sendable {
     package let startedAt: Date
     package let seenAt: Date
     package let isDraining: Bool
-    /// It has found nothing to claim and waits to be woken.
+    /// Whether it found nothing to claim and waits for a notification.
     package let isAsleep: Bool
     package let heldJobs: Int
     package let heldRecipients: Int
     /// The pattern of the queues that it serves.
     package let queues: String
-    /// Requests that waited for their answer.
+    /// Requests that waited for an answer.
     package let inFlight: Int
-    /// Connections to APNs, and the requests that they take at once.
+    /// Connections to APNs, and how many requests they accept at once.
     package let connections: Int
     package let streams: Int
-    /// Queues for which it could not reach APNs, and those for which APNs refused most pushes.
+    /// Queues for which it could not reach APNs, and queues for which APNs refused most pushes.
     package let unreachableQueues: Int
     package let queuesInOutage: Int
-    /// How long ago it was seen, by the clock of the database.
+    /// How long ago its last heartbeat was, by the clock of the database.
     package let silence: Duration
 
-    /// A worker shows itself every five seconds: one that has missed three times is perhaps gone. So is one that was
-    /// last seen at a time that lies ahead: the clock was set back since then.
+    /// Whether the worker may be gone. A worker writes a heartbeat every five seconds; a silent one has missed three. A
+    /// worker whose last heartbeat is in the future is silent, too: the clock was set back since then.
     package var isSilent: Bool { silence > .seconds(16) || silence < .seconds(-20) }
 
-    /// What it is at: it sleeps only when it holds nothing, however long it has waited for more. The last report of a
-    /// worker that is silent says nothing of what it is at.
+    /// The state of the worker. It sleeps only while it holds nothing, however long it has waited for more work. The
+    /// last heartbeat of a silent worker does not say what it does now.
     package var state: WorkerState {
         if isSilent { return .silent }
         if isDraining { return .draining }
@@ -61,7 +61,7 @@ package struct WorkerSummary: Sendable {
 }
 
 extension PostgresConnection {
-    /// All workers that have shown themselves of late.
+    /// Returns all workers with a recent heartbeat.
     package func workers() async throws(PostgresError) -> [WorkerSummary] {
         try await execute(.workers).map { row in
             WorkerSummary(

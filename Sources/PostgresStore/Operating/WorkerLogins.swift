@@ -1,6 +1,6 @@
 extension Statement {
-    /// The statement that makes a login a worker, or ends that; no row if there is no such login. Another session may
-    /// do the same at this moment, for another database of the server.
+    /// The statement that makes a login a worker, or revokes that; no row if there is no such login. Another session
+    /// may do the same at this moment for another database of the server, hence `unique_violation`.
     fileprivate static let changeWorkerLogin = Statement(
         "change_worker_login",
         #"""
@@ -19,16 +19,16 @@ extension Statement {
         from pg_roles r
         where r.rolname = $login
         """#)
-    /// No trigger sees who is a member of a role.
+    /// Notes the change in the audit, because no trigger sees the members of a role.
     fileprivate static let noteWorkerLogin = Statement(
         "note_worker_login", "select pushq.note_change(null, 'worker_login', $login, $action, '{}')::text")
 }
 
-/// Why a login was not made a worker, or is none that could be revoked.
+/// Why a login was not made a worker, or could not be revoked.
 package enum WorkerGrantError: Error, Equatable {
     /// The server has no login of this name.
     case noLogin
-    /// It was to be revoked from a login that does not have it.
+    /// The login to revoke is not a worker.
     case noWorker
     /// The server has no role `pushq_worker`.
     case noRole
@@ -36,14 +36,14 @@ package enum WorkerGrantError: Error, Equatable {
 }
 
 extension PostgresConnection {
-    /// Makes a login a member of `pushq_worker`, which may do what `pushq work` does, or ends that.
+    /// Makes a login a member of `pushq_worker`, which may do what `pushq work` does, or revokes that.
     package func setWorker(_ login: String, isGranted: Bool) async throws {
         let rows = try await execute(.changeWorkerLogin, ["login": .text(login), "is_granted": .bool(isGranted)])
         guard let row = rows.first else { throw WorkerGrantError.noLogin }
         guard row.bool("has_role") else { throw WorkerGrantError.noRole }
         let isNews = row.bool("is_member") != isGranted
         try await transaction {
-            // Without the right to do so it fails here, whether or not there is something to revoke.
+            // Without the right to do so, the statement fails here, even if there is nothing to revoke.
             do {
                 try await runScript(row.text("statement"))
             } catch let error as PostgresError {
