@@ -1,9 +1,9 @@
 import Transport
 
-/// Work that was begun before its result is needed.
+/// Work that begins before its result is needed.
 ///
-/// Belongs to the loop that it is done on. Whoever has begun it asks for the result once, also if it is of no use any
-/// more: so nothing is left that runs behind its owner's back.
+/// It belongs to the loop on which it runs. The owner asks for the result exactly once, even if the result is no longer
+/// needed, so that no work outlives its owner.
 final class Ahead<Success> {
     private var result: Result<Success, any Error>?
     private var waiter: CheckedContinuation<Void, Never>?
@@ -20,7 +20,7 @@ final class Ahead<Success> {
         }
     }
 
-    /// What came of it.
+    /// Waits for the work and returns its result.
     func value() async throws -> Success {
         if result == nil { await withCheckedContinuation { waiter = $0 } }
         guard let result else { preconditionFailure("work was over without a result") }

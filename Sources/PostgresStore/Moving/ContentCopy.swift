@@ -53,7 +53,8 @@ extension Statement {
         limit $step
         """#)
 
-    /// The times are those of the entries themselves, which are the same in each database.
+    /// The entries of a page that the target lacks. `$first` and `$last` are times of the entries themselves, which are
+    /// the same in each database.
     fileprivate static let missingEntries = Statement(
         "missing_entries",
         #"""
@@ -66,20 +67,20 @@ extension Statement {
         """#)
 }
 
-/// Makes what a queue has in one database equal to what it has in another, range by range: only ranges that differ are
-/// copied. So it may be repeated as often as one likes, and goes on wherever it was interrupted. What others change
-/// meanwhile is missing, unless it is noted (``NotedChanges``).
+/// Makes a queue's contents in one database equal to those in another, range by range: only ranges that differ are
+/// copied. So it may be repeated, and continues wherever it was interrupted. Changes that other sessions make meanwhile
+/// are missing, unless they are noted (``NotedChanges``).
 ///
-/// A range is some rows in the order of their key. Both databases compute a digest of it, and where these differ, the
-/// range is deleted on the one side and copied from the other in one transaction. In memory is one range at a time.
+/// A range is some rows in the order of their keys. Both databases compute a digest of it. If the digests differ, one
+/// transaction deletes the range in the target and copies it from the source. Memory holds one range at a time.
 struct ContentCopy {
-    /// What was found, and what of it was copied.
+    /// The rows that were compared, and how many of them were copied.
     struct Counts {
         var rows = 0
         var copied = 0
     }
 
-    /// The time for one range.
+    /// The time limit for one range.
     static let limit = Duration.seconds(120)
 
     private struct Table {
@@ -87,19 +88,19 @@ struct ContentCopy {
         let columns: [String]
         let byDay: Bool
 
-        /// The rows of a range. A body has 4 KB, and what one range has is in memory.
+        /// The number of rows in a range. A range is held in memory, and a body has 4 KB.
         var step: Int32 { ["body", "message", "result", "fan_out", "wave"].contains(name) ? 500 : 5000 }
     }
 
-    /// Rows of a table.
+    /// A range of rows of a table.
     private struct Range {
         let table: Table
         let day: CalendarDay?
-        /// The keys before the first one and of the last one; none: without an end.
+        /// The key before the first row, and the key of the last row; empty: unbounded.
         var after: [String] = []
         var last: [String] = []
 
-        /// What is behind it.
+        /// The rows after this range.
         var following: Range { Range(table: table, day: day, after: last) }
 
         func parameters(_ queueID: Int32) -> Parameters {
@@ -117,7 +118,7 @@ struct ContentCopy {
     private let progress: (Counts) -> Void
     private let tables: [Table]
 
-    /// - Parameter step: the rows of a range, if another number than is usual.
+    /// - Parameter step: the number of rows in a range; nil: the usual number.
     init(
         from source: PostgresConnection, to target: PostgresConnection, step: Int32? = nil,
         progress: @escaping (Counts) -> Void
@@ -131,7 +132,7 @@ struct ContentCopy {
         }
     }
 
-    /// Makes a queue's contents equal.
+    /// Makes the contents of a queue equal.
     mutating func copy(queue there: Int32, to here: Int32) async throws {
         for table in tables {
             guard table.byDay else {
@@ -143,7 +144,7 @@ struct ContentCopy {
             for day in days {
                 _ = try await target.execute(.makeDay, ["table": .text(table.name), "day": .date(day)])
             }
-            // A day that was dropped over there since it was copied is empty.
+            // A day that the source has dropped since it was copied is empty there.
             let all = try await target.execute(.historyDays, day).map { $0.date("day") }
             for day in all { try await copy(Range(table: table, day: day), queue: there, to: here) }
         }
@@ -156,7 +157,7 @@ struct ContentCopy {
             let wanted = try await page.digest.value()
             var range = page.range
             range.last = wanted.last
-            // The source reads the next one while the target reads this one.
+            // The source reads the next range while the target reads this one.
             next = wanted.last.isEmpty ? nil : Page(range.following, of: there, step: step, in: source)
             do {
                 let present = try await Digest.of(range, queue: here, step: nil, in: target)
@@ -174,7 +175,7 @@ struct ContentCopy {
 
     /// What a database has in a range.
     private struct Digest {
-        /// The key of the last row; none: there are no more rows behind these.
+        /// The key of the last row; empty: no rows follow.
         let last: [String]
         let count: Int
         let digest: String
@@ -189,7 +190,7 @@ struct ContentCopy {
         }
     }
 
-    /// The next rows, which are being read.
+    /// The next range, whose digest is being read.
     private struct Page {
         let range: Range
         let digest: Ahead<Digest>
@@ -207,7 +208,7 @@ struct ContentCopy {
         do {
             return try await replace(range, queue: there, to: here, isEmpty: isEmpty)
         } catch PostgresError.duplicate {
-            // A token, or a key, has gone from one row to another since it was copied.
+            // A token or a key has moved from one row to another since it was copied.
             let rows = try await source.execute(.rangeRows, range.parameters(there), within: Self.limit).one()
                 .textArray("rows")
             return try await target.transaction(within: Self.limit) {
@@ -251,10 +252,11 @@ struct ContentCopy {
 
     // MARK: The audit
 
-    /// Copies what the audit says of a tenant and the target does not know: a tenant that comes back finds entries from
-    /// before it went away. Neither numbers nor times tell which these are, since each database has its own clock.
+    /// Copies the audit entries about a tenant that the target lacks. A tenant that comes back finds entries from
+    /// before it left. Neither numbers nor times tell which these are, because each database has its own clock.
     ///
-    /// In the transaction in which the tenant arrives: nobody may delete an entry, so it cannot be undone otherwise.
+    /// Runs in the transaction in which the tenant arrives: no session may delete an entry, so only a rollback can undo
+    /// it.
     static func copyAudit(
         of tenant: String, from source: PostgresConnection, to target: PostgresConnection
     ) async throws {

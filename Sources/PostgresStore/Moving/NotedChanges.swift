@@ -6,7 +6,7 @@ extension Statement {
 
     fileprivate static let beginNoting = Statement("begin_noting", "select pushq.begin_noting($tenant)::text")
 
-    /// Those of a tenant that is out of use are in no other table.
+    /// A detached tenant's queues are only in the move's own row.
     fileprivate static let queuesToNote = Statement(
         "queues_to_note",
         #"""
@@ -41,7 +41,7 @@ extension Statement {
         where m.tenant = $tenant and m.leaves and r.owner = m.owner and r.id = any ($ids)
         """#)
 
-    /// Whoever has one of these tables open, but for ourselves.
+    /// The other sessions that have one of these tables open.
     fileprivate static let usersOfTable = Statement(
         "users_of_table",
         #"""
@@ -53,12 +53,12 @@ extension Statement {
         """#)
 }
 
-/// What has changed at a tenant's old place since it was copied: has it noted there, and carries it over
+/// The changes at a tenant's old place since its contents were copied: has them noted there, and carries them over
 /// (functions/moved_rows.sql).
 struct NotedChanges {
-    /// How many notes are read at a time: a recipients' row has 4 KB, and what is read is in memory.
+    /// The number of notes that are read at a time. They are held in memory, and a row of recipients has 4 KB.
     static let step: Int32 = 1000
-    /// The time for one table, or for one step.
+    /// The time limit for one table, or for one step.
     private static let limit = Duration.seconds(120)
 
     let tenant: String
@@ -67,17 +67,17 @@ struct NotedChanges {
 
     // MARK: Noting
 
-    /// Forgets what was noted before: what is there is compared after this.
+    /// Deletes earlier notes. Their rows are compared after this.
     func begin() async throws(PostgresError) {
         _ = try await source.execute(.beginNoting, ["tenant": .text(tenant)], within: Self.limit)
     }
 
-    /// The queues of which nothing is noted, as they are numbered at the old place.
+    /// The queues whose changes are not noted yet, by their numbers at the old place.
     func queuesToNote() async throws(PostgresError) -> [Int32] {
         try await source.execute(.queuesToNote, ["tenant": .text(tenant)]).first?.int4Array("queues") ?? []
     }
 
-    /// Has what changes in these queues noted from now on.
+    /// Notes the changes of these queues from now on.
     /// - Parameter patience: how long to wait for transactions that have written to one of the tables.
     func note(_ queues: [Int32], patience: Duration) async throws {
         let deadline = ContinuousClock.now + patience
@@ -90,7 +90,7 @@ struct NotedChanges {
         _ = try await source.execute(.noteQueues, ["tenant": .text(tenant), "queues": .int4Array(queues)])
     }
 
-    /// Has nothing noted any more.
+    /// Stops noting changes.
     /// - Parameter patience: how long to wait for transactions that have one of the tables open.
     func stop(patience: Duration) async throws {
         let deadline = ContinuousClock.now + patience
@@ -106,7 +106,7 @@ struct NotedChanges {
         for row in try await source.execute(.contentTableNames) { try await body(row.text("name")) }
     }
 
-    /// Repeats what needs a lock that others are in the way of.
+    /// Repeats `body` until it gets a lock that other sessions hold.
     private func untilUncontended(
         of table: String, _ deadline: ContinuousClock.Instant, _ patience: Duration, countsReaders: Bool = false,
         _ body: () async throws -> Void
@@ -120,7 +120,7 @@ struct NotedChanges {
                         .usersOfTable, ["table": .text(table), "readers": .bool(countsReaders)])
                     throw TenantMoveError.tableInUse(tenant, table, users.map { Int($0.int4("pid")) }, patience)
                 }
-                // Who has waited behind us goes first.
+                // Lets sessions that waited behind this one go first.
                 try await Task.sleep(for: .milliseconds(250))
             }
         }
@@ -128,8 +128,8 @@ struct NotedChanges {
 
     // MARK: Carrying over
 
-    /// Makes rows that were noted what they are now. Returns how many notes there were, and how many rows were copied:
-    /// fewer, if some were noted twice or are gone.
+    /// Carries the present state of noted rows over. Returns how many notes there were, and how many rows were copied:
+    /// fewer, if some rows were noted twice or are gone.
     func carry() async throws -> (notes: Int, copied: Int) {
         let changes = try await source.execute(
             .movedRows, ["tenant": .text(tenant), "step": .int4(Self.step)], within: Self.limit)
@@ -149,13 +149,13 @@ struct NotedChanges {
             return copied
         }
         let ids = changes.flatMap { $0.int8Array("ids") }
-        // Not before the rows are there for good. If this is not reached, they are carried over once more.
+        // Runs after the rows are committed. If it is not reached, the rows are carried over once more.
         _ = try await source.execute(
             .forgetMovedRows, ["tenant": .text(tenant), "ids": .int8Array(ids)], within: Self.limit)
         return (ids.count, copied)
     }
 
-    /// Puts rows of a queue in, and takes those with these keys out before. Returns how many were put in.
+    /// Deletes the rows of a queue with these keys, then inserts rows. Returns how many were inserted.
     static func put(
         _ rows: [String], instead keys: [String] = [], into table: String, of queueID: Int32,
         in database: PostgresConnection

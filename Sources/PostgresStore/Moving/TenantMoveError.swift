@@ -1,4 +1,4 @@
-/// Why a tenant is not moved: what is wrong, and what to do.
+/// Why a tenant is not moved: what is wrong, and what to do about it.
 package enum TenantMoveError: Error, Equatable, CustomStringConvertible {
     case noSchema(String)
     case noRights(String, login: String, owner: String)
@@ -13,11 +13,11 @@ package enum TenantMoveError: Error, Equatable, CustomStringConvertible {
     case otherMove(String, String)
     case otherDirection(String, String)
     case isElsewhere(String, String)
-    /// In the first one as well as in the second one.
+    /// Both the first and the second database serve the tenant.
     case isInBoth(String, String, String)
-    /// The same, and its move from the first one was undone, and it was suspended there.
+    /// The same. The move from the first database was undone, and the tenant was suspended there.
     case wasInBoth(String, String, String)
-    /// It had arrived, and was removed there, or the database went back in time.
+    /// The tenant had arrived, then was removed there, or the database was restored.
     case isNowhere(String, String)
     case leftOver(String)
     case notUnderWay(String)
@@ -25,9 +25,9 @@ package enum TenantMoveError: Error, Equatable, CustomStringConvertible {
     case held(String, Int, Duration)
     case openTransaction(String, [Int], Duration)
     case tableInUse(String, String, [Int], Duration)
-    /// It has moved, and the triggers of that are still there.
+    /// The tenant has moved, but the triggers that noted its changes still exist.
     case triggersStay(String, String, [Int], Duration)
-    /// It has moved, and not all that it had at the old place is deleted.
+    /// The tenant has moved, but not all its contents at the old place are deleted.
     case contentsStay(String, String, PostgresError)
 
     package var description: String {

@@ -4,18 +4,18 @@ import Transport
 
 /// Moves a tenant from one database of an installation to another (functions/move_tenant.sql).
 ///
-/// The state of the move is in both databases, so another call goes on where this one was interrupted, wherever that
-/// was. Until the tenant has arrived, ``abandon()`` undoes it.
+/// Both databases store the state of the move. So another call continues where this one was interrupted, wherever that
+/// was. Until the tenant has arrived, ``abandon()`` undoes the move.
 ///
-/// 1. *Copying.* Contents are copied while the tenant is sent for. What changes meanwhile is noted, and carried over
-///    behind it (``NotedChanges``), until little is left.
-/// 2. *Stopping.* The tenant is suspended, and what workers hold of it comes to its end.
-/// 3. *Detached.* Its settings are taken out of their tables. Whoever has found a queue of it before is waited for.
-///    Then nobody can change anything, and what was noted since is carried over: nothing else is looked at.
-/// 4. *Arrived.* Its settings are put in at the new place, in one transaction. Workers there begin.
-/// 5. *Moved.* The old place says where the tenant is, and what is left of it there is deleted.
+/// 1. *Copying.* Contents are copied while workers send for the tenant. Changes are noted and carried over
+/// (``NotedChanges``) until few are left.
+/// 2. *Stopping.* The tenant is suspended, and the jobs that workers hold come to their end.
+/// 3. *Detached.* Its settings are taken out of their tables. The move waits for transactions that found a queue of the
+/// tenant before. Then no session can change anything. Changes noted since are carried over, and nothing else is read.
+/// 4. *Arrived.* Its settings are inserted at the new place in one transaction. Workers there begin.
+/// 5. *Moved.* The old place records where the tenant is, and what is left of the tenant there is deleted.
 package struct TenantMover {
-    /// What a move is at.
+    /// What a move is doing.
     package enum Step: Sendable {
         case copying(rows: Int, copied: Int)
         case stopping
@@ -26,19 +26,19 @@ package struct TenantMover {
 
     /// What was done.
     package struct Report: Sendable {
-        /// Rows that were compared with the new place, and copied if they were not there, but for settings; nil if
-        /// another call has done that.
+        /// Rows, except settings, that were compared with the new place and copied if they were missing; nil if another
+        /// call has done that.
         package var rows: Int?
-        /// Rows that were copied, those among them that were copied again.
+        /// Rows that were copied, including rows that were copied again.
         package var copied = 0
-        /// Those of them that were copied while the tenant was stopped.
+        /// Rows among them that were copied while the tenant was stopped.
         package var copiedWhileStopped = 0
-        /// How long it was stopped; nil if another call has stopped it.
+        /// How long the tenant was stopped; nil if another call has stopped it.
         package var pause: Duration?
         package var deleted = 0
     }
 
-    /// A database, and what to call it: without a password.
+    /// A database and its name for messages, without a password.
     package struct Place {
         let store: PostgresConnection
         let name: String
@@ -58,10 +58,10 @@ package struct TenantMover {
     private var changes: NotedChanges { NotedChanges(tenant: tenant, source: source.store, target: target.store) }
 
     /// - Parameters:
-    ///   - patience: how long to wait for transactions of others; and, at another time, how long the tenant may be
-    ///     stopped until what is under way has ended. After that it goes on at its old place.
-    ///   - whenArrived: is called when the tenant is at the new place, before what is left at the old one is deleted;
-    ///     again by each call that goes on after that. Its failures do not stop the move.
+    ///   - patience: how long to wait for other transactions; also how long the tenant may be stopped until held jobs
+    ///     have ended. After that it continues at its old place.
+    ///   - whenArrived: called when the tenant is at the new place, before the rest at the old one is deleted, and
+    ///     again by each later call that continues the move. Its failures do not stop the move.
     package init(
         _ tenant: String, from source: Place, to target: Place, patience: Duration = .seconds(60),
         progress: @escaping (Step) -> Void = { _ in }, whenArrived: @escaping () async -> Void = {}
@@ -76,9 +76,9 @@ package struct TenantMover {
 
     // MARK: Moving
 
-    /// Moves it, or goes on with that.
-    /// - Parameter masterKeys: those of the fleet at the new place; they also open what the old one has.
-    /// - Throws: ``TenantMoveError``; `PostgresError`. In either case another call goes on.
+    /// Moves the tenant, or continues a move.
+    /// - Parameter masterKeys: the keys of the fleet at the new place. They also open the secrets of the old one.
+    /// - Throws: ``TenantMoveError``; `PostgresError`. In both cases another call can continue.
     package func run(under masterKeys: MasterKeys) async throws -> Report {
         try await checkRights()
         try await compareDatabases()
@@ -103,13 +103,13 @@ package struct TenantMover {
         return try await finish(&report)
     }
 
-    /// Has the tenant arrive with all that has changed.
+    /// Moves the tenant to the new place, with all that has changed.
     private func handOver(under masterKeys: MasterKeys, _ report: inout Report) async throws {
         try await waitForOthers()
         try await source.store.takeLateSettings(of: tenant)
         let before = report.copied
         try await map(unfinishedState())
-        // A queue that was made at the last moment.
+        // Copies queues that were created at the last moment.
         let queues = try await changes.queuesToNote()
         if !queues.isEmpty { try await copy(queues: queues, &report) }
         while try await carry(&report, { .carrying(copied: $0.copied - before) }) > 0 {}
@@ -117,16 +117,16 @@ package struct TenantMover {
         try await arrive(under: masterKeys)
     }
 
-    /// The tenant goes on where it was. What was copied is there for the next call, which compares it: so nothing need
-    /// be noted until then.
+    /// Lets the tenant continue at its old place. The next call compares what was copied, so nothing need be noted
+    /// until then.
     private func goOnHere() async {
         guard let stage = try? await unfinishedState().stage, stage != .stopping else { return }
         if stage == .detached { try? await source.store.reattachTenant(tenant) }
         try? await changes.stop(patience: .seconds(5))
     }
 
-    /// Undoes a move that has not come to its end: the tenant is at its old place as it was. Returns whether it is: it
-    /// is nowhere if it had arrived at a place that went back in time.
+    /// Undoes a move that has not finished: the tenant is at its old place as before. Returns false if the tenant is in
+    /// neither database, because it had arrived in a database that was restored to an earlier state.
     package func abandon() async throws -> Bool {
         try await checkRights()
         return try await alone { try await leave() }
@@ -147,7 +147,7 @@ package struct TenantMover {
                 try await changes.stop(patience: patience)
                 throw TenantMoveError.wasInBoth(tenant, source.name, target.name)
             } else {
-                // What was copied would stay where it is.
+                // Without this check, what was copied to another database would stay there.
                 if there == nil, here.peer != target.name { throw TenantMoveError.otherMove(tenant, here.peer) }
                 try await goBack(here)
             }
@@ -158,22 +158,22 @@ package struct TenantMover {
     }
 
     private func goBack(_ move: TenantMoveState) async throws {
-        // It is sent for again at once. From now on, another call that goes on has to copy first.
+        // The tenant is served again at once. From now on, another call that continues has to copy first.
         if move.stage == .detached { try await source.store.reattachTenant(tenant) }
         if move.stage == .stopping { try await source.store.continueLeaving(tenant) }
         try await changes.stop(patience: patience)
         try await source.store.abandonLeaving(tenant)
     }
 
-    /// Whether the new place serves a tenant of this name. If the old one does as well, one of them was restored.
+    /// Whether the new place serves a tenant of this name. If the old one does, too, one of them was restored.
     private func isAtTarget() async throws(PostgresError) -> Bool {
         try await target.store.tenants(named: tenant).first != nil
     }
 
-    /// Undoes a move without the database that the tenant was to come to: that is neither looked at nor changed.
+    /// Undoes a move without the database that the tenant was moving to, which is neither read nor changed.
     ///
-    /// Until the tenant was detached, it cannot have arrived. After that it may have: whoever calls this says that the
-    /// other database is lost.
+    /// Before the tenant is detached, it cannot have arrived. After that it may have arrived: the caller asserts that
+    /// the other database is lost.
     package static func abandon(_ tenant: String, at source: Place, patience: Duration) async throws {
         let mover = TenantMover(tenant, from: source, to: source, patience: patience)
         try await mover.checkRights()
@@ -187,12 +187,12 @@ package struct TenantMover {
         }
     }
 
-    /// Longer than a worker has a message to a webhook.
+    /// Longer than the time limit of a webhook message.
     private static let receiverPatience = Duration.seconds(31)
 
     private static let always = { @Sendable () async throws(PostgresError) -> Bool in true }
 
-    /// Does `body` while no other command moves the tenant.
+    /// Runs `body` while no other command moves the tenant.
     private func alone<Success>(_ body: () async throws -> Success) async throws -> Success {
         let result: Result<Success, any Error>
         do {
@@ -201,14 +201,14 @@ package struct TenantMover {
         } catch {
             result = .failure(error)
         }
-        // A session that is lost has no lock.
+        // A lost session has released its lock.
         for place in [source, target] { try? await place.store.unlockMove(of: tenant) }
         return try result.get()
     }
 
     private func lock() async throws {
         for place in [source, target] {
-            // The session of a command that was killed lasts until the server has noticed.
+            // The session of a killed command lasts until the server notices.
             let deadline = ContinuousClock.now + .seconds(15)
             while try await !place.store.lockMove(of: tenant) {
                 guard ContinuousClock.now < deadline else { throw TenantMoveError.otherMover(tenant, place.name) }
@@ -236,7 +236,8 @@ package struct TenantMover {
         }
     }
 
-    /// Whether these keys open what is moved, and workers at the new place open what they seal.
+    /// Checks that these keys open the secrets that move, and that workers at the new place can open what the keys
+    /// seal.
     private func checkKeys(_ keys: MasterKeys) async throws {
         for secret in try await source.store.sealedSecrets(of: tenant) {
             do throws(SealError) {
@@ -257,13 +258,13 @@ package struct TenantMover {
             try await source.store.tenantMove(of: tenant), try await target.store.tenantMove(of: tenant)
         )
         if let here, !here.leaves { throw TenantMoveError.otherDirection(tenant, here.peer) }
-        // At the new place it may have been before.
+        // The tenant may have been at the new place before. A move away from there does not count.
         let arriving = there.flatMap { $0.leaves ? nil : $0 }
         if let here, let arriving, here.id != arriving.id { throw TenantMoveError.otherMove(tenant, here.peer) }
         return (here, arriving)
     }
 
-    /// The move as the old place knows it, also one that has come to its end.
+    /// The move as the old place knows it, even if it has finished.
     private func leavingState() async throws -> TenantMoveState {
         guard let state = try await source.store.tenantMove(of: tenant), state.leaves else {
             throw TenantMoveError.notUnderWay(tenant)
@@ -271,7 +272,7 @@ package struct TenantMover {
         return state
     }
 
-    /// The same of a move that has not come to its end.
+    /// The move as the old place knows it, unless it has finished.
     private func unfinishedState() async throws -> TenantMoveState {
         let state = try await leavingState()
         guard state.stage != .moved else { throw TenantMoveError.notUnderWay(tenant) }
@@ -296,14 +297,14 @@ package struct TenantMover {
         do {
             try await map(move)
         } catch {
-            // Refused at the new place: nothing was begun.
+            // The new place refused, so nothing was begun.
             if !Self.mayHaveArrived(error) { try? await source.store.abandonLeaving(tenant) }
             throw error
         }
         return move
     }
 
-    /// Gives numbers of the new place to all rows that other rows name.
+    /// Assigns numbers of the new place to all rows that other rows refer to.
     private func map(_ move: TenantMoveState) async throws {
         let numbers = try await source.store.numbers(ofMove: tenant)
         try await target.store.beginArriving(tenant, move, peer: source.name, numbers: numbers)
@@ -311,12 +312,12 @@ package struct TenantMover {
 
     // MARK: Copying
 
-    /// When so few changes are left, the tenant is stopped for them, …
+    /// The tenant is stopped when this few notes are left, …
     private static let fewNotes = 200
-    /// … and after so many steps for those that there are: a tenant may change as fast as it is copied.
+    /// … or after this many steps, however many are left: a tenant may change as fast as it is copied.
     private static let mostSteps = 2000
 
-    /// Copies what it has, and then what has changed meanwhile.
+    /// Copies the tenant's contents, then what has changed meanwhile.
     private func copy(_ report: inout Report) async throws {
         try await changes.begin()
         report.rows = 0
@@ -333,7 +334,7 @@ package struct TenantMover {
         }
     }
 
-    /// Copies what these queues have and the new place does not.
+    /// Copies the contents of these queues that the new place lacks.
     private func copy(queues: [Int32], _ report: inout Report) async throws {
         let (progress, before) = (progress, report)
         var copy = try await ContentCopy(from: source.store, to: target.store) { counts in
@@ -346,7 +347,7 @@ package struct TenantMover {
         report.copied += copy.counts.copied
     }
 
-    /// Carries some of the changes over. Returns how many these were; 0: there were none.
+    /// Carries some of the changes over. Returns their number; 0 if there were none.
     private func carry(_ report: inout Report, _ step: (Report) -> Step) async throws -> Int {
         let (notes, copied) = try await changes.carry()
         report.copied += copied
@@ -356,16 +357,16 @@ package struct TenantMover {
 
     // MARK: Stopping and arriving
 
-    /// Whether it may be at the new place although moving it has failed. Then it must not go on at the old one.
+    /// Whether the tenant may be at the new place although the move has failed. Then it must not continue at the old
+    /// one.
     private static func mayHaveArrived(_ error: any Error) -> Bool {
         (error as? PostgresError)?.mayBeDone == true
     }
 
-    /// Stops the tenant, waits until no worker holds anything of it, and takes it out of use. Returns when it was
-    /// stopped.
+    /// Stops the tenant, waits until workers hold nothing of it, and detaches it. Returns when it was stopped.
     private func stop() async throws -> ContinuousClock.Instant {
         progress(.stopping)
-        // The tenant is sent for meanwhile: a receiver may take long to answer.
+        // Workers send for the tenant meanwhile, because a receiver may take long to answer.
         let answered = ContinuousClock.now + Self.receiverPatience
         while try await source.store.holdReports(of: tenant) > 0, ContinuousClock.now < answered {
             try await Task.sleep(for: .milliseconds(50))
@@ -380,8 +381,8 @@ package struct TenantMover {
                         try await source.store.detachTenant(tenant)
                         return start
                     } catch {
-                        // A claim that had begun before the tenant was stopped was committed after we looked, or
-                        // somebody is changing its settings.
+                        // A claim that began before the tenant was stopped was committed after the count, or another
+                        // session is changing the tenant's settings.
                         guard Self.isPassing(error) else { throw error }
                         guard ContinuousClock.now < deadline else { throw try await reason(for: error) }
                     }
@@ -402,7 +403,7 @@ package struct TenantMover {
         }
     }
 
-    /// Names who kept the tenant from being taken out of use for so long.
+    /// Names the processes that kept the tenant from being detached for so long.
     private func reason(for error: PostgresError) async throws -> any Error {
         guard case .contended = error else { return error }
         let open = try await source.store.openTransactions()
@@ -410,7 +411,7 @@ package struct TenantMover {
         return processes.isEmpty ? error : TenantMoveError.openTransaction(tenant, processes.map(Int.init), patience)
     }
 
-    /// Waits for transactions that have found a queue before it was taken out of use: what they add is committed late.
+    /// Waits for transactions that found a queue before the tenant was detached: what they add is committed late.
     private func waitForOthers() async throws {
         progress(.waiting)
         let open = try await source.store.openTransactions()
@@ -436,14 +437,14 @@ package struct TenantMover {
         }
     }
 
-    /// What is left to do for a tenant that is at its new place already; nil if it is not.
+    /// Does what is left for a tenant that is already at its new place; returns nil if it is not.
     private func finishArrived() async throws -> Report? {
         let (here, there) = try await states()
         var report = Report()
         if there?.stage == .arrived { return try await finish(&report) }
         guard let here, here.stage == .moved, try await source.store.tenants(named: tenant).isEmpty else { return nil }
         guard here.peer == target.name else { throw TenantMoveError.isElsewhere(tenant, here.peer) }
-        // What is left here may be the last that there is of it.
+        // What is left here may be the last copy of the tenant.
         guard try await isAtTarget() else { throw TenantMoveError.isNowhere(tenant, target.name) }
         guard try await finish(&report).deleted > 0 else { throw TenantMoveError.isElsewhere(tenant, here.peer) }
         return report
@@ -453,7 +454,8 @@ package struct TenantMover {
         if try await leavingState().stage != .moved { try await source.store.finishLeaving(tenant) }
         await whenArrived()
         try await target.store.finishArriving(tenant)
-        // What is deleted now need not be noted; if it is not to be had, that takes longer.
+        // Rows that are deleted now need not be noted. If the triggers cannot be removed in time, the deletion takes
+        // longer.
         try? await changes.stop(patience: .seconds(5))
         var deleted = 0
         do throws(PostgresError) {
@@ -470,7 +472,7 @@ package struct TenantMover {
         } catch TenantMoveError.tableInUse(_, let table, let processes, _) {
             throw TenantMoveError.triggersStay(tenant, table, processes, patience)
         }
-        // A tenant that comes back has left triggers where it was, if they could not be removed in time.
+        // A tenant that comes back may have left triggers at its other place, if they could not be removed in time.
         try? await NotedChanges(tenant: tenant, source: target.store, target: source.store).stop(patience: .seconds(5))
         return report
     }

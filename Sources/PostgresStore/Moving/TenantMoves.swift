@@ -135,9 +135,9 @@ extension Statement {
     fileprivate static let unlockMove = Statement(
         "unlock_move", "select pushq.unlock_move($tenant)::text")
 
-    /// Whoever has looked for a queue since its transaction began keeps a lock on this table until its end. Whoever has
-    /// a snapshot may look with that: a transaction that is REPEATABLE READ keeps its first one. A session of which
-    /// that may not be known counts as having one.
+    /// The transactions that may have found a queue. A transaction that has looked for a queue keeps a lock on this
+    /// table until its end. A session with a snapshot may look with that snapshot: a REPEATABLE READ transaction keeps
+    /// its first one. A session whose snapshot this login may not see counts as having one.
     fileprivate static let openTransactions = Statement(
         "open_transactions",
         #"""
@@ -163,7 +163,7 @@ extension Statement {
             or l.locktype = 'virtualxid' and (a.backend_xmin is not null or a.query = '<insufficient privilege>'))
         """#)
 
-    /// No row: there is no such schema.
+    /// Whether this login may move tenants; no row if there is no such schema.
     fileprivate static let mayMove = Statement(
         "may_move",
         #"""
@@ -173,7 +173,7 @@ extension Statement {
         where n.nspname = 'pushq'
         """#)
 
-    /// What must be equal on both sides, and what must not.
+    /// What must be equal in both databases, and what must differ.
     fileprivate static let databaseTraits = Statement(
         "database_traits",
         #"""
@@ -187,7 +187,7 @@ extension Statement {
                   and not c.relispartition) as tables,
                (select string_agg(format('%s %s', m.version, m.checksum), ',' order by m.version)
                 from pushq.migration m) as migrations,
-               -- PostgreSQL 17 has given a column another name.
+               -- PostgreSQL 17 renamed this column.
                concat_ws(' ', d.datcollate, d.datctype, d.datlocprovider,
                          coalesce(to_jsonb(d) ->> 'datlocale', to_jsonb(d) ->> 'daticulocale'), d.encoding,
                          pg_database_collation_actual_version(d.oid)) as text_order
@@ -196,22 +196,22 @@ extension Statement {
         """#)
 }
 
-/// How far a move of a tenant is, as one of the two databases knows it.
+/// The state of a tenant's move, as one of the two databases knows it.
 package struct TenantMoveState: Equatable, Sendable {
     package enum Stage: String, Sendable {
-        /// What is large is copied; the tenant is sent for at its old place.
+        /// Contents are copied. The old place still serves the tenant.
         case copying
-        /// At the old place: nothing new is sent, and what is under way comes to its end.
+        /// At the old place: nothing new is sent, and the jobs that workers hold come to their end.
         case stopping
-        /// At the old place: nobody can use it.
+        /// At the old place: no session can use the tenant.
         case detached
-        /// At the old place: it is at the new one.
+        /// At the old place: the tenant is at the new one.
         case moved
-        /// At the new place: it is there, and the old one does not know yet.
+        /// At the new place: the tenant is here, but the old place does not know it yet.
         case arrived
 
-        /// A stage as it is stored. One that this program does not know is that of a newer one: to go on as if it were
-        /// another would do harm.
+        /// Reads a stored stage. A newer version of the program may have stored an unknown one; it would do harm to
+        /// continue as if it were another stage.
         fileprivate init(stored text: String) {
             guard let stage = Self(rawValue: text) else {
                 preconditionFailure(
@@ -222,7 +222,7 @@ package struct TenantMoveState: Equatable, Sendable {
     }
 
     let id: String
-    /// Whether this is the database that it leaves.
+    /// Whether this is the database that the tenant leaves.
     package let leaves: Bool
     package let stage: Stage
     /// The other database.
@@ -231,39 +231,39 @@ package struct TenantMoveState: Equatable, Sendable {
     let feedbackDays: Int32
 }
 
-/// What a detached tenant takes along beside its contents.
+/// What a detached tenant takes along besides its contents.
 struct MovedSettings {
     /// Rows by table.
     let json: String
-    /// No campaign of it has a higher lane, …
+    /// The highest lane of its campaigns.
     let lastLane: Int64
-    /// … and nothing of it a higher identifier.
+    /// The highest identifier of all its rows.
     let lastID: Int64
 }
 
-/// What a database knows of where a tenant is.
+/// What a database knows about the place of a tenant.
 package struct TenantPlace: Sendable {
     package let tenant: String
-    /// Whether it is served here.
+    /// Whether this database serves the tenant.
     package let isHere: Bool
     package let queueCount: Int
     /// The number of the database.
     package let number: Int
-    /// What is known of a move.
+    /// The move of the tenant, if there is one.
     package let move: (stage: TenantMoveState.Stage, leaves: Bool, peer: String)?
 }
 
-/// What decides whether a tenant can go from one database to another.
+/// The traits that decide whether a tenant can move from one database to another.
 struct DatabaseTraits: Equatable {
     let number: Int32
     let lineage: String
-    /// The columns of all tables in their order, and what was migrated.
+    /// The columns of all tables in their order, and the applied migrations.
     let schema: String
     let textOrder: String
 }
 
 extension PostgresConnection {
-    /// The move of a tenant that this database knows of.
+    /// Returns the move of a tenant that this database knows of.
     package func tenantMove(of tenant: String) async throws(PostgresError) -> TenantMoveState? {
         try await execute(.tenantMove, ["tenant": .text(tenant)]).first.map { row in
             TenantMoveState(
@@ -273,12 +273,12 @@ extension PostgresConnection {
         }
     }
 
-    /// Throws if a tenant is not here because it is on its way between two databases, or has moved. For operators.
+    /// Throws if a tenant is not here because it is being moved or has moved. For operators.
     package func refuseMoved(_ tenant: String) async throws(PostgresError) {
         _ = try await execute(.refuseMoved, ["tenant": .text(tenant)])
     }
 
-    /// All tenants that this database knows of, or the one of that name, by name.
+    /// Returns all tenants that this database knows of, or the one of that name, by name.
     package func tenantPlaces(named tenant: String? = nil) async throws(PostgresError) -> [TenantPlace] {
         try await execute(.tenantPlaces, ["tenant": .text(tenant)]).map { row in
             TenantPlace(
@@ -290,7 +290,7 @@ extension PostgresConnection {
         }
     }
 
-    /// Whether this session alone moves the tenant from now on.
+    /// Takes the lock for moving the tenant. Returns whether this session has it now.
     func lockMove(of tenant: String) async throws(PostgresError) -> Bool {
         try await execute(.lockMove, ["tenant": .text(tenant)]).one().bool("is_mine")
     }
@@ -299,7 +299,7 @@ extension PostgresConnection {
         _ = try await execute(.unlockMove, ["tenant": .text(tenant)])
     }
 
-    /// Whether this login may move tenants; nil if this is no database of pushq.
+    /// Returns whether this login may move tenants; nil if this is not a database of pushq.
     func mayMove() async throws(PostgresError) -> (may: Bool, login: String, owner: String)? {
         try await execute(.mayMove).first.map { ($0.bool("may"), $0.text("login"), $0.text("owner")) }
     }
@@ -318,12 +318,12 @@ extension PostgresConnection {
         _ = try await execute(.beginLeaving, ["tenant": .text(tenant), "id": .text(id), "peer": .text(peer)])
     }
 
-    /// Stops it. Returns how many jobs of it workers hold.
+    /// Stops the tenant. Returns how many of its jobs workers hold.
     func stopLeaving(_ tenant: String) async throws(PostgresError) -> Int {
         try await execute(.stopLeaving, ["tenant": .text(tenant)]).one().count("held")
     }
 
-    /// Lets one that was stopped go on as it was.
+    /// Lets a stopped tenant continue as it was.
     func continueLeaving(_ tenant: String) async throws(PostgresError) {
         _ = try await execute(.continueLeaving, ["tenant": .text(tenant)])
     }
@@ -332,7 +332,7 @@ extension PostgresConnection {
         _ = try await execute(.detachTenant, ["tenant": .text(tenant)])
     }
 
-    /// How many jobs of it workers hold although it is detached.
+    /// Returns how many jobs of a detached tenant workers still hold.
     func held(ofMove tenant: String) async throws(PostgresError) -> Int {
         try await execute(.heldOfMove, ["tenant": .text(tenant)]).one().count("held")
     }
@@ -341,7 +341,7 @@ extension PostgresConnection {
         _ = try await execute(.reattachTenant, ["tenant": .text(tenant)])
     }
 
-    /// - Parameter suspends: whether nothing of it is sent here afterwards.
+    /// - Parameter suspends: whether the tenant is suspended here afterwards.
     func abandonLeaving(_ tenant: String, suspends: Bool = false) async throws(PostgresError) {
         _ = try await execute(.abandonLeaving, ["tenant": .text(tenant), "suspends": .bool(suspends)])
     }
@@ -350,29 +350,29 @@ extension PostgresConnection {
         _ = try await execute(.finishLeaving, ["tenant": .text(tenant)])
     }
 
-    /// The numbers of its rows that other rows name, by table, as JSON.
+    /// Returns the numbers of its rows that other rows refer to, by table, as JSON.
     func numbers(ofMove tenant: String) async throws(PostgresError) -> String {
         try await execute(.numbersOfMove, ["tenant": .text(tenant)]).one().text("numbers")
     }
 
-    /// What a detached tenant takes along beside its contents.
+    /// Returns what a detached tenant takes along besides its contents.
     func settings(ofMove tenant: String) async throws(PostgresError) -> MovedSettings {
         let row = try await execute(.settingsOfMove, ["tenant": .text(tenant)]).one()
         return MovedSettings(
             json: row.text("settings"), lastLane: row.int8("last_lane"), lastID: row.int8("last_id"))
     }
 
-    /// Adds what transactions have set that had found a queue of it. To be called when they are over.
+    /// Adds the settings of transactions that had found a queue of the tenant. Call it when they are over.
     func takeLateSettings(of tenant: String) async throws(PostgresError) {
         _ = try await execute(.takeLateSettings, ["tenant": .text(tenant)])
     }
 
-    /// Has its webhook wait. Returns how many messages to it are under way.
+    /// Pauses the tenant's webhook. Returns how many messages to it are under way.
     func holdReports(of tenant: String) async throws(PostgresError) -> Int {
         try await execute(.holdReports, ["tenant": .text(tenant)]).one().count("held")
     }
 
-    /// The secrets of a tenant, as they lie here, and what to call them.
+    /// Returns the sealed secrets of a tenant, with their names.
     func sealedSecrets(of tenant: String) async throws(PostgresError)
         -> [(owner: SecretOwner, name: String, sealed: [UInt8])]
     {
@@ -388,12 +388,12 @@ extension PostgresConnection {
         }
     }
 
-    /// The transactions that may have found a queue, or find it yet, and are not over.
+    /// Returns the open transactions that may have found a queue or may still find one.
     func openTransactions() async throws(PostgresError) -> [String] {
         try await execute(.openTransactions).map { $0.text("name") }
     }
 
-    /// The processes of those that are still not over.
+    /// Returns the processes of these transactions that are still open.
     func processes(ofTransactions names: [String]) async throws(PostgresError) -> [Int32] {
         try await execute(.transactionsStillOpen, ["names": .textArray(names)]).map { $0.int4("pid") }
     }
@@ -411,7 +411,7 @@ extension PostgresConnection {
             ])
     }
 
-    /// The number of each queue there, with its number here.
+    /// Returns the number of each queue there, with its number here.
     func queues(ofMove tenant: String) async throws(PostgresError) -> [(there: Int32, here: Int32)] {
         try await execute(.queuesOfMove, ["tenant": .text(tenant)]).map { ($0.int4("there"), $0.int4("here")) }
     }
@@ -425,7 +425,7 @@ extension PostgresConnection {
             ])
     }
 
-    /// Seals the secrets that have arrived for the rows that they lie in now.
+    /// Seals the secrets that have arrived again, for their new rows.
     func reownSecrets(ofMove tenant: String, under keys: MasterKeys) async throws {
         func sealAnew(
             _ sealed: [UInt8], _ name: String, of old: SecretOwner, for new: SecretOwner
