@@ -1,11 +1,11 @@
-/// How metrics are written down for a server that scrapes them.
+/// The format in which a server that scrapes metrics gets them.
 ///
 /// Sources: prometheus.io/docs/instrumenting/exposition_formats (text format 0.0.4), and the specification of
 /// OpenMetrics 1.0 (prometheus/OpenMetrics).
 package enum ExpositionFormat: CaseIterable, Sendable {
     case prometheusText, openMetrics
 
-    /// The media type that the answer has.
+    /// The media type of the answer.
     package var contentType: String {
         switch self {
         case .prometheusText: "text/plain; version=0.0.4; charset=utf-8"
@@ -13,8 +13,8 @@ package enum ExpositionFormat: CaseIterable, Sendable {
         }
     }
 
-    /// The one that a client likes better, by its `Accept` (RFC 9110 §12.5.1); the older one if it likes both alike, or
-    /// says nothing.
+    /// The format that a client prefers by its `Accept` (RFC 9110 §12.5.1); the older one if it accepts both equally,
+    /// or states no preference.
     package static func preferred(by accept: [String]) -> ExpositionFormat {
         var best: (quality: Double, isText: Bool) = (0, true)
         for part in accept.flatMap({ $0.split(separator: ",") }) {
@@ -25,7 +25,7 @@ package enum ExpositionFormat: CaseIterable, Sendable {
                 if piece.hasPrefix("q=") { quality = Double(piece.dropFirst(2)) ?? 0 }
                 if piece.hasPrefix("version=") { version = piece.dropFirst("version=".count).filter { $0 != "\"" } }
             }
-            // Version 0.0.1 is what drafts of OpenMetrics were called.
+            // Drafts of OpenMetrics had version 0.0.1.
             let isOpenMetrics =
                 type == "application/openmetrics-text" && ["", "1.0.0", "0.0.1"].contains(version)
             let isText = type == "text/plain" || type == "text/*" || type == "*/*"
@@ -35,7 +35,7 @@ package enum ExpositionFormat: CaseIterable, Sendable {
         return best.isText ? .prometheusText : .openMetrics
     }
 
-    /// The page of all families. Those without a value are left out.
+    /// The page of all families, without families that have no value.
     package func page(of families: [MetricFamily]) -> [UInt8] {
         var page: [UInt8] = []
         for family in families where !family.samples.isEmpty { write(family, to: &page) }
@@ -45,7 +45,7 @@ package enum ExpositionFormat: CaseIterable, Sendable {
 
     private func write(_ family: MetricFamily, to page: inout [UInt8]) {
         let metric = family.metric
-        // The older format names the series, and knows no kind for information.
+        // The older format names the series, and has no type for information.
         let name = self == .openMetrics || metric.kind == .histogram ? metric.name : metric.seriesNames[0]
         let kind = self == .prometheusText && metric.kind == .info ? .gauge : metric.kind
         page.append(contentsOf: "# HELP \(name) \(Self.escaped(metric.help, quotes: self == .openMetrics))\n".utf8)
@@ -78,7 +78,7 @@ package enum ExpositionFormat: CaseIterable, Sendable {
         }
     }
 
-    /// Swift writes `1e+16` and `inf`; the formats know the first, and call the second `+Inf`.
+    /// Swift writes `1e+16` and `inf`. The formats accept the first, and write the second as `+Inf`.
     private static func text(_ value: Double) -> String {
         if value.isNaN { return "NaN" }
         guard value.isFinite else { return value > 0 ? "+Inf" : "-Inf" }

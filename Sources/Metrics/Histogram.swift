@@ -1,11 +1,10 @@
-/// How often something took how long: counts by upper bound, in whole numbers, so that to count costs a few
-/// nanoseconds.
+/// The counts of durations by upper bound. They are whole numbers, so that counting costs a few nanoseconds.
 package struct Histogram: Sendable, Equatable {
-    /// The upper bounds of the buckets in nanoseconds, ascending; the last bucket has none.
+    /// The upper bounds of the buckets in nanoseconds, ascending. One more bucket has no upper bound.
     package let bounds: [UInt64]
-    /// For each bucket, and last for what is beyond them, how many there were: not those of the buckets below.
+    /// The count of each bucket, not cumulative. The last one counts durations above all bounds.
     package private(set) var counts: [Int]
-    /// The sum of all, in nanoseconds.
+    /// The sum of all durations, in nanoseconds.
     package private(set) var sumNanoseconds: UInt64 = 0
 
     /// Bounds for a statement or an answer: 1 ms to 60 s.
@@ -21,10 +20,10 @@ package struct Histogram: Sendable, Equatable {
         counts = [Int](repeating: 0, count: bounds.count + 1)
     }
 
-    /// How many there were.
+    /// The number of durations.
     package var count: Int { counts.reduce(0, +) }
 
-    /// Notes something that took so long, or `count` of the same.
+    /// Counts a duration, `count` times.
     package mutating func observe(nanoseconds: UInt64, count: Int = 1) {
         var index = 0
         while index < bounds.count, nanoseconds > bounds[index] { index += 1 }
@@ -32,7 +31,7 @@ package struct Histogram: Sendable, Equatable {
         sumNanoseconds &+= nanoseconds &* UInt64(count)
     }
 
-    /// The same; what is below zero counts as nothing.
+    /// The same. A negative duration counts as zero.
     package mutating func observe(_ duration: Duration, count: Int = 1) {
         let (seconds, attoseconds) = duration.components
         guard seconds >= 0, attoseconds >= 0 else { return observe(nanoseconds: 0, count: count) }
@@ -41,7 +40,7 @@ package struct Histogram: Sendable, Equatable {
             count: count)
     }
 
-    /// Adds what another one of the same bounds has counted.
+    /// Adds the counts of another histogram with the same bounds.
     package mutating func add(_ other: Histogram) {
         precondition(bounds == other.bounds, "histograms are added bucket by bucket")
         for index in counts.indices { counts[index] += other.counts[index] }

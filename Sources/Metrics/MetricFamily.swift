@@ -1,6 +1,6 @@
-/// What a metric is called and what it means: the part that is the same in every scrape.
+/// The name and the meaning of a metric, which are the same in every scrape.
 package struct Metric: Hashable, Sendable {
-    /// What its values do.
+    /// How its values behave.
     package enum Kind: String, Sendable {
         /// Grows until the process ends.
         case counter
@@ -8,16 +8,16 @@ package struct Metric: Hashable, Sendable {
         case gauge
         /// Counts by bucket. Its unit is seconds.
         case histogram
-        /// Says something by its labels; its value is 1.
+        /// Its labels carry the information; its value is 1.
         case info
     }
 
-    /// Its name without the ending of its kind: `pushq_pushes` for the counter `pushq_pushes_total`.
+    /// The name without the suffix of its kind: `pushq_pushes` for the counter `pushq_pushes_total`.
     package let name: String
     package let kind: Kind
-    /// What it means, in one sentence.
+    /// The meaning in one sentence.
     package let help: String
-    /// The names of its labels, in the order in which their values are given.
+    /// The names of its labels, in the order of their values.
     package let labels: [String]
 
     package init(_ name: String, _ kind: Kind, _ help: String, labels: [String] = []) {
@@ -27,7 +27,7 @@ package struct Metric: Hashable, Sendable {
         self.labels = labels
     }
 
-    /// The names under which a server of Prometheus finds its values.
+    /// The names under which a Prometheus server stores its values.
     package var seriesNames: [String] {
         switch kind {
         case .counter: ["\(name)_total"]
@@ -37,13 +37,13 @@ package struct Metric: Hashable, Sendable {
         }
     }
 
-    /// The name by which people speak of it: that of its series, or of the histogram.
+    /// The name as documentation shows it: the name of its series, or of the histogram.
     package var shownName: String { kind == .histogram ? name : seriesNames[0] }
 }
 
 /// A metric with its values at one moment.
 package struct MetricFamily: Sendable {
-    /// A value, and the labels' values that it is for.
+    /// A value, with the values of its labels.
     package struct Sample: Sendable {
         package enum Value: Sendable {
             case integer(Int)
@@ -62,7 +62,7 @@ package struct MetricFamily: Sendable {
         self.metric = metric
     }
 
-    /// One with a single value and no labels.
+    /// Creates a family with a single value and no labels.
     package init(_ metric: Metric, _ value: Int) {
         self.metric = metric
         add(value)

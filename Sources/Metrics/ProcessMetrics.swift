@@ -1,7 +1,7 @@
 import FoundationEssentials
 import Glibc
 
-/// What every process tells of itself, under the names that Prometheus' client libraries use.
+/// The metrics that every process has, under the names that Prometheus' client libraries use.
 package struct ProcessMetrics: Sendable {
     private static let cpu = Metric("process_cpu_seconds", .counter, "CPU time that the process has used.")
     private static let memory = Metric("process_resident_memory_bytes", .gauge, "Memory that the process occupies.")
@@ -11,15 +11,15 @@ package struct ProcessMetrics: Sendable {
 
     package static let all = [cpu, memory, files, start]
 
-    /// When this was made, which is close to when the process started.
+    /// When this value was created, which is close to when the process started.
     private let startedAt = Date.now
 
     package init() {}
 
-    /// Their values now. What the system does not tell is left out.
+    /// Returns the present values. Leaves out what the system does not tell.
     package func families() -> [MetricFamily] {
         var families = [Self.cpu, Self.memory, Self.files, Self.start].map { MetricFamily($0) }
-        // proc(5): the name, in brackets, may have spaces in it; field 3 stands first behind it.
+        // proc(5): the name, in parentheses, may contain spaces. Field 3 is the first one after it.
         if let text = try? String(contentsOfFile: "/proc/self/stat", encoding: .utf8),
             let end = text.lastIndex(of: ")")
         {

@@ -13,7 +13,8 @@ extension HealthCheck {
 }
 
 extension Statement {
-    /// What has four fifths of its connections in use. Superusers' reserve is not for others.
+    /// The server, database and logins that use four fifths of their connections. The superusers' reserve does not
+    /// count as available.
     fileprivate static let connectionsLeft = Statement(
         "connections_left",
         #"""

@@ -12,7 +12,8 @@ extension HealthCheck {
 }
 
 extension Statement {
-    /// A topic may be the app's with the suffix of a push type: `com.acme.shop.voip`.
+    /// The queues whose credentials do not cover them. A topic may be the app's with the suffix of a push type:
+    /// `com.acme.shop.voip`.
     fileprivate static let mismatchedCredentials = Statement(
         "mismatched_credentials",
         #"""

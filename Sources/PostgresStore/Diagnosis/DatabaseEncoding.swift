@@ -12,8 +12,8 @@ extension HealthCheck {
     }
 }
 
-/// A database whose texts need not be UTF-8. With SQL_ASCII, PostgreSQL stores any bytes that a producer sends, and
-/// then no worker can read them (Character Set Support).
+/// A database whose texts need not be UTF-8. With SQL_ASCII, PostgreSQL stores any bytes that a producer sends, and no
+/// worker can read them (Character Set Support).
 struct WrongEncoding: Equatable {
     let database: String
     let encoding: String
@@ -27,7 +27,7 @@ struct WrongEncoding: Equatable {
 }
 
 extension PostgresConnection {
-    /// What is wrong with the database's encoding; nil if it is UTF-8.
+    /// Returns what is wrong with the database's encoding; nil if it is UTF-8.
     func wrongEncoding() async throws(PostgresError) -> WrongEncoding? {
         let row = try await execute(.databaseEncoding).one()
         let encoding = row.text("encoding")

@@ -13,7 +13,7 @@ extension HealthCheck {
 }
 
 extension Statement {
-    /// Tables of fewer dead rows are read in a millisecond all the same.
+    /// Tables with many dead rows. A table with fewer dead rows can still be read in a millisecond.
     fileprivate static let deadRows = Statement(
         "dead_rows",
         #"""

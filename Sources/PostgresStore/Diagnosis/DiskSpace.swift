@@ -2,10 +2,11 @@ import FoundationEssentials
 import Transport
 
 extension HealthCheck {
-    /// SQL does not tell what is left of a disk. Where the server runs on this machine, the system does.
+    /// Checks the server's disks. SQL cannot tell how much space is left; the system can if the server runs on this
+    /// machine.
     /// - Parameters:
-    ///   - processes: where the system tells of its processes (proc(5)).
-    ///   - space: what is left where a path leads; nil if this program may not look there.
+    ///   - processes: the directory in which the system describes its processes (proc(5)).
+    ///   - space: returns the free space of the file system of a path; nil if this program may not read it.
     static func disk(
         processes: String = "/proc",
         space: @escaping @Sendable (String) -> FileSystemSpace? = { FileSystemSpace(of: $0) }
@@ -37,7 +38,7 @@ extension HealthCheck {
                         .advice("run pushq-admin doctor as the user of the server, or as root"))
                 ]
             }
-            // Only the server's user and root see whether WAL lies elsewhere.
+            // Only the server's user and root can see whether WAL is on another disk.
             let log = space("\(folder)/pg_wal") ?? main
             var disks = [Disk(path: folder, space: main, holdsWAL: log.device == main.device)]
             if log.device != main.device { disks.append(Disk(path: "\(folder)/pg_wal", space: log, holdsWAL: true)) }
@@ -52,14 +53,14 @@ extension HealthCheck {
     }
 }
 
-/// Where a server has its files, as far as this login may know.
+/// Where a server stores its files, as far as this login may know.
 private struct ServerFiles {
     /// The data directory; nil if the login may not read the server's settings.
     let folder: String?
     let tablespaces: [String]
-    /// Of this database.
+    /// The size of this database.
     let bytes: Int64
-    /// What WAL may take between two checkpoints: `max_wal_size`.
+    /// The space that WAL may take between two checkpoints: `max_wal_size`.
     let maximumWALBytes: Int64
     let login: String
     private let database: String
@@ -72,8 +73,9 @@ private struct ServerFiles {
         (login, database, process) = (row.text("login"), row.text("database"), row.int4("process"))
     }
 
-    /// Whether the process that answers is one of this machine. Its title tells whom it serves, also to other users:
-    /// `postgres: main: shop push [local] SELECT` (PostgreSQL manual, 28.1). Behind a pooler an address would not do.
+    /// Whether the server process of this session runs on this machine. Its title, which other users can read, names
+    /// the login and database that it serves: `postgres: main: shop push [local] SELECT` (PostgreSQL manual, 28.1). An
+    /// address would not do, because there may be a pooler in between.
     func runsHere(_ processes: String) -> Bool {
         let title = (try? String(contentsOfFile: "\(processes)/\(process)/cmdline", encoding: .utf8)) ?? ""
         return title.hasPrefix("postgres") && title.contains(" \(database) ")
@@ -87,13 +89,13 @@ private struct ServerFiles {
     }
 }
 
-/// A file system with files of the server.
+/// A file system that holds files of the server.
 private struct Disk {
     let path: String
     let space: FileSystemSpace
     let holdsWAL: Bool
 
-    /// With so much left, a small share is no danger; with so much, none for today.
+    /// With `plentyBytes` left, a small percentage is no danger. With `dayBytes` left, it is no danger today.
     private static let plentyBytes: Int64 = 100_000_000_000
     private static let dayBytes: Int64 = 20_000_000_000
 
@@ -114,7 +116,7 @@ private struct Disk {
 }
 
 extension Words {
-    /// Bytes with at least two digits of the unit, except for few: `640 MB`, `12 GB`.
+    /// Formats bytes with at least two digits of the unit, unless they are few: `640 MB`, `12 GB`.
     static func size(_ bytes: Int64) -> String {
         switch bytes {
         case ..<10_000_000: "\(bytes / 1000) kB"
@@ -125,7 +127,7 @@ extension Words {
 }
 
 extension Statement {
-    /// The view hides a setting from those who may not read it, where the function would fail.
+    /// The view hides a setting that the login may not read; the function would fail.
     fileprivate static let serverFiles = Statement(
         "server_files",
         #"""

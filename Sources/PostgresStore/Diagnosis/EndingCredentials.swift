@@ -22,7 +22,7 @@ extension HealthCheck {
 }
 
 extension Statement {
-    /// The first that end.
+    /// The certificates that end within 30 days, the earliest first.
     fileprivate static let endingCredentials = Statement(
         "ending_credentials",
         #"""

@@ -18,7 +18,7 @@ extension HealthCheck {
 }
 
 extension Statement {
-    /// A try that fails now and then is not worth a word.
+    /// Webhooks that have failed for some time. A single failed try is not reported.
     fileprivate static let failingWebhooks = Statement(
         "failing_webhooks",
         #"""

@@ -1,15 +1,15 @@
-/// One thing that `pushq-admin doctor` looks at. Each reads, changes nothing, and asks questions whose cost does not
-/// grow with the jobs that wait.
+/// One check of `pushq-admin doctor`. A check only reads, and the cost of its queries does not grow with the number of
+/// waiting jobs.
 package struct HealthCheck: Sendable {
-    /// A word that stays the same, by which monitoring knows it.
+    /// A word that never changes, by which monitoring recognises the check.
     package let name: String
-    /// What it looks for.
+    /// What the check looks for.
     package let summary: String
-    /// Whether it reads pushq's tables, and so can do nothing before `migrate`.
+    /// Whether the check reads pushq's tables, so that it can only run after `migrate`.
     let needsSchema: Bool
     let look: @Sendable (PostgresConnection) async throws -> [HealthFinding]
 
-    /// - Parameter look: what is found; nothing where all is well.
+    /// - Parameter look: returns what it finds; nothing if all is well.
     init(
         _ name: String, _ summary: String, needsSchema: Bool = true,
         look: @escaping @Sendable (PostgresConnection) async throws -> [HealthFinding]
@@ -20,12 +20,12 @@ package struct HealthCheck: Sendable {
         self.look = look
     }
 
-    /// What is found in a database. A check that cannot look says so, and keeps no other from looking.
+    /// Returns what the check finds in a database. A check that fails throws, and the other checks still run.
     package func findings(in connection: PostgresConnection) async throws(CheckNotMade) -> [HealthFinding] {
         do {
             return try await look(connection)
         } catch PostgresError.notMigrated where needsSchema {
-            // `schema` says so, once for all.
+            // The check `schema` reports this, once for all checks.
             return []
         } catch {
             throw CheckNotMade(
@@ -33,10 +33,10 @@ package struct HealthCheck: Sendable {
         }
     }
 
-    /// All of them, in the order in which an operator mends: the server first, then what stands on it.
+    /// All checks, in the order in which an operator fixes problems: the server first, then what depends on it.
     /// - Parameters:
-    ///   - version: of the program that asks; workers should have the same.
-    ///   - keys: the master keys of the program that asks, if it has any.
+    ///   - version: the version of the calling program; workers should have the same.
+    ///   - keys: the master keys of the calling program, if it has any.
     package static func all(version: String, keys: MasterKeys?) -> [HealthCheck] {
         [
             readOnly, encoding, settings, statistics, clock(), connections, transactions(), disk(), walKept, archiving,
@@ -52,7 +52,7 @@ package struct HealthCheck: Sendable {
     }
 }
 
-/// Why a check was not made. What it looks for may be there.
+/// Why a check could not run. The problem that it looks for may exist.
 package struct CheckNotMade: Error, Equatable {
     package let check: String
     package let reason: String

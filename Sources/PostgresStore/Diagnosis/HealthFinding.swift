@@ -1,21 +1,21 @@
-/// Something that a check has found: how bad it is, what shows it, and what to do.
+/// A finding of a check: how bad it is, the evidence, and what to do.
 package struct HealthFinding: Equatable, Sendable {
     package enum Severity: String, CaseIterable, Sendable {
         /// Pushes are not sent, or data is in danger: now, or within a day.
         case error
-        /// It works, but slower or less safely than it should, or it will end within weeks.
+        /// Pushes are sent, but more slowly or less safely than they should be, or sending will stop within weeks.
         case warning
-        /// Somebody has chosen it, and may have forgotten it.
+        /// An operator chose this state, and may have forgotten it.
         case note
     }
 
-    /// What to do about it.
+    /// What to do about the finding.
     package enum Remedy: Equatable, Sendable {
-        /// For a shell.
+        /// A command for a shell.
         case command(String)
-        /// For `psql`, as a superuser or the owner of what it names.
+        /// A statement for `psql`, to be run by a superuser or the owner of the object.
         case sql(String)
-        /// What no line can do.
+        /// Advice that no single command can carry out.
         case advice(String)
 
         /// `command`, `sql` or `advice`.
@@ -27,7 +27,7 @@ package struct HealthFinding: Equatable, Sendable {
             }
         }
 
-        /// The line itself.
+        /// The command, statement or advice.
         package var text: String {
             switch self {
             case .command(let text), .sql(let text), .advice(let text): text
@@ -36,7 +36,7 @@ package struct HealthFinding: Equatable, Sendable {
     }
 
     package let severity: Severity
-    /// What it is about: a queue, a worker, a table.
+    /// The subject: a queue, a worker, a table.
     package let subject: String
     /// What was seen, as a sentence about the subject, with figures.
     package let evidence: String
@@ -52,13 +52,13 @@ package struct HealthFinding: Equatable, Sendable {
 
 /// How findings write names, times and sizes.
 enum Words {
-    /// The first few of `names`, and how many more there are.
+    /// The first few names, and how many more there are.
     static func names(_ names: [String], of count: Int) -> String {
         let rest = count - names.count
         return names.joined(separator: ", ") + (rest > 0 ? " and \(rest) more" : "")
     }
 
-    /// A time in the largest unit of which it has two: `90 s`, `12 min`, `30 h`, `9 days`.
+    /// A time in the largest unit that gives at least two: `90 s`, `12 min`, `30 h`, `9 days`.
     static func time(seconds: Double) -> String {
         switch Int(seconds) {
         case ..<120: "\(Int(seconds)) s"

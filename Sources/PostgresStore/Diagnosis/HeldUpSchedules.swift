@@ -10,7 +10,7 @@ extension HealthCheck {
 }
 
 extension Statement {
-    /// Those that have waited the longest. Of suspended tenants nothing is started.
+    /// The schedules that have waited the longest. Nothing is started for suspended tenants.
     fileprivate static let heldUpSchedules = Statement(
         "held_up_schedules",
         #"""

@@ -13,7 +13,7 @@ extension HealthCheck {
                 } else {
                     "its move to \(peer) was interrupted \(age) ago; sending continues"
                 }
-            // The other database may be further than this one remembers.
+            // The move may have progressed further in the other database than this one remembers.
             guard row.bool("is_restored") else {
                 return HealthFinding(
                     leaves && isStopped ? .error : .note, "tenant \(row.text("tenant"))", what,

@@ -18,8 +18,8 @@ extension HealthCheck {
 }
 
 extension Statement {
-    /// Upkeep may be some hours late, and what a job of that day holds up is tried again each hour. While a tenant
-    /// arrives from another database, nothing is dropped.
+    /// Partitions that should have been dropped. Upkeep may be some hours late, and retries every hour if a job of that
+    /// day blocks the drop. While a tenant arrives from another database, nothing is dropped.
     fileprivate static let oldPartitions = Statement(
         "old_partitions",
         #"""

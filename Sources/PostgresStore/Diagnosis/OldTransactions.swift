@@ -1,5 +1,5 @@
 extension HealthCheck {
-    /// - Parameter age: from which on a transaction is old; it is an error from twelve times that on.
+    /// - Parameter age: the age from which on a transaction is old. From twelve times that age on, it is an error.
     static func transactions(olderThan age: Duration = .seconds(300)) -> HealthCheck {
         HealthCheck(
             "transactions", "transactions that have been open for minutes, so that newer dead rows cannot be removed",
@@ -17,7 +17,7 @@ extension HealthCheck {
 }
 
 extension Statement {
-    /// The five oldest of the database. Not their statements: they may hold tokens and payloads.
+    /// The five oldest transactions of the database, without their statements, which may contain tokens and payloads.
     fileprivate static let oldTransactions = Statement(
         "old_transactions",
         #"""

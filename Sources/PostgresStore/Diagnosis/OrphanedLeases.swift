@@ -1,7 +1,7 @@
 import QueueCore
 
 extension HealthCheck {
-    /// - Parameter time: how long after its end a lease should have been put back by some worker.
+    /// - Parameter time: how long after a lease has expired a worker should have rescued its job.
     static func leases(endedBefore time: Duration = .seconds(30)) -> HealthCheck {
         HealthCheck("leases", "jobs that are leased to workers that are gone, and that nobody puts back") {
             connection in
@@ -21,7 +21,7 @@ extension HealthCheck {
 }
 
 extension Statement {
-    /// Looks at ten thousand of them.
+    /// Reads at most ten thousand of these leases.
     fileprivate static let orphanedLeases = Statement(
         "orphaned_leases",
         #"""

@@ -1,5 +1,6 @@
 extension HealthCheck {
-    /// - Parameter time: how long after it was due a duty is overdue, or after it failed first, failing.
+    /// - Parameter time: how long after its due time a duty is overdue, or how long after its first failure it is
+    ///   failing.
     static func duties(overdueAfter time: Duration = .seconds(900)) -> HealthCheck {
         HealthCheck(
             "duties", "work for the whole fleet, such as upkeep, that no worker does, or that fails again and again"
@@ -25,9 +26,9 @@ extension HealthCheck {
 }
 
 extension Statement {
-    /// Only of duties that have something to do: a worker without a master key does not take those that need one.
-    /// `figures` is due as soon as no worker publishes metrics, which is nothing to be warned of. No duty pauses for
-    /// more than an hour.
+    /// The duties that have work to do: a worker without a master key does not take duties that need one. Not
+    /// `figures`, which is due as soon as no worker publishes metrics; that is no reason for a warning. No duty pauses
+    /// for more than an hour.
     fileprivate static let overdueDuties = Statement(
         "overdue_duties",
         #"""

@@ -19,8 +19,8 @@ extension HealthCheck {
 }
 
 extension Statement {
-    /// For how many days from today on each table of history has partitions, today not among them. Without today's: -1.
-    /// Days behind a gap do not count: they were made when the database's clock was ahead.
+    /// For how many days after today each table of history has partitions; -1 if today's is missing. Days after a gap
+    /// do not count: their partitions were created when the database's clock was ahead.
     fileprivate static let partitionsAhead = Statement(
         "partitions_ahead",
         #"""

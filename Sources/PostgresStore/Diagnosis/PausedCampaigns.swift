@@ -12,7 +12,7 @@ extension HealthCheck {
 }
 
 extension Statement {
-    /// Of the latest ten thousand. A key may have blanks in it.
+    /// The paused campaigns among the latest ten thousand. A key may contain spaces.
     fileprivate static let pausedCampaigns = Statement(
         "paused_campaigns",
         #"""

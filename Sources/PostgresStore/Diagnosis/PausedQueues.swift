@@ -28,8 +28,8 @@ extension HealthCheck {
 }
 
 extension Statement {
-    /// Those with the same reason together; what a worker has paused for its credential, which ends with another one,
-    /// for each credential.
+    /// Paused queues, grouped by reason. Queues that a worker paused because of a credential are grouped by credential,
+    /// because replacing the credential resumes them.
     fileprivate static let pausedByReason = Statement(
         "paused_by_reason",
         #"""
@@ -46,7 +46,7 @@ extension Statement {
         left join pushq.credential c
           on q.paused_credential_version is not null and c.tenant_id = q.tenant_id and c.id = q.credential_id
         where q.paused_at is not null
-          -- These wait for a decision, and have a check of their own.
+          -- These queues wait for a decision, and have a check of their own.
           and not exists (select from pushq.restored_queue r where r.queue_id = q.id)
         group by 1, 2, 3, 4, c.id
         order by is_for_credential desc, is_for_tokens desc, queues desc, reason

@@ -20,7 +20,7 @@ extension HealthCheck {
 }
 
 extension Statement {
-    /// A probe of `job` for each of the first hundred.
+    /// The queues without a credential. For the first hundred, the statement looks for waiting jobs.
     fileprivate static let queuesWithoutCredential = Statement(
         "queues_without_credential",
         #"""

@@ -35,7 +35,7 @@ extension HealthCheck {
 }
 
 extension HealthFinding {
-    /// - Parameter what: what the workers do, as the end of a sentence that begins with their number.
+    /// - Parameter what: what is wrong with the workers, as the end of a sentence that begins with their number.
     fileprivate init(troubleIn row: Row, _ what: String, _ remedy: Remedy) {
         let (troubled, alive, queues) = (row.count("troubled"), row.count("alive"), row.count("queues"))
         self.init(
@@ -54,7 +54,7 @@ extension Statement {
     fileprivate static let unusableCredentials = Statement(
         "unusable_credentials", trouble("cross join lateral unnest(a.unusable, a.faults) u(queue_id, reason)"))
 
-    /// What running workers say of queues, by credential.
+    /// What running workers report about queues, by credential.
     private static func trouble(_ ofQueues: String) -> String {
         #"""
         with alive as materialized (

@@ -26,7 +26,7 @@ extension HealthCheck {
 }
 
 extension Statement {
-    /// Looks at ten thousand jobs: none of them may be due, and they may be millions.
+    /// Reads at most ten thousand jobs: there may be millions, and none of them due.
     fileprivate static let runningWorkers = Statement(
         "running_workers",
         #"""

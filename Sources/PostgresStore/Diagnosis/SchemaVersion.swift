@@ -6,7 +6,7 @@ extension HealthCheck {
         do {
             report = try await Migrator(connection).dryRun()
         } catch MigrationError.wrongEncoding {
-            // `encoding` says so.
+            // The check `encoding` reports this.
             return []
         } catch MigrationError.foreignSchema(let sentence) {
             return [HealthFinding(.error, "schema", sentence, .advice("give the address of pushq's database"))]

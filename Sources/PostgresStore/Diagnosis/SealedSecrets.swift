@@ -1,7 +1,7 @@
 import QueueCore
 
 extension HealthCheck {
-    /// - Parameter keys: the master keys that the program has; without them nothing is looked at.
+    /// - Parameter keys: the master keys that the program has; nil: the check finds nothing.
     static func secrets(_ keys: MasterKeys?) -> HealthCheck {
         HealthCheck(
             "secrets",

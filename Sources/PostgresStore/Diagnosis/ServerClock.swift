@@ -9,7 +9,7 @@ extension HealthCheck {
             let asked = now()
             let time = try await connection.execute(.serverClock).one().time("now")
             let answered = now()
-            // It was read at some time in between.
+            // The server read its clock at some moment between the two.
             let ahead = time.timeIntervalSince(asked) > 0 ? max(0, time.timeIntervalSince(answered)) : 0
             let behind = max(0, asked.timeIntervalSince(time))
             let difference = max(ahead, behind)

@@ -14,7 +14,7 @@ extension HealthCheck {
     }
 }
 
-/// What a setting does to pushq, and what it should be.
+/// What a setting does to pushq, and which value it should have.
 private struct SettingRule {
     let severity: HealthFinding.Severity
     let consequence: String
@@ -46,7 +46,7 @@ private struct SettingRule {
 }
 
 extension Statement {
-    /// A setting that was made for the database, the login or the session is not mended for the whole server.
+    /// The harmful settings. One that is set for the database, login or session cannot be fixed for the whole server.
     fileprivate static let harmfulSettings = Statement(
         "harmful_settings",
         #"""

@@ -17,7 +17,7 @@ extension Statement {
         #"""
         select name, extract(epoch from now() - suspended_at)::float8 as seconds
         from pushq.tenant t
-        -- What was stopped to be moved goes on by itself, or is another check's.
+        -- A tenant that was stopped for a move resumes by itself, or is reported by another check.
         where suspended_at is not null
           and not exists (select from pushq.tenant_move m where m.owner = t.id and m.leaves and m.stage = 'stopping')
         order by suspended_at

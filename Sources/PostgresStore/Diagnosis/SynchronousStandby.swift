@@ -26,7 +26,7 @@ extension HealthCheck {
 }
 
 extension Statement {
-    /// Looks at ten thousand rows each.
+    /// Reads at most ten thousand rows of each table.
     fileprivate static let synchronousStandby = Statement(
         "synchronous_standby",
         #"""

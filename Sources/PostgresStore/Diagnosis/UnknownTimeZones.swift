@@ -20,7 +20,8 @@ extension HealthCheck {
 }
 
 extension Statement {
-    /// Of a large table a sample of its pages is read, another one each time: some 160 MB at the most.
+    /// The unknown time zones in use. Of a large table, the statement reads a random sample of its pages: about 160 MB
+    /// at most.
     fileprivate static let unknownTimeZones = Statement(
         "unknown_time_zones",
         #"""

@@ -13,7 +13,7 @@ extension HealthCheck {
 }
 
 extension Statement {
-    /// Names of slots are lower-case letters, digits and underscores.
+    /// Replication slots without a reader. Their names contain only lower-case letters, digits and underscores.
     fileprivate static let idleSlots = Statement(
         "idle_slots",
         #"""

@@ -1,7 +1,7 @@
 import QueueCore
 
 extension HealthCheck {
-    /// - Parameter version: of the program that asks.
+    /// - Parameter version: the version of the calling program.
     static func versions(of version: String) -> HealthCheck {
         HealthCheck("versions", "workers of another version than this program") { connection in
             try await connection.execute(.workerVersions, ["version": .text(version)]).map { row in

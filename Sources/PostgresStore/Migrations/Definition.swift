@@ -1,47 +1,47 @@
 import Cryptography
 
-/// A file of functions, triggers or views, in `migrations/functions` or `migrations/views`. It is applied anew whenever
+/// A file of functions, triggers or views in `migrations/functions` or `migrations/views`. It is applied again whenever
 /// its text has changed, so its statements are `create or replace`.
 ///
-/// A function that a column's default or a constraint uses is part of the table, and so of a migration.
+/// A function that a column's default or a constraint uses is part of the table, and so belongs to a migration.
 struct Definition: Sendable {
-    /// The file's path within `migrations/`, without its ending: `functions/send`.
+    /// The file's path within `migrations/`, without its extension: `functions/send`.
     let name: String
     let sql: String
 
-    /// The SHA-256 of its text in hexadecimal.
+    /// The SHA-256 of the text in hexadecimal.
     var checksum: String {
         SHA256.digest(of: Array(sql.utf8)).map { byte in
             String(byte >> 4, radix: 16) + String(byte & 15, radix: 16)
         }.joined()
     }
 
-    /// The comment on each object that it makes.
+    /// The comment on each object that the definition creates.
     var mark: String { "\(name) \(checksum)" }
 
-    /// All of this program's, in the order in which they are applied: functions come before the views that use them.
-    /// What a function's body names may come later.
+    /// All definitions of this program, in the order in which they are applied: functions before the views that use
+    /// them. A function's body may name objects that are created later.
     static let all = MigrationFiles.all
         .filter { $0.name.hasPrefix("functions/") || $0.name.hasPrefix("views/") }.map(Definition.init)
         .sorted { $0.name < $1.name }
 }
 
-/// A function, procedure, trigger or view in the database, with the definition that made it.
+/// A function, procedure, trigger or view in the database, with the definition that created it.
 ///
-/// The catalogue itself keeps this: the comment on each such object names its file and that file's checksum. So a dump
-/// carries it, with data or without.
+/// The catalog itself stores this: the comment on each such object names its file and the file's checksum. So a dump
+/// contains it, with or without data.
 struct DefinedObject: Equatable, Sendable {
-    /// As `drop` takes it: `function`, `procedure`, `trigger` or `view`.
+    /// The kind as in a `drop` statement: `function`, `procedure`, `trigger` or `view`.
     let kind: String
-    /// With its arguments and its schema: `pushq.token(pg_catalog.text)`.
+    /// The name with schema and arguments: `pushq.token(pg_catalog.text)`.
     let identity: String
     /// The definition's name and checksum.
     let definition: String
     let checksum: String
 
-    /// The comment on it.
+    /// The comment on the object.
     var mark: String { "\(definition) \(checksum)" }
-    /// For people.
+    /// The object as messages name it.
     var description: String { "\(kind) \(identity)" }
 
     init(kind: String, identity: String, definition: String, checksum: String) {

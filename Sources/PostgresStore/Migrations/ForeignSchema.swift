@@ -1,8 +1,10 @@
 extension PostgresConnection {
-    /// Why the database's schema `pushq` is somebody else's, in one line; nil if there is none, or none but pushq's.
+    /// Returns, in one line, why the schema `pushq` belongs to another program; nil if there is no such schema or it is
+    /// pushq's.
     ///
-    /// Pushq's has a table of migrations from its first table on. Before that it may be there without a table: made by
-    /// an administrator, or by a `migrate` that went no further. What belongs to an extension says nothing.
+    /// pushq's own schema has a table of migrations from its first table on. Before that it may exist without tables:
+    /// an administrator created it, or a `migrate` that went no further. Objects that belong to an extension are
+    /// ignored.
     func foreignSchema() async throws(PostgresError) -> String? {
         guard let row = try await execute(.foreignSchema).first else { return nil }
         let finding =
@@ -14,8 +16,8 @@ extension PostgresConnection {
 }
 
 extension Statement {
-    /// Functions and views of pushq's are told by their comments. In one statement, because another migrator may be
-    /// at work: it sees all that one has committed, or nothing of it.
+    /// Recognises pushq's functions and views by their comments. It is one statement because another migrator may be
+    /// running: the statement sees all that a transaction of that migrator has committed, or nothing.
     fileprivate static let foreignSchema = Statement(
         "foreign_schema",
         #"""

@@ -1,22 +1,22 @@
 import Cryptography
 
-/// A step of the schema: one numbered file of `migrations/`, embedded in the program when it is built.
+/// A step of the schema: one numbered file of `migrations/`, embedded in the program at build time.
 ///
-/// Migrations make tables. Functions and views have files of their own: ``Definition``.
+/// Migrations create tables. Functions and views have files of their own: ``Definition``.
 struct Migration: Sendable {
-    /// The number that its file's name begins with.
+    /// The number at the beginning of the file's name.
     let version: Int32
-    /// The file's name without its ending: `0003_jobs`.
+    /// The file's name without its extension: `0003_jobs`.
     let name: String
     let sql: String
 
-    /// The SHA-256 of its text: the migrator notices a file that was changed after it was applied.
+    /// The SHA-256 of the text. With it, the migrator notices a file that was changed after it was applied.
     var checksum: [UInt8] { SHA256.digest(of: Array(sql.utf8)) }
 
-    /// Whether workers that do not know this migration must stop when it is applied. Its first line says so.
+    /// Whether workers that do not know this migration must stop when it is applied. The file's first line says so.
     var stopsOlderWorkers: Bool { sql.hasPrefix(Self.directive + "\n") }
 
-    /// The first line of such a migration.
+    /// The first line of a migration that stops older workers.
     static let directive = "-- pushq: older workers must stop"
 
     init(name: String, sql: String) {
@@ -28,7 +28,7 @@ struct Migration: Sendable {
         self.sql = sql
     }
 
-    /// All of this program's, in the order in which they are applied.
+    /// All migrations of this program, in the order in which they are applied.
     static let all = MigrationFiles.all.filter { !$0.name.contains("/") }.map(Migration.init)
         .sorted { $0.version < $1.version }
 }

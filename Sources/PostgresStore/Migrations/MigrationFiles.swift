@@ -1,6 +1,6 @@
-/// The files of `migrations/`, which the program carries.
+/// The files of `migrations/`, which are embedded in the program.
 enum MigrationFiles {
-    /// Their paths without the ending, such as `functions/send`, and their texts; sorted by path.
+    /// The paths without extension, such as `functions/send`, and the texts; sorted by path.
     static let all: [(name: String, sql: String)] = EmbeddedMigrations.files.map { file in
         (name: String(file.name.dropLast(".sql".count)), sql: file.text)
     }

@@ -1,9 +1,9 @@
-/// What is to be applied, from what the program brings and what the database has. No I/O.
+/// The migrations to apply, derived from the program's migrations and the database's. Does no I/O.
 struct MigrationPlan {
-    /// Those that the database lacks, in order.
+    /// The migrations that the database lacks, in order.
     let pending: [Migration]
 
-    /// - Throws: when the schema is not one that this program may touch.
+    /// - Throws: if this program may not change the schema.
     init(_ migrations: [Migration], applied: [AppliedMigration]) throws(MigrationError) {
         let known = Dictionary(uniqueKeysWithValues: migrations.map { ($0.version, $0) })
         for row in applied {
@@ -15,11 +15,11 @@ struct MigrationPlan {
     }
 }
 
-/// Which definitions are to be applied, and which objects are not theirs any more. No I/O.
+/// The definitions to apply, and the objects that no longer belong to one. Does no I/O.
 struct DefinitionPlan {
-    /// Those whose text is not what the database was made from, in order.
+    /// The definitions whose text differs from what the database was made from, in order.
     let changed: [Definition]
-    /// Objects of files that are gone. What a changed file made, and makes no longer, is known only once it is applied.
+    /// The objects of deleted files. Objects that a changed file no longer creates are known only after it is applied.
     let orphans: [DefinedObject]
 
     init(_ definitions: [Definition], present: [DefinedObject]) {
@@ -33,7 +33,7 @@ struct DefinitionPlan {
         orphans = present.filter { !names.contains($0.definition) }
     }
 
-    /// What has to be dropped, and then applied, if PostgreSQL cannot replace an object by another one of its name: the
+    /// Returns what to drop and then apply if PostgreSQL cannot replace an object by another one of the same name: the
     /// objects of the changed files, and all views and triggers, which may depend on them.
     func replacing(_ definitions: [Definition], present: [DefinedObject]) -> (
         drop: [DefinedObject], apply: [Definition]
@@ -45,31 +45,31 @@ struct DefinitionPlan {
     }
 }
 
-/// Why a schema was left as it is.
+/// Why a schema was not changed.
 package enum MigrationError: Error, Equatable, CustomStringConvertible {
-    /// The database is not one that pushq can be in.
+    /// pushq cannot use the database, because of its encoding.
     case wrongEncoding(String)
-    /// Its schema `pushq` is somebody else's.
+    /// The schema `pushq` belongs to another program.
     case foreignSchema(String)
-    /// The login may not begin. What an administrator of the server has to run.
+    /// The login lacks the rights to begin. The text is what an administrator of the server has to run.
     case notAllowed(String)
-    /// It has a migration that this program does not know.
+    /// The schema has a migration that this program does not know.
     case newerSchema(String)
-    /// A migration is not what it was when it was applied.
+    /// A migration's text has changed since it was applied.
     case changed(applied: String, here: String)
-    /// The database refused it, and nothing of it was done; or nobody knows, because no answer came.
+    /// The database refused it and applied nothing of it, or no answer came and the result is unknown.
     case failed(String, line: Int?, PostgresError)
-    /// Somebody has had the lock of the first migration for all of the time.
+    /// Another session held the lock of the first migration all the time.
     case locked(by: String, PostgresError)
-    /// A function or view that no file has any more could not be dropped; no function was changed.
+    /// A function or view that no file creates any more could not be dropped. No function was changed.
     case dropFailed(PostgresError)
 
-    /// - Parameter text: that of the file.
+    /// - Parameter text: the text of the file.
     static func failed(_ name: String, in text: String, _ error: PostgresError) -> Self {
         .failed(name, line: error.serverError?.position.map { text.line(ofCharacter: $0) }, error)
     }
 
-    /// Whether a lock was not had in time.
+    /// Whether the error is a lock that was not granted in time.
     var isContended: Bool {
         switch self {
         case .failed(_, _, .contended), .dropFailed(.contended): true
@@ -94,7 +94,7 @@ package enum MigrationError: Error, Equatable, CustomStringConvertible {
             "another migrate seems to be running: \(holder) holds its lock; wait for it, or end that session if it is no "
                 + "migrate (\(error))"
         case .dropFailed(let error):
-            // Without the server's hint, which would drop what is not pushq's.
+            // Leaves out the server's hint, which would drop objects that are not pushq's.
             "a function or view that this version no longer has could not be dropped, so no function was changed: "
                 + (error.serverError.map { "\($0.message) (\($0.state.code))" } ?? error.description)
                 + "; if something of yours uses it, drop that first"
@@ -103,7 +103,7 @@ package enum MigrationError: Error, Equatable, CustomStringConvertible {
 }
 
 extension String {
-    /// The number of the line that a character is in; both are counted from 1.
+    /// The number of the line that contains a character; both are counted from 1.
     fileprivate func line(ofCharacter position: Int) -> Int {
         1 + unicodeScalars.prefix(position - 1).count { $0 == "\n" }
     }

@@ -1,18 +1,18 @@
 extension Migrator {
-    /// Applies the definitions that have changed, and drops what no definition makes any more. One transaction.
+    /// Applies the definitions that have changed, and drops what no definition creates any more, in one transaction.
     ///
-    /// A function or view is replaced in place, so that statements that are running go on, and rights on it stay. Where
-    /// PostgreSQL refuses that (``SQLState/isAboutReplacing``), objects have to be dropped first.
-    /// - Parameter isDroppingFirst: whether what the changed files made is dropped before they are applied.
+    /// A function or view is replaced in place, so that running statements continue and rights on it stay. If
+    /// PostgreSQL refuses the replacement (``SQLState/isAboutReplacing``), objects have to be dropped first.
+    /// - Parameter isDroppingFirst: whether the objects of changed files are dropped before the files are applied.
     func applyDefinitions(
         droppingFirst isDroppingFirst: Bool, within limit: Duration
     ) async throws -> (applied: [String], dropped: [String]) {
-        // Another program may have migrated meanwhile.
+        // Another migrator may have run meanwhile.
         _ = try MigrationPlan(migrations, applied: try await appliedMigrations())
         let present = try await definedObjects()
         let plan = DefinitionPlan(definitions, present: present)
         try await becomeOwner()
-        // Functions name each other in their bodies, and views that come later.
+        // The bodies of functions name other functions, and views that are created later.
         try await connection.runScript("set local check_function_bodies = off")
         var changed = plan.changed
         if isDroppingFirst {
@@ -39,7 +39,7 @@ extension Migrator {
         }
     }
 
-    /// Runs a definition, and marks what it made.
+    /// Runs a definition, and marks the objects that it created.
     private func apply(_ definition: Definition, within limit: Duration) async throws(MigrationError) {
         do throws(PostgresError) {
             try await connection.runScript(definition.sql, within: limit)
@@ -57,21 +57,23 @@ extension Migrator {
         for statement in statements.map({ $0.text("statement") }) { try await connection.runScript(statement) }
     }
 
-    /// What definitions have made, by the marks on it.
+    /// Returns the objects that definitions have created, recognised by their marks.
     func definedObjects() async throws(PostgresError) -> [DefinedObject] {
         try await connection.execute(.definedObjects).map(DefinedObject.init)
     }
 }
 
 extension SQLState {
-    /// Whether `create or replace` was refused because of what there is: another kind, result, parameter or column.
+    /// Whether PostgreSQL refused `create or replace` because the existing object has another kind, result, parameter
+    /// or column.
     var isAboutReplacing: Bool {
         ["42P13", "42P16", "42809"].contains(code)
     }
 }
 
 extension Statement {
-    /// What definitions can make in schema pushq, with its mark; `version` is the transaction that wrote it last.
+    /// The objects in schema pushq that definitions can create, with their marks; `version` is the transaction that
+    /// last wrote the object.
     private static let objects = #"""
         select o.class, o.id, o.version, i.type, i.identity, obj_description(o.id, o.class::regclass::name) as mark
         from (
@@ -91,7 +93,7 @@ extension Statement {
         cross join pg_identify_object(o.class::regclass, o.id, 0) i
         """#
 
-    /// Marks are a file's name and its SHA-256.
+    /// The objects with a mark: a file's name and its SHA-256.
     fileprivate static let definedObjects = Statement(
         "defined_objects",
         #"""
@@ -101,7 +103,7 @@ extension Statement {
         order by type, identity
         """#)
 
-    /// Statements that put `$mark` on what this transaction has made since it last marked something.
+    /// Returns statements that put `$mark` on what this transaction has created since it last marked something.
     fileprivate static let markDefinition = Statement(
         "mark_definition",
         #"""
@@ -114,7 +116,7 @@ extension Statement {
             and d.xmin = pg_current_xact_id()::xid)
         """#)
 
-    /// Statements that drop objects, of which some may depend on others of the list, and nothing else.
+    /// Returns statements that drop these objects, which may depend on each other, and nothing else.
     fileprivate static let dropDefined = Statement(
         "drop_defined",
         #"""

@@ -1,7 +1,7 @@
 extension Migrator {
-    /// Makes the roles and the schema as far as this login may, and gives the schema to its owner.
-    /// - Returns: what is left to do for an administrator of the server, as lines.
-    /// - Throws: ``MigrationError/notAllowed(_:)`` if it may not even make the schema.
+    /// Creates the roles and the schema as far as this login may, and gives the schema to its owner.
+    /// - Returns: what an administrator of the server still has to do, as lines.
+    /// - Throws: ``MigrationError/notAllowed(_:)`` if the login may not even create the schema.
     func prepareRoles(within limit: Duration) async throws -> [String] {
         if let advice = try await advice(), advice.isUrgent { throw MigrationError.notAllowed(advice.text) }
         try await run("rights/roles", within: limit)
@@ -12,18 +12,17 @@ extension Migrator {
         try await connection.execute(.roleAdvice).first.map { ($0.text("advice"), $0.bool("is_urgent")) }
     }
 
-    /// Goes on with the rights of the schema's owner until the end of the transaction, so that what is made is the
-    /// owner's.
+    /// Takes the rights of the schema's owner until the end of the transaction, so that the owner owns what is created.
     func becomeOwner() async throws {
         _ = try await connection.execute(.becomeOwner)
     }
 
-    /// Grants and revokes what is not as it should be. As the owner.
+    /// Grants missing rights and revokes wrong ones. Call it as the owner.
     func grantRights(within limit: Duration) async throws {
         try await run("rights/grants", within: limit)
     }
 
-    /// Runs a script that each `migrate` runs.
+    /// Runs a script that every `migrate` runs.
     private func run(_ name: String, within limit: Duration) async throws(MigrationError) {
         guard let sql = MigrationFiles.all.first(where: { $0.name == name })?.sql else {
             preconditionFailure("migrations/\(name).sql is not there")
@@ -37,7 +36,7 @@ extension Migrator {
 }
 
 extension Statement {
-    /// The lock belongs to the login, and so do the connection's limits: only rights change.
+    /// Sets the role only: the lock and the connection's limits stay with the login.
     fileprivate static let becomeOwner = Statement(
         "become_owner",
         #"""
@@ -46,15 +45,15 @@ extension Statement {
         where n.nspname = 'pushq' and n.nspowner <> current_user::regrole and pg_has_role(n.nspowner, 'member')
         """#)
 
-    /// SQL: whether the login can grant only roles of which it has the admin option. Until version 16, who may create
-    /// roles may also grant those of others.
+    /// SQL: whether the login can grant only roles of which it has the admin option. Before version 16, a login that
+    /// may create roles may also grant other roles.
     static let grantsNeedAdminOption = """
         not (current_setting('server_version_num')::int < 160000
              and exists (select from pg_roles where rolname = current_user and rolcreaterole))
         """
 
-    /// All that an administrator has to run, in one row, so that nobody has to be asked twice. If it is urgent, nothing
-    /// can be done without it. Whoever grants a role to others needs its admin option, which the role's creator has.
+    /// All that an administrator has to run, in one row, so that one request is enough. If it is urgent, nothing can be
+    /// done without it. To grant a role, a login needs its admin option, which the role's creator has.
     fileprivate static let roleAdvice = Statement(
         "role_advice",
         #"""
@@ -80,7 +79,7 @@ extension Statement {
           where name <> 'pushq_owner' and (is_missing or not pg_has_role(role, 'member with admin option'))
             and \#(grantsNeedAdminOption)
           having count(*) > 0),
-        -- What a worker or a producer logs in as is not meant to own the schema.
+        -- The login of a worker or producer is not meant to own the schema.
         narrower as (
           select string_agg(name, ' and ' order by name) as names
           from roles

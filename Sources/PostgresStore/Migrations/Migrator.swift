@@ -1,37 +1,38 @@
 import Transport
 
-/// Brings the schema `pushq` up to the version of this program: the roles, then the migrations that it lacks, then the
-/// functions and views whose text has changed, and who may use them.
+/// Updates the schema `pushq` to the version of this program: the roles, then the missing migrations, then the
+/// functions and views whose text has changed, and the rights to use them.
 ///
-/// Each migration is a transaction of its own, together with the row that records it. A migrator first takes a
-/// lock and then reads what is missing. So several may be started at once, and one that was interrupted can be started
+/// Each migration is a transaction of its own, together with the row that records it. A migrator first takes a lock and
+/// then reads what is missing. So several migrators may be started at once, and an interrupted one can be started
 /// again. The lock belongs to the transaction: it also works behind a transaction pooler, and needs no cleaning up.
-/// Functions and views are changed in one transaction, so that nobody sees a part of a new version.
+/// Functions and views are changed in one transaction, so that no session sees a part of a new version.
 package struct Migrator {
-    /// What was done, or in a dry run: what would be.
+    /// What was done, or what a dry run would do.
     package struct Report: Equatable, Sendable {
         /// The names of the migrations, in order.
         package var applied: [String] = []
         /// The names of the files of functions and views, in order: `functions/send`.
         package var definitions: [String] = []
-        /// Functions, triggers and views that no file has any more.
+        /// Functions, triggers and views that no file creates any more.
         package var dropped: [String] = []
-        /// What an administrator of the server has to run, because this login may not.
+        /// What an administrator of the server has to run, because this login lacks the rights.
         package var advice: [String] = []
 
         /// Whether there was nothing to do.
         package var isUpToDate: Bool { applied.isEmpty && definitions.isEmpty && dropped.isEmpty }
     }
 
-    /// A lock that a migration needs is waited for no longer than this, since all who come later wait behind it. Then
-    /// the migration is tried again.
+    /// The maximum time that a migration waits for a lock, because all later sessions wait behind it. Then the
+    /// migration is tried again.
     private static let lockTimeout = "1500ms"
 
     let connection: PostgresConnection
     let migrations: [Migration]
     let definitions: [Definition]
 
-    /// - Parameter connection: of a role that may create schemas and tables; nobody else uses it meanwhile.
+    /// - Parameter connection: a connection of a role that may create schemas and tables. No other task may use it
+    ///   meanwhile.
     package init(_ connection: PostgresConnection) {
         self.init(connection, Migration.all, Definition.all)
     }
@@ -42,9 +43,10 @@ package struct Migrator {
         self.definitions = definitions
     }
 
-    /// Applies what is missing.
-    /// - Parameter limit: for all of it, waiting for others included.
-    /// - Throws: ``MigrationError``, or ``PostgresError`` of the connection. What was applied before stays applied.
+    /// Applies everything that is missing.
+    /// - Parameter limit: the time limit for all of it, including waiting for other sessions.
+    /// - Throws: ``MigrationError``, or ``PostgresError`` of the connection. What was applied before the error stays
+    ///   applied.
     package func run(within limit: Duration = .seconds(300)) async throws -> Report {
         let deadline = connection.loop.now + limit
         var report = Report()
@@ -60,14 +62,15 @@ package struct Migrator {
                 try await applyDefinitions(droppingFirst: true, within: $0)
             }
         }
-        // From here on a copy of the database can be told from this one.
+        // From now on, pushq can tell a copy of the database from this one.
         try await connection.followTimeline()
         return report
     }
 
     /// Gives an installation's database its number, which its identifiers carry.
-    /// - Parameter number: between 0 and 1023, and another one for each database.
-    /// - Throws: ``PostgresError``, with SQLSTATE PQ409 if the database has another number, and queues.
+    /// - Parameter number: between 0 and 1023, and different for each database.
+    /// - Throws: ``PostgresError``, with SQLSTATE PQ409 if the database has another number and identifiers with it are
+    ///   in use.
     package func setDatabaseNumber(_ number: Int32, within limit: Duration = .seconds(30)) async throws {
         try await step(until: connection.loop.now + limit) { _ in
             try await becomeOwner()
@@ -75,7 +78,7 @@ package struct Migrator {
         }
     }
 
-    /// Looks what is missing and changes nothing.
+    /// Returns what is missing, and changes nothing.
     package func dryRun() async throws -> Report {
         try await connection.transaction {
             try await connection.runScript(Self.plainNames)
@@ -88,7 +91,7 @@ package struct Migrator {
         }
     }
 
-    /// Looks whether the database is one that pushq can be in.
+    /// Checks whether pushq can use the database.
     private func checkDatabase() async throws {
         if let wrong = try await connection.wrongEncoding() { throw MigrationError.wrongEncoding(wrong.sentence) }
         if let sentence = try await connection.foreignSchema() { throw MigrationError.foreignSchema(sentence) }
@@ -96,17 +99,17 @@ package struct Migrator {
 
     // MARK: One transaction
 
-    /// Objects are told by their names as PostgreSQL writes them.
+    /// Makes PostgreSQL write names unquoted, because objects are recognised by their names.
     private static let plainNames = "set local quote_all_identifiers = off"
 
-    /// Runs one step in a transaction of its own, when no other migrator is at work. Tries again if others hold a lock
-    /// that it needs.
-    /// - Parameter body: gets the time that it has.
+    /// Runs one step in a transaction of its own, while no other migrator runs. Retries if other sessions hold a lock
+    /// that the step needs.
+    /// - Parameter body: called with the time that it has.
     private func step<Result>(
         until deadline: ContinuousClock.Instant, _ body: (Duration) async throws -> Result
     ) async throws -> Result {
         var pause = Duration.milliseconds(100)
-        // It says itself how long its statements may wait, and holds the scripts to that, too.
+        // The migrator sets its own limits on how long statements may wait, and they also apply to the scripts.
         let terms = connection.terms
         connection.terms = nil
         defer { connection.terms = terms }
@@ -118,14 +121,14 @@ package struct Migrator {
                     return try await body(limit)
                 }
             } catch let error as MigrationError where error.isContended && connection.loop.now + pause < deadline {
-                // The lock was not had in time. The longer it takes, the less often others are made to wait.
+                // The lock was not granted in time. The pause grows, so that other sessions have to wait less often.
                 try await Task.sleep(for: pause)
                 pause = min(pause * 2, .seconds(5))
             }
         }
     }
 
-    /// Applies the first migration that is missing; nil if none is.
+    /// Applies the first missing migration. Returns its name; nil if none is missing.
     private func applyNext(within limit: Duration) async throws -> String? {
         let plan = try MigrationPlan(migrations, applied: try await appliedMigrations())
         guard let migration = plan.pending.first else { return nil }
@@ -134,11 +137,11 @@ package struct Migrator {
         return migration.name
     }
 
-    /// One migrator at a time. The others wait as long as they have time.
+    /// Lets one migrator run at a time. The others wait as long as they have time.
     ///
-    /// As soon as there is a table of migrations, it is what they lock, since nobody else may. Before that there is
-    /// only a lock that everybody may take, so the error says who has it. Who has waited for that one may find the
-    /// table.
+    /// Once there is a table of migrations, migrators lock that, because no other login may. Before that there is only
+    /// a lock that every login may take, so the error names its holder. A migrator that has waited for that lock may
+    /// find the table.
     private func takeLock(within limit: Duration) async throws {
         try await connection.runScript(
             "set local statement_timeout = 0; set local lock_timeout = 0; \(Self.plainNames)")
@@ -157,7 +160,7 @@ package struct Migrator {
         try await connection.runScript("set local lock_timeout = '\(Self.lockTimeout)'")
     }
 
-    /// The key of the lock from before there are tables.
+    /// The key of the lock that is used before there are tables.
     fileprivate static let firstLock = "hashtextextended('pushq migration', 0)"
 
     private func apply(_ migration: Migration, within limit: Duration) async throws(MigrationError) {
@@ -189,7 +192,7 @@ package struct Migrator {
         return try await connection.execute(.appliedMigrations).map(AppliedMigration.init)
     }
 
-    /// Keeps the rows in the schema itself, as a comment, so that a dump without data can be migrated.
+    /// Stores the rows in the schema itself, as a comment, so that a dump without data can be migrated.
     private static let noteInSchema = #"""
         do $$
         begin
@@ -229,7 +232,8 @@ extension PostgresConnection {
 extension Statement {
     fileprivate static let setDatabaseNumber = Statement(
         "set_database_number", "select pushq.set_database_number($number)")
-    /// From the catalogs themselves: who has waited for an advisory lock may have cached that there is no such table.
+    /// Reads the catalogs themselves: a session that has waited for an advisory lock may have cached that there is no
+    /// such table.
     fileprivate static let mayLockMigrations = Statement(
         "may_lock_migrations",
         #"""
@@ -238,7 +242,7 @@ extension Statement {
           join pg_namespace n on n.oid = c.relnamespace
           where n.nspname = 'pushq' and c.relname = 'migration' and has_table_privilege(c.oid, 'update')) as may
         """#)
-    /// Takes the lock if nobody has it, or says who does.
+    /// Takes the lock if it is free, or returns its holder.
     fileprivate static let tryFirstLock = Statement(
         "try_first_lock",
         #"""
@@ -263,11 +267,11 @@ extension Statement {
         select version, name, checksum from (\#(noted)) n
         order by 1
         """#)
-    /// Puts the rows back that a dump without data has lost.
+    /// Restores the rows that a dump without data has lost.
     fileprivate static let restoreMigrations = Statement(
         "restore_migrations", "insert into pushq.migration (version, name, checksum, stops_older_workers) \(noted)")
 
-    /// What the comment says, if the rows are lost.
+    /// The rows according to the comment, if the table is empty.
     private static let noted = #"""
         select part[1]::int as version, part[2] as name, decode(part[3], 'hex') as checksum,
                part[4]::boolean as stops_older_workers

@@ -1,6 +1,6 @@
-/// Why a worker of this version cannot work with the schema that it finds.
+/// Why a worker of this version cannot use the schema that it finds.
 package enum SchemaMismatch: Error, Equatable, CustomStringConvertible {
-    /// The database's texts need not be UTF-8.
+    /// The database's encoding is not UTF-8.
     case wrongEncoding(String)
     /// The schema lacks this migration, or all of them.
     case olderSchema(missing: String)
@@ -23,7 +23,7 @@ package enum SchemaMismatch: Error, Equatable, CustomStringConvertible {
 }
 
 extension PostgresConnection {
-    /// Looks whether a worker of this version may start.
+    /// Checks whether a worker of this version may start.
     package func checkSchema() async throws {
         if let wrong = try await wrongEncoding() { throw SchemaMismatch.wrongEncoding(wrong.sentence) }
         let isThere = try await hasMigrationTable()
@@ -39,7 +39,7 @@ extension PostgresConnection {
 }
 
 extension Statement {
-    /// The first migration behind `$newest_known` that stops older workers.
+    /// The first migration after `$newest_known` that stops older workers.
     fileprivate static let stoppingMigration = Statement(
         "stopping_migration",
         #"""

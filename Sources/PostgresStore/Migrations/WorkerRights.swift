@@ -1,8 +1,8 @@
 /// Why a login may not run workers.
 package enum WorkerRightsError: Error, Equatable, CustomStringConvertible {
-    /// It is not a member of `pushq_worker`, and does not have the rights of the schema's owner.
+    /// The login is not a member of `pushq_worker`, and does not have the rights of the schema's owner.
     case notGranted(login: String)
-    /// It is a member, and the role has no rights in this database yet.
+    /// The login is a member, but the role has no rights in this database yet.
     case notMigrated(login: String)
 
     package var description: String {
@@ -17,7 +17,7 @@ package enum WorkerRightsError: Error, Equatable, CustomStringConvertible {
 }
 
 extension PostgresConnection {
-    /// Looks whether the login may run workers. Whether the schema suits them is another question.
+    /// Checks whether the login may run workers. Does not check whether the schema's version suits them.
     package func checkWorkerRights() async throws {
         guard let row = try await execute(.workerRights).first else { return }
         let login = row.text("login")
@@ -27,7 +27,7 @@ extension PostgresConnection {
 }
 
 extension Statement {
-    /// No row if there is no schema, or if the login has its owner's rights.
+    /// The rights of the login; no row if there is no schema, or if the login has its owner's rights.
     fileprivate static let workerRights = Statement(
         "worker_rights",
         #"""
