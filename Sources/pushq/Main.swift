@@ -1,6 +1,6 @@
 import Terminal
 
-/// What sends, and what one sends with.
+/// The commands that send pushes, and that serve to send them.
 @main
 enum Main {
     static func main() async {

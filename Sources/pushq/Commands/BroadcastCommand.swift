@@ -66,7 +66,7 @@ struct BroadcastCommand: Command {
         draft.replacesWaiting = !keepWaiting
         draft.isUrgent = urgent
         draft.sendBy = sendBy?.date
-        // Whether the expiration goes with the channel's policy is for the database to say, which knows it.
+        // The database checks whether the expiration fits the channel's policy, because only it knows the policy.
         let broadcast = Broadcast(
             payload: payload.text, priority: priority, expiration: draft.expiration,
             policy: expiration == .zero ? .none : .latest)

@@ -147,7 +147,7 @@ struct CampaignCommand: Command {
         }
     }
 
-    /// A repeated call does not change the rate of a campaign, though somebody may expect that.
+    /// Says that a repeated call does not change the rate of a campaign, because the producer may expect that.
     private func remark(onChangeTo rate: Rate, _ console: Console, in store: PostgresConnection) async throws {
         guard let campaign = try await store.campaign(key, ofQueue: queue), !campaign.isFinished,
             campaign.maxRate != rate.perSecond
@@ -158,12 +158,12 @@ struct CampaignCommand: Command {
                 + "pushq-admin campaign set \(queue) \(ShellWords.quoted(key)) --max-rate \(rate.shown)")
     }
 
-    /// What was started.
+    /// The campaign that was started.
     private struct Started {
         let id: Int64
-        /// Of a campaign to users.
+        /// The counts of a campaign to users.
         var users: UserCounts?
-        /// How many devices the file is for; nil without a file.
+        /// The number of devices in the file; nil without a file.
         var devices: Int?
 
         func facts(key: String, queue: QueueName) -> [(name: String, value: Cell)] {
@@ -204,7 +204,7 @@ struct CampaignCommand: Command {
 }
 
 extension UserCounts {
-    /// As a command shows them.
+    /// The counts as commands show them.
     var facts: [(name: String, value: Cell)] {
         [("users", .count(users)), ("users_without_device", .count(withoutDevice))]
     }

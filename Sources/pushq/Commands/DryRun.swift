@@ -3,7 +3,7 @@ import PostgresStore
 import QueueCore
 import Terminal
 
-/// Shows what a campaign would be, and sends and writes nothing.
+/// Shows what a campaign would do. Sends and writes nothing.
 struct DryRun {
     let queue: QueueName
     let key: String
@@ -15,9 +15,9 @@ struct DryRun {
     let database: DatabaseOptions
 
     /// - Parameters:
-    ///   - file: of the tokens or users that the campaign is for; nil for all active devices, or those of the filter.
-    ///   - isOfUsers: whether it is of users.
-    /// - Throws: ``Unsuccessful`` if something is in the way.
+    ///   - file: the tokens or users of the campaign; nil for all active devices, or the devices that match the filter.
+    ///   - isOfUsers: whether the file contains users.
+    /// - Throws: ``Unsuccessful`` if something would prevent the campaign.
     func run(_ file: DeviceFile?, isOfUsers: Bool, _ console: Console) async throws {
         let (queue, key, message, filter, clock, shares) = (queue, key, message, filter, clock, shares)
         let limits = limits
@@ -44,7 +44,7 @@ struct DryRun {
         if let filter { facts.append(("filter", .text(filter))) }
         facts += preview.users?.facts ?? []
         facts.append(("recipients", .count(preview.recipients)))
-        // Of users only the active devices are there.
+        // For users, only their active devices are looked up.
         if preview.users != nil { return facts }
         guard isList else {
             facts.append(("inactive_left_out", .count(preview.inactive)))
@@ -56,8 +56,7 @@ struct DryRun {
         return facts + [("inactive_among_them", .count(preview.inactive)), ("new_devices", .count(preview.unknown))]
     }
 
-    /// How many of the recipients each share would have. In which one a token will be that is no device yet, nobody
-    /// knows.
+    /// The number of recipients in each share. The share of a token that is not a device yet is unknown.
     private func inShares(_ preview: CampaignPreview) -> [(name: String, value: Cell)] {
         guard let counts = preview.inShares else { return [] }
         let rest = shares.variants.reduce(1 - (shares.holdout ?? 0)) { $0 - $1.fraction }
@@ -70,7 +69,7 @@ struct DryRun {
         }
     }
 
-    /// When how many are due at the local time, and in which zones.
+    /// The waves at the local time: when, how many recipients, and in which zones.
     private func waves(_ preview: CampaignPreview) -> [(name: String, value: Cell)] {
         guard let time = clock.localTime else { return [] }
         var facts: [(name: String, value: Cell)] = [("local_time", .text(time))]
@@ -88,7 +87,7 @@ struct DryRun {
         return facts
     }
 
-    /// How long a wave takes, if that is longer than until the next one.
+    /// How long a wave takes, if the next wave begins before its end.
     private func pace(_ preview: CampaignPreview, of wave: WavePreview, before next: Int) -> String {
         guard let rate = rate(preview), let due = wave.dueAt, preview.waves.indices.contains(next),
             let end = preview.waves[next].dueAt
@@ -98,13 +97,13 @@ struct DryRun {
         return "; takes \(Cell.duration(.seconds(seconds.rounded(.up))).text), longer than until the next wave"
     }
 
-    /// How many the queue's frequency cap would hold back now.
+    /// How many recipients the queue's frequency cap would hold back now.
     private func capped(_ preview: CampaignPreview) -> [(name: String, value: Cell)] {
         guard let cap = preview.cap else { return [] }
         return [("frequency_cap", .text(cap)), ("held_back_by_cap_now", .count(preview.capped))]
     }
 
-    /// How many would wait for the end of their quiet hours, and in which zones.
+    /// How many recipients would wait for the end of their quiet hours, and in which zones.
     private func quiet(_ preview: CampaignPreview) -> [(name: String, value: Cell)] {
         guard !preview.quiet.isEmpty else { return [] }
         let all = preview.quiet.reduce(0) { $0 + sent($1.recipients) }
@@ -117,13 +116,13 @@ struct DryRun {
             }
     }
 
-    /// Which share of the devices is sent to: all but the holdout.
+    /// The fraction of the devices that gets the push: all but the holdout.
     private var sentShare: Double { 1 - (shares.holdout ?? 0) }
 
-    /// About how many of some devices are sent to.
+    /// About how many of these devices get the push.
     private func sent(_ devices: Int) -> Int { Int((Double(devices) * sentShare).rounded()) }
 
-    /// Those of some devices who are sent to.
+    /// The recipients among these devices, in words.
     private func sent(_ devices: Int, in zones: [String]) -> String {
         (shares.holdout == nil ? "" : "about ") + Self.who(sent(devices), in: zones)
     }
@@ -133,7 +132,7 @@ struct DryRun {
         return "\(Cell.count(recipients).text) in \(zones.prefix(3).joined(separator: ", "))\(more)"
     }
 
-    /// The message, with its payload if that is the same for all.
+    /// The message, with its payload if all recipients get the same one.
     private func sample(_ preview: CampaignPreview) -> [(name: String, value: Cell)] {
         let headers: [(name: String, value: Cell)] = [
             ("topic", .text(queue.app + message.pushType.topicSuffix)), ("push_type", .text(message.pushType.rawValue)),
@@ -150,7 +149,7 @@ struct DryRun {
         ] + shares.variants.map { ("payload_of_\($0.name)", .text($0.payload)) }
     }
 
-    /// What the recipients of each version get.
+    /// The versions of the message and their recipients.
     private var versionColumns: [Column<VersionPreview>] {
         (shares.variants.isEmpty ? [] : [Column("share") { .text($0.share ?? "payload") }]) + [
             Column("language") { .text($0.language ?? "default") },
@@ -162,12 +161,12 @@ struct DryRun {
         ]
     }
 
-    /// The lowest of the rates that the campaign has to keep to; nil: there is none.
+    /// The lowest of the rate limits that apply to the campaign; nil if there is none.
     private func limit(_ preview: CampaignPreview) -> Double? {
         [preview.rate, limits.maxRate].compactMap { $0 }.min()
     }
 
-    /// How fast it would be; nil: nobody knows.
+    /// The expected speed; nil if unknown.
     private func rate(_ preview: CampaignPreview) -> Double? {
         [limit(preview), preview.speed].compactMap { $0 }.min()
     }
@@ -183,7 +182,7 @@ struct DryRun {
             ("per_second", .decimal(rate, places: rate.map(Self.places(of:)) ?? 0)),
         ]
         if let first = preview.waves.lazy.compactMap(\.dueAt).first {
-            // Most of the time it waits.
+            // Measures from the first wave, because the campaign mostly waits before that.
             let duration = preview.doneAt.map { Duration.seconds(max(1, $0.timeIntervalSince(first).rounded(.up))) }
             facts += [
                 ("duration", .duration(duration)),
@@ -211,13 +210,13 @@ struct DryRun {
     /// Whether the message expires before the time to send it ends.
     private var isEndedByExpiration: Bool {
         guard let expiration = message.expiration, expiration > 0 else { return false }
-        // Without `--send-by` it is a day, and of a local time a day for each wave.
+        // Without `--send-by`, sending ends after a day; at a local time, a day after each wave.
         let day = max(Date.now, message.startAt ?? .now) + 24 * 3600
         let end = message.sendBy ?? (clock.localTime == nil ? day : .distantFuture)
         return Date(timeIntervalSince1970: Double(expiration)) < end
     }
 
-    /// So many digits behind the point that a rate of a few pushes an hour is not shown as none.
+    /// The number of decimal places. A rate of a few pushes per hour needs several, or it would be shown as 0.
     private static func places(of rate: Double) -> Int {
         if rate == rate.rounded() { return 0 }
         return rate >= 1 ? 1 : 5

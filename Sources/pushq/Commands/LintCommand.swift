@@ -57,7 +57,7 @@ struct LintCommand: Command {
     private func text(_ findings: [Finding], of payload: Payload, errors: Int) -> String {
         let lines = findings.map { payload.line(for: $0, label: "\($0.severity): ") }
         let most = broadcast == nil ? pushType.maximumPayloadBytes : BroadcastRules.maximumPayloadBytes
-        // Of a message in several languages, that of the longest payload.
+        // For a message in several languages, the size of the longest payload.
         let bytes = CampaignMessage.versions(of: payload.text).map(\.payload.utf8.count).max() ?? 0
         let size = "\(NumberText.grouped(bytes)) of \(NumberText.grouped(most))"
         let counts = "\(errors.counted("error")), \((findings.count - errors).counted("warning"))"

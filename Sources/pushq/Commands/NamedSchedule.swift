@@ -2,18 +2,18 @@ import PostgresStore
 import QueueCore
 import Terminal
 
-/// The schedule that a command is about.
+/// The schedule that a command refers to.
 struct NamedSchedule: ParameterGroup {
     @Positional("The queue: tenant/app/environment.") var queue: QueueName
     @Positional("The schedule's name.") var name: String
     var database = DatabaseOptions()
 
-    /// There is none of that name.
+    /// The failure if there is no schedule of that name.
     var isMissing: Failure {
         Failure("queue “\(queue)” has no schedule “\(name)”; list them with: pushq schedule list \(queue)")
     }
 
-    /// Shows it, after `change` was made.
+    /// Shows the schedule, after `change` was made.
     ///
     /// - Throws: ``Failure`` if the queue has no schedule of that name.
     func show(
@@ -41,7 +41,7 @@ struct NamedSchedule: ParameterGroup {
         for problem in schedule.problems { console.remark("in the way: \(problem)") }
     }
 
-    /// Carries out an order, and says so; or that it needs no carrying out, since scripts may give an order twice.
+    /// Carries out an order and says so, or says that it was not necessary, because scripts may give an order twice.
     func carryOut(_ order: ScheduleOrder, done: String, otherwise: String, _ console: Console) async throws {
         let (queue, name) = (queue, name)
         let wasDone = try await database.session { store in

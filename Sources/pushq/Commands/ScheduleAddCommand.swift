@@ -59,8 +59,8 @@ struct ScheduleAddCommand: Command {
             })
     }
 
-    /// What was given, by the names of the arguments of `pushq.start_campaign`, and written as somebody writes it who
-    /// adds the same schedule again in SQL.
+    /// The given options under the names of the arguments of `pushq.start_campaign`. The values are written as a
+    /// producer would write them to add the same schedule in SQL.
     private func campaignOptions(_ message: MessageDraft) throws -> String {
         let given: [(String, JSON?)] = [
             ("filter", audience.condition.map(JSON.string)),
@@ -81,7 +81,7 @@ struct ScheduleAddCommand: Command {
         ]
         let options = JSON.object(given.compactMap { name, value in value.map { (name, $0) } }).text
         guard let variants = try shares.shares(self.options, for: named.queue).json else { return options }
-        // They have payloads in them, which are JSON already.
+        // The variants contain payloads, which are JSON already.
         return options.dropLast() + (options == "{}" ? "" : ",") + #""variants":\#(variants)}"#
     }
 }

@@ -62,7 +62,7 @@ struct SimulateCommand: Command {
         }
     }
 
-    /// For those who send by hand: `curl -H "authorization: bearer $(pushq simulate --print-token)"`.
+    /// Prints a token for requests by hand: `curl -H "authorization: bearer $(pushq simulate --print-token)"`.
     private func showToken(on console: Console) throws {
         let token = try ProviderToken.mint(
             key: try TestAuthority(folder: folder).signingKey, keyID: TestAuthority.keyID,
@@ -143,7 +143,7 @@ struct SimulateCommand: Command {
     }
 }
 
-/// How long answers take: `20ms`, or between two durations: `5ms-50ms`.
+/// The latency of answers: `20ms`, or a range of durations: `5ms-50ms`.
 struct LatencyRange: ArgumentValue, Sendable {
     let range: ClosedRange<Duration>
 

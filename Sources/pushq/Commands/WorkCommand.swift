@@ -137,7 +137,7 @@ struct WorkCommand: Terminal.Command {
         let manager = ServiceManager(ThisProcess.environment)
         let telling = manager.map { manager in Task { await Supervision(of: { crew.engines }, for: manager).run() } }
         let stopping = Task { [mayChange = self.databases.mayChange] in
-            // With a list in a file, SIGHUP has it read again.
+            // If the databases are listed in a file, SIGHUP makes the worker read it again.
             await Self.stop(crew, on: mayChange ? [SIGTERM, SIGINT] : Signals.ending, of: manager, log)
         }
         let watching = self.databases.mayChange ? await served.follow(self.databases, log) : []
@@ -213,19 +213,20 @@ struct WorkCommand: Terminal.Command {
         return settings
     }
 
-    /// How many connections to APNs each of so many engines may have.
+    /// The maximum number of connections to APNs for each of this many engines.
     private func connections(for engines: Int) -> Int {
-        // What is left is for PostgreSQL, the event loops and the log.
+        // The other descriptors are for PostgreSQL, the event loops and the log.
         let allowed = min(connections, OpenFiles.raiseLimit() - 20 * (engines + 1))
         return max(1, allowed / max(1, engines))
     }
 
-    /// What comes sooner after the first signal is the same wish: a supervisor may signal both the process and its
-    /// group, as timeout(1) does, and a terminal gives Ctrl-C to all that it runs while `make` or a shell passes it on.
+    /// A signal this soon after the first one expresses the same wish. A supervisor may signal both the process and its
+    /// group, as timeout(1) does. A terminal sends Ctrl-C to all processes that it runs, while `make` or a shell passes
+    /// it on.
     private static let sameWish = Duration.seconds(1)
 
-    /// The first signal drains, a later one ends. A terminal that is closed may send SIGHUP twice: by the kernel, and
-    /// by its shell.
+    /// The first signal drains, a later one ends the process. When a terminal is closed, SIGHUP may arrive twice: from
+    /// the kernel and from the shell.
     private static func stop(
         _ crew: EngineCrew, on signals: [Int32], of manager: ServiceManager?, _ log: Log
     ) async {
@@ -236,7 +237,7 @@ struct WorkCommand: Terminal.Command {
                 log.note(
                     LogEntry(.warning, "ended_at_once", "ended at once: what was in flight is uncertain"))
                 log.end()
-                // Without what `exit` does at the end, which would take from the engines what they are using.
+                // Skips what `exit` does at the end, which would take away what the engines are still using.
                 _exit(ExitCode.failed.rawValue)
             }
             beginning = .now

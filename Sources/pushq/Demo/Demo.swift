@@ -5,7 +5,7 @@ import QueueCore
 import Terminal
 import Transport
 
-/// A campaign from an empty machine to its last outcome. It goes the ways that users go: the same executables, the same
+/// Runs a campaign from an empty machine to its last outcome. It uses what users use: the same executables, the same
 /// calls to the store.
 struct Demo: Sendable {
     let material: DemoMaterial
@@ -16,7 +16,7 @@ struct Demo: Sendable {
     static let queue = QueueName(tenant: "acme", app: "com.acme.shop", environment: .production)
     private static let key = "demo"
 
-    /// Runs it, and ends all that it started, also when it is interrupted.
+    /// Runs the demo, and ends all that it started, even if it is interrupted.
     func run() async throws -> DemoReport {
         do {
             let report = try await withThrowingTaskGroup(of: DemoReport.self) { group in
@@ -34,7 +34,7 @@ struct Demo: Sendable {
         }
     }
 
-    /// Ctrl-C reaches only this process: what it started has process groups of its own.
+    /// Only this process gets Ctrl-C: the processes that it started have process groups of their own.
     private static func interruption() async throws -> Never {
         for await _ in Signals.stream() { break }
         try Task.checkCancellation()
@@ -72,7 +72,7 @@ struct Demo: Sendable {
             workerFailures: failures)
     }
 
-    /// What an operator does by hand with `pushq-admin`.
+    /// Does what an operator does by hand with `pushq-admin`.
     private func setUp(
         _ store: PostgresConnection, _ stack: Stack, _ simulator: SimulatorReady
     ) async throws -> (DemoImport, DemoServerSettings) {
@@ -106,7 +106,7 @@ struct Demo: Sendable {
         return DemoImport(count: summary.new, seconds: (ContinuousClock.now - started).seconds)
     }
 
-    /// What a producer does: starts a campaign and waits for its end.
+    /// Does what a producer does: starts a campaign and waits for its end.
     private static func send(
         _ material: DemoMaterial, expecting count: Int, over loop: EventLoop, _ address: DatabaseAddress,
         _ console: Console

@@ -1,20 +1,20 @@
 import LocalStack
 import Terminal
 
-/// CPU time by process, in seconds: where the time of a campaign goes.
+/// The CPU time of each process in seconds, to show where the time of a campaign goes.
 struct DemoCPU: Sendable {
     var postgres = 0.0
     var workers = 0.0
     var simulator = 0.0
 
-    /// What was used since `earlier`.
+    /// The CPU time used since `earlier`.
     func since(_ earlier: DemoCPU) -> DemoCPU {
         DemoCPU(
             postgres: postgres - earlier.postgres, workers: workers - earlier.workers,
             simulator: simulator - earlier.simulator)
     }
 
-    /// As rows of the demo's table.
+    /// The figures as rows of the demo's table.
     var rows: [(String, Cell)] {
         [
             ("PostgreSQL", .decimal(postgres, places: 2)), ("workers", .decimal(workers, places: 2)),
@@ -31,7 +31,7 @@ struct DemoCPU: Sendable {
 }
 
 extension Stack {
-    /// CPU time so far of the server, the workers and the simulator.
+    /// The CPU time that the server, the workers and the simulator have used so far.
     func cpu(of workers: [ChildProcess], _ simulator: StackSimulator) -> DemoCPU {
         DemoCPU(
             postgres: postgres.backendCPU().seconds,

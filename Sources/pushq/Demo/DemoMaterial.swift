@@ -3,19 +3,19 @@ import PostgresStore
 import Terminal
 import Transport
 
-/// What the demo sends, and to whom: from a folder of examples, or made up.
+/// The demo's message and devices: from a folder of examples, or generated.
 struct DemoMaterial: Sendable {
     /// JSON.
     let payload: String
     /// JSON, as `pushq simulate --rules` reads it.
     let rules: String
-    /// The list of devices; each call starts at its beginning.
+    /// The file of devices. Each call starts at its beginning.
     let devices: @Sendable () throws -> DeviceFile
-    /// Pushes a second, so that there is something to watch; nil: as fast as it goes.
+    /// Pushes per second, so that there is something to watch; nil: as fast as possible.
     let rate: Double?
-    /// Devices that are switched off before the campaign, and so suppressed by it.
+    /// Devices that are deactivated before the campaign, and so suppressed by it.
     let inactiveCount: Int
-    /// Whether the campaign is for the list, and not for all active devices.
+    /// Whether the campaign is for the file's tokens instead of all active devices.
     let isForList: Bool
 
     private static let usualCount = 2000
@@ -30,8 +30,8 @@ struct DemoMaterial: Sendable {
         """
 
     /// - Parameters:
-    ///   - folder: with `devices.csv`, `payload.json` and `rules.json`.
-    ///   - deviceCount: makes up this number of devices instead of those of the folder.
+    ///   - folder: a folder with `devices.csv`, `payload.json` and `rules.json`; nil: the built-in ones.
+    ///   - deviceCount: generates this number of devices instead of reading those of the folder.
     init(folder: String?, deviceCount: Int?) throws {
         payload = try folder.map { try Payload(InputFile("\($0)/payload.json")).text } ?? Self.usualPayload
         rules =
@@ -51,7 +51,7 @@ struct DemoMaterial: Sendable {
     }
 }
 
-/// Tokens that look like real ones, the same ones each time.
+/// Generates tokens that look real and are the same each time.
 enum MadeUpDevices {
     private static let linesInPiece = 4096
 

@@ -9,9 +9,9 @@ struct DemoImport: Sendable {
     let seconds: Double
 }
 
-/// The campaign, when all its recipients have an outcome.
+/// The campaign after all its recipients have an outcome.
 struct DemoOutcome: Sendable {
-    /// When the command was given.
+    /// When the campaign was started.
     let started: Date
     let campaign: CampaignSummary
     let refusals: [String: Int]
@@ -20,7 +20,7 @@ struct DemoOutcome: Sendable {
     let inactiveDevices: Int
 }
 
-/// The settings that decide whether what was committed is on the disk.
+/// The settings that decide whether a commit is on disk.
 struct DemoServerSettings: Sendable {
     let fsync: String
     let synchronousCommit: String
@@ -36,12 +36,12 @@ struct DemoServerSettings: Sendable {
     }
 }
 
-/// What the demo shows in the end.
+/// The report that the demo shows at the end.
 struct DemoReport: Sendable {
     let imported: DemoImport
     let outcome: DemoOutcome
     let counted: SimulatorCounted
-    /// Used by the campaign, import aside.
+    /// The CPU time of the campaign, without the import.
     let cpu: DemoCPU
     let server: DemoServerSettings
     let workerFailures: [String]
@@ -49,7 +49,7 @@ struct DemoReport: Sendable {
     private var campaign: CampaignSummary { outcome.campaign }
     private var tally: OutcomeTally { campaign.tally }
 
-    /// What does not add up; empty if all does.
+    /// The figures that do not add up; empty if all do.
     var problems: [String] {
         let checks: [(Bool, String)] = [
             (tally.ended == campaign.total, "the outcomes are \(tally.ended), and the recipients \(campaign.total)"),
@@ -69,9 +69,9 @@ struct DemoReport: Sendable {
 
     // MARK: Times
 
-    /// From the command to the last recorded outcome.
+    /// From the start to the last recorded outcome.
     private var campaignSeconds: Double { seconds(from: outcome.started, to: outcome.ended) }
-    /// From the command to the last job made.
+    /// From the start to the last created job.
     private var fanOutSeconds: Double { seconds(from: outcome.started, to: campaign.fannedOutAt) }
     /// From the first request to the last recorded outcome; overlaps with fan-out.
     private var deliverSeconds: Double {
@@ -85,7 +85,7 @@ struct DemoReport: Sendable {
 
     // MARK: Showing
 
-    /// As a table, or as one JSON object.
+    /// Shows the report as a table, or as one JSON object.
     func show(on console: Console) {
         console.show(text, json: json)
     }

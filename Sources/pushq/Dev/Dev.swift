@@ -5,14 +5,14 @@ import QueueCore
 import Terminal
 import Transport
 
-/// An installation for a developer: the same processes as on servers, until somebody presses Ctrl-C.
+/// Runs an installation for a developer, with the same processes as on servers, until Ctrl-C.
 struct Dev: Sendable {
     /// The port of the dashboard; 0: a free one.
     let port: UInt16
     let minder: Minder
     let console: Console
 
-    /// Runs it, and ends all that it started, whatever goes wrong.
+    /// Runs the installation, and ends all that it started, whatever goes wrong.
     func run() async throws {
         let isInterrupted = Locked(false)
         do {
@@ -22,7 +22,7 @@ struct Dev: Sendable {
                     for await _ in Signals.stream() { break }
                     try Task.checkCancellation()
                     isInterrupted.withLock { $0 = true }
-                    // What runs just now ends by this, and is no error any more.
+                    // This ends what is running, so a failure that it causes is not an error.
                     await minder.end()
                 }
                 defer { group.cancelAll() }
@@ -35,7 +35,7 @@ struct Dev: Sendable {
         tell("ended; everything that it had started was removed")
     }
 
-    /// Never returns: throws when one of the processes ends.
+    /// Runs the processes. Never returns; throws when one of them ends.
     private func serve() async throws {
         let admin = try Self.adminExecutable()
         let stack = try await Stack.start(minder: minder)
@@ -59,7 +59,7 @@ struct Dev: Sendable {
         }
     }
 
-    /// What an operator does by hand before the first worker starts.
+    /// Does what an operator does by hand before the first worker starts.
     private func setUp(_ stack: Stack, _ simulator: SimulatorReady) async throws {
         let loop = EventLoop(name: "dev")
         defer { loop.shutDown() }

@@ -2,9 +2,9 @@ import FoundationEssentials
 import LocalStack
 import Terminal
 
-/// `pushq-admin dashboard` in a process of its own.
+/// A `pushq-admin dashboard` process.
 struct DevDashboard: Sendable {
-    /// What it says when it is ready.
+    /// The line that it prints when it is ready.
     struct Ready: Decodable, Sendable {
         let address: String
         let tokenToRead: String
@@ -21,8 +21,8 @@ struct DevDashboard: Sendable {
     private let process: ChildProcess
     private let log: String
 
-    /// Starts it, and waits until it answers.
-    /// - Parameter port: of the loopback interface; 0: a free one.
+    /// Starts the dashboard, and waits until it answers.
+    /// - Parameter port: a port of the loopback interface; 0: a free one.
     init(in stack: Stack, admin: String, port: UInt16, minder: Minder) async throws {
         let output = "\(stack.folder)/dashboard.out"
         log = "\(stack.folder)/dashboard.log"
@@ -47,7 +47,7 @@ struct DevDashboard: Sendable {
         throw Failure("the dashboard does not start; \(StackLog.end(of: log))")
     }
 
-    /// Waits until it ends without being told to, and throws what it said.
+    /// Waits until the process ends without being told to, and throws its last output.
     func lost() async throws -> Never {
         guard let exit = await process.waitForExit() else { throw CancellationError() }
         throw Failure("the dashboard \(exit) unexpectedly; \(StackLog.end(of: log))")

@@ -3,18 +3,18 @@ import LocalStack
 import QueueCore
 import Terminal
 
-/// What a developer finds there: devices of users, campaigns that have ended, go on and wait for a
-/// local time, and a schedule.
+/// The sample data of a developer's installation: devices of users, campaigns that have ended, that run and that wait
+/// for a local time, and a schedule.
 struct DevSample: Sendable {
     static let queue = QueueName(tenant: "acme", app: "com.acme.shop", environment: .production)
     static let endedCampaign = "spring-sale"
-    /// The user who did not get it: the app was deleted from the device.
+    /// The user who did not get the first campaign: the app was deleted from the device.
     static let unluckyUser = "42"
 
-    /// Devices whose token begins so were given up by their users.
+    /// The prefix of the tokens of devices from which the app was deleted.
     private static let deadPrefix = "dead"
 
-    /// As `pushq simulate --rules` reads them.
+    /// The rules in the format of `pushq simulate --rules`.
     static let rules = """
         {"latency_ms": [5, 40], "outcomes": [
             {"token_prefix": "\(deadPrefix)", "reason": "Unregistered"},
@@ -24,11 +24,11 @@ struct DevSample: Sendable {
         """
 
     let stack: Stack
-    /// The executable of operators' commands.
+    /// The executable `pushq-admin`.
     let admin: String
     let minder: Minder
 
-    /// Makes all of it, as users do: with the commands. Returns when the first campaign has ended.
+    /// Creates the sample data with the commands, as users do. Returns when the first campaign has ended.
     func make() async throws {
         let devices = try write(Self.devices, to: "devices.csv")
         let payload = try write(
@@ -37,9 +37,9 @@ struct DevSample: Sendable {
         try await run(admin, ["device", "import", queue, devices])
         let campaign = ["campaign", queue, "--payload", payload, "--audience", "all", "--key"]
         try await run(pushq, campaign + [Self.endedCampaign, "--wait", "--timeout", "2m"])
-        // So slow that there is something to look at for an hour.
+        // The rate is so low that the campaign can be watched for an hour.
         try await run(pushq, campaign + ["summer-preview", "--max-rate", "0.5"])
-        // In waves, as the day comes to each time zone.
+        // Sent in waves, as the time comes in each time zone.
         try await run(pushq, campaign + ["good-morning", "--local-time", "07:30"])
         try await run(
             pushq,
@@ -60,7 +60,7 @@ struct DevSample: Sendable {
         return path
     }
 
-    /// Two thousand devices of as many users.
+    /// Two thousand devices, each of another user.
     private static var devices: String {
         let locales = ["en", "de", "fr", "ja"]
         let zones = ["America/New_York", "Europe/Vienna", "Europe/Paris", "Asia/Tokyo"]

@@ -1,20 +1,20 @@
 import FoundationEssentials
 import Terminal
 
-/// What a developer is told: where everything is, and what to try.
+/// The text for the developer: where everything is, and what to try.
 struct DevText: Sendable {
     let stack: Stack
-    /// Of the local APNs.
+    /// The address of the local APNs.
     let gateway: String
     let dashboard: DevDashboard.Ready
-    /// The executable of operators' commands.
+    /// The executable `pushq-admin`.
     let admin: String
 
     func show(on console: Console) {
         console.show(text, json: json)
     }
 
-    /// What can be pasted into a shell, with a word about each.
+    /// Commands to paste into a shell, each with a description.
     private var tries: [(command: String, about: String)] {
         let queue = "\(DevSample.queue)"
         return [
@@ -34,7 +34,7 @@ struct DevText: Sendable {
         ]
     }
 
-    /// The settings under which the commands find this installation.
+    /// The settings with which commands find this installation.
     private var exports: [String] {
         let folder = URL(fileURLWithPath: admin).deletingLastPathComponent().path
         return [

@@ -3,9 +3,9 @@ import PostgresStore
 import Terminal
 import Workers
 
-/// What a worker's log says of an event. `docs/logs.md` lists them; a test compares the two.
+/// The log entries of a worker's events. `docs/logs.md` lists them; a test compares the two.
 extension EngineEvent {
-    /// How much it matters.
+    /// The severity of the event.
     var level: LogLevel {
         switch self {
         case .storeUnavailable, .storeLost, .storeStillLost, .storeRefused, .oldPrimary, .databaseRestored,
@@ -29,8 +29,8 @@ extension EngineEvent {
         }
     }
 
-    /// Its line.
-    /// - Parameter database: the one that it concerns, if the process serves several.
+    /// The log entry of the event.
+    /// - Parameter database: the database that it concerns, if the process serves several.
     func entry(of database: String?) -> LogEntry {
         let (event, details) = facts
         guard let database, !details.contains(where: { $0.key == "database" }) else {
@@ -41,7 +41,7 @@ extension EngineEvent {
             cause: cause.map { "\(database): \($0)" }, opposites: opposites)
     }
 
-    /// Its name, which stays the same, and its values by keys that mean the same in every event.
+    /// The event's name, which never changes, and its values. A key means the same in every event.
     private var facts: (event: String, details: [(key: String, value: JSON)]) {
         switch self {
         case .started(let name, let version, let database, let queues):
@@ -56,7 +56,7 @@ extension EngineEvent {
         case .storeUnavailable(let database, let reason):
             ("store_unavailable", [("database", .string(database)), ("reason", .string(reason))])
         case .storeLost(let reason): ("store_lost", [("reason", .string(reason))])
-        // One event for readers: that it is tried in vain is nothing new.
+        // Readers get the same event: a further failed attempt is nothing new.
         case .storeStillLost(let reason): ("store_lost", [("reason", .string(reason))])
         case .storeBack: ("store_back", [])
         case .storeRefused(let reason): ("store_refused", [("reason", .string(reason))])
@@ -139,7 +139,7 @@ extension EngineEvent {
         [("queue", .string(queue))] + (reason.map { [("reason", .string($0))] } ?? [])
     }
 
-    /// What many queues, jobs or engines have in common that say it at once.
+    /// The common cause, if many queues, jobs or engines report the event at once.
     private var cause: String? {
         switch self {
         case .storeLost(let reason), .storeStillLost(let reason), .storeRefused(let reason),
@@ -163,7 +163,7 @@ extension EngineEvent {
         }
     }
 
-    /// What it ends, and what ends it.
+    /// The events that this event ends, or that end it.
     private var opposites: [String] {
         switch self {
         case .storeLost, .storeStillLost: ["store_back"]

@@ -1,22 +1,22 @@
 import PostgresStore
 import Terminal
 
-/// Which devices a campaign is for, if they are not given as tokens.
+/// The devices that a campaign is for, if they are not given as tokens.
 struct AudienceOptions: ParameterGroup {
     @Option("All active devices of the queue, or those of an audience: pushq-admin audience add.", "all|NAME")
     var audience: String?
     @Option("The active devices that match, such as \"locale = 'de' and tag 'vip'\".") var filter: String?
 
-    /// The filter that the campaign has; nil for all devices. A name is in quotes only where it needs them, as somebody
-    /// would write it who repeats the call in SQL: with another filter, that would be another campaign.
+    /// The campaign's filter; nil: all devices. A name is quoted only if necessary, as a producer would write it who
+    /// repeats the call in SQL: with another filter text, it would be another campaign.
     var condition: String? {
         guard let audience, audience != "all" else { return filter }
         guard audience.wholeMatch(of: /[A-Za-z_][A-Za-z0-9_]*/) == nil else { return "audience \(audience)" }
         return "audience '" + audience.replacing("'", with: "''") + "'"
     }
 
-    /// A campaign is for one audience.
-    /// - Parameter lists: the options by which tokens or users can be given instead, and whether they are.
+    /// Checks that exactly one audience is given.
+    /// - Parameter lists: the options for tokens or users, and whether each is given.
     func check(otherwise lists: [(option: String, isGiven: Bool)] = []) throws(UsageError) {
         let options = ["--audience NAME", "--filter FILTER"] + lists.map(\.option)
         let given = zip(options, [audience != nil, filter != nil] + lists.map(\.isGiven)).filter(\.1).map {
@@ -28,7 +28,7 @@ struct AudienceOptions: ParameterGroup {
     }
 }
 
-/// What keeps a campaign within bounds.
+/// The limits of a campaign.
 struct CampaignBounds: ParameterGroup {
     @Option("Maximum number of pushes per second, over all workers: 250, 0.5 or 15000/min.") var maxRate: Rate?
     @Option("Pause the campaign when a larger share of its answers is bad, such as 5%.") var stopAtErrors: Share?

@@ -2,7 +2,7 @@ import FoundationEssentials
 import PostgresStore
 import Terminal
 
-/// At which local time a campaign is sent, and what becomes of devices for which that is not clear.
+/// The local time at which a campaign is sent, and what happens to devices whose zone is unknown or past that time.
 struct LocalTimeOptions: ParameterGroup {
     @Option(
         "Send to each device at this time in its own time zone: 09:00, or on a given day, 2026-12-24T18:00.", "TIME")
@@ -25,8 +25,8 @@ struct LocalTimeOptions: ParameterGroup {
         return clock
     }
 
-    /// When a campaign on a day starts: when that time comes in the zone where it comes first, 14 hours ahead of UTC.
-    /// Nil without a day, and for what the database refuses.
+    /// When a campaign on a given day starts: when its local time comes in the first time zone, 14 hours ahead of UTC.
+    /// Nil if there is no day, or the database would refuse the time.
     var dayStart: Date? {
         guard let parts = localTime?.wholeMatch(of: /(\d{4}-\d\d-\d\d)[T ](\d\d?):(\d\d)/),
             let day = try? Date("\(parts.1)T00:00:00Z", strategy: .iso8601), let hours = Double(parts.2),
@@ -35,7 +35,7 @@ struct LocalTimeOptions: ParameterGroup {
         return day.addingTimeInterval((hours - 14) * 3600 + minutes * 60)
     }
 
-    /// The other options say something about the local time.
+    /// Checks that the other options are used only with a local time.
     func check() throws(UsageError) {
         let others = [
             ("--if-passed", ifPassed != nil), ("--catch-up", catchUp != nil), ("--default-zone", defaultZone != nil),

@@ -3,7 +3,7 @@ import PostgresStore
 import QueueCore
 import Terminal
 
-/// How a message is sent, for a single send and a campaign alike.
+/// The options of a message, for a send and a campaign alike.
 struct MessageOptions: ParameterGroup {
     @Option("The type of push.", "TYPE") var pushType: PushType = .alert
     @Option(
@@ -18,12 +18,12 @@ struct MessageOptions: ParameterGroup {
     @Flag("Never send twice, even if a push may then be lost: for one-time codes and calls.") var atMostOnce
     @Flag("Send before everything else that waits in the queue: for one-time codes and calls.") var urgent
 
-    /// The message with that payload, for that queue.
+    /// Returns the message with this payload, for this queue.
     ///
-    /// - Throws: ``Failure`` where APNs would refuse it, before a database is asked.
+    /// - Throws: ``Failure`` if APNs would refuse it, before the database is asked.
     /// - Parameters:
-    ///   - dayStart: when it starts at the earliest, if it is for a day.
-    ///   - isOfCampaign: whether it may have placeholders and be in several languages.
+    ///   - dayStart: when a campaign on a given day starts.
+    ///   - isOfCampaign: whether the payload may have placeholders and several languages.
     func message(
         of payload: Payload, for queue: QueueName, at times: SendingTimes = SendingTimes(), dayStart: Date? = nil,
         isOfCampaign: Bool = false
@@ -47,7 +47,7 @@ struct MessageOptions: ParameterGroup {
     }
 }
 
-/// When a message is sent: at the earliest, and at the latest.
+/// The earliest and the latest time at which a message is sent.
 struct SendingTimes: ParameterGroup {
     @Option("Do not send before this time.") var at: Moment?
     @Option("Do not send after this time; by default 24 hours after the start.") var sendBy: Moment?

@@ -2,7 +2,7 @@ import PostgresStore
 import QueueCore
 import Terminal
 
-/// Which of several messages a device gets, or whether it gets nothing.
+/// The options that divide the devices of a campaign into shares.
 struct ShareOptions: ParameterGroup {
     @Option(
         "Another payload for a share of the devices, such as b=other.json:20%. Devices in no share get --payload.",
@@ -10,10 +10,10 @@ struct ShareOptions: ParameterGroup {
     var variant: [VariantArgument]
     @Option("The share of the devices that gets nothing, for comparison, such as 10%.") var holdout: Share?
 
-    /// Whether a variant comes from standard input.
+    /// Whether a variant is read from standard input.
     var readsStandardInput: Bool { variant.contains { $0.file.path == "-" } }
 
-    /// - Throws: ``UsageError`` if the shares cannot be: two of one name, or nobody is left for the payload.
+    /// - Throws: ``UsageError`` if two variants have the same name, or no device is left for the payload.
     func check() throws(UsageError) {
         let names = variant.map(\.name)
         if let twice = names.first(where: { name in names.count { $0 == name } > 1 }) {
@@ -26,7 +26,7 @@ struct ShareOptions: ParameterGroup {
         }
     }
 
-    /// The shares, with their payloads read and checked as the message itself is.
+    /// Reads the payloads of the shares, and checks them like the message itself.
     func shares(_ options: MessageOptions, for queue: QueueName, at times: SendingTimes = SendingTimes()) throws
         -> CampaignShares
     {
@@ -50,7 +50,7 @@ struct VariantArgument: ArgumentValue, Equatable {
     var shown: String { "\(name)=\(file.path):\(share.shown)" }
 
     static func parse(_ text: String) throws(InvalidValue) -> VariantArgument {
-        // A file's name may have either sign in it.
+        // The file's name may contain both separators.
         guard let equals = text.firstIndex(of: "="), let colon = text.lastIndex(of: ":"), equals < colon else {
             throw InvalidValue("is not NAME=FILE:SHARE, such as b=other.json:20%")
         }

@@ -5,15 +5,15 @@ import LocalStack
 import PostgresStore
 import Terminal
 
-/// The processes of an installation on this machine, for the demo and for development, and the folder in which they
-/// keep what they write.
+/// The processes of an installation on this machine, for the demo and for development, and the folder to which they
+/// write.
 struct Stack: Sendable {
     private let minder: Minder
     let folder: String
     let masterKeys: MasterKeys
     let postgres: PrivatePostgres
 
-    /// Starts PostgreSQL, the first of them, with an empty database.
+    /// Starts PostgreSQL, the first process, with an empty database.
     static func start(minder: Minder) async throws -> Stack {
         let postgres = try await PrivatePostgres.start(minder: minder)
         try await postgres.createDatabase(database)
@@ -35,11 +35,11 @@ struct Stack: Sendable {
 
     private static let workerLogin = "worker"
 
-    /// For `PUSHQ_DATABASE_URL`: of the schema's owner, and of workers.
+    /// The values of `PUSHQ_DATABASE_URL` for the schema's owner, and for workers.
     var databaseURL: String { postgres.connectionString(database: Self.database) }
     private var workerURL: String { postgres.connectionString(database: Self.database, user: Self.workerLogin) }
 
-    /// Where the server's socket is.
+    /// The folder of the server's socket.
     var socketFolder: String { postgres.socketFolder }
 
     // MARK: The simulator
@@ -48,7 +48,7 @@ struct Stack: Sendable {
         let rulesFile = "\(folder)/rules.json"
         let output = "\(folder)/simulator.out"
         try Data(rules.utf8).write(to: URL(fileURLWithPath: rulesFile))
-        // What it listens to is no secret, and it has no use for the master key.
+        // The simulator's address is no secret, and the simulator does not need the master key.
         let process = try start(
             ["simulate", "--json", "--port", "0", "--folder", "\(folder)/apns", "--rules", rulesFile],
             environment: ProcessCommand.inheritedEnvironment, output: .file(output),
@@ -56,7 +56,7 @@ struct Stack: Sendable {
         return try await StackSimulator(process: process, output: output, log: "\(folder)/simulator.log")
     }
 
-    /// The simulator's signing key, given to the tenant as `pushq-admin credential add` does.
+    /// Adds the simulator's signing key to the tenant, as `pushq-admin credential add` does.
     func addCredential(_ simulator: SimulatorReady, tenant: String, in store: PostgresConnection) async throws {
         guard let place = try await store.newCredentialID("simulator", of: tenant) else {
             throw Failure("tenant \(tenant) is gone")
@@ -72,7 +72,7 @@ struct Stack: Sendable {
 
     // MARK: Workers
 
-    /// Makes the login of the workers, as `pushq-admin worker grant` does: it may do no more than they need.
+    /// Creates the login of the workers, as `pushq-admin worker grant` does, with only the rights that they need.
     func addWorkerLogin(in store: PostgresConnection) async throws {
         try await store.runScript("create role \(Self.workerLogin) login")
         try await store.setWorker(Self.workerLogin, isGranted: true)
@@ -88,13 +88,13 @@ struct Stack: Sendable {
 
     private var workerLog: String { "\(folder)/workers.log" }
 
-    /// Waits for a worker that ends without being told to, and throws what it said.
+    /// Waits until a worker ends without being told to, and throws its last output.
     func lost(_ worker: ChildProcess) async throws -> Never {
         guard let exit = await worker.waitForExit() else { throw CancellationError() }
         throw Failure("a worker \(exit) unexpectedly; \(StackLog.end(of: workerLog))")
     }
 
-    /// Tells workers to drain, and waits until they have. Returns what was wrong with those that failed.
+    /// Tells workers to drain, and waits until they have. Returns the problems of workers that failed.
     func drain(_ workers: [ChildProcess]) async throws -> [String] {
         for worker in workers { worker.signal(SIGTERM) }
         var failures: [String] = []
@@ -110,13 +110,13 @@ struct Stack: Sendable {
 
     // MARK: Processes
 
-    /// The executable of this very program.
+    /// The executable of this program.
     static func ownExecutable() throws -> String {
         try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
     }
 
-    /// This very program, with other arguments. It is killed when the one that started it ends: what it holds goes with
-    /// the database.
+    /// Starts this program with other arguments. The process is killed when this one ends. That is harmless, because
+    /// the database ends, too.
     private func start(
         _ arguments: [String], environment: [String: String]? = nil, output: ProcessCommand.Output,
         errors: ProcessCommand.Output
@@ -128,7 +128,7 @@ struct Stack: Sendable {
         return try minder.start(command)
     }
 
-    /// What a process of this installation finds in its environment.
+    /// The environment of the installation's processes.
     /// - Parameter databaseURL: ``databaseURL`` for operators.
     func environment(databaseURL: String) -> [String: String] {
         var environment = ProcessCommand.inheritedEnvironment
@@ -138,7 +138,7 @@ struct Stack: Sendable {
     }
 }
 
-/// The end of what a process has written, for an error's text.
+/// The end of a process's output, for the text of an error.
 enum StackLog {
     static func end(of path: String) -> String {
         let text = (try? String(contentsOfFile: path, encoding: .utf8)) ?? ""

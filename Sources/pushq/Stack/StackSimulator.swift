@@ -3,7 +3,7 @@ import Glibc
 import LocalStack
 import Terminal
 
-/// What `pushq simulate --json` says when it is ready.
+/// The line that `pushq simulate --json` prints when it is ready.
 struct SimulatorReady: Decodable, Sendable {
     let address: String
     let ca: String
@@ -19,7 +19,7 @@ struct SimulatorReady: Decodable, Sendable {
     }
 }
 
-/// What it says when it is stopped, as far as anybody looks at it.
+/// The counts that it prints when it is stopped, as far as they are used here.
 struct SimulatorCounted: Decodable, Sendable {
     /// Requests received.
     let arrived: Int
@@ -38,7 +38,7 @@ struct SimulatorCounted: Decodable, Sendable {
     }
 }
 
-/// A simulator in a process of its own.
+/// A `pushq simulate` process.
 struct StackSimulator: Sendable {
     let ready: SimulatorReady
     private let process: ChildProcess
@@ -47,7 +47,7 @@ struct StackSimulator: Sendable {
 
     private static let patience = Duration.seconds(30)
 
-    /// Waits until it answers.
+    /// Waits until the simulator answers.
     init(process: ChildProcess, output: String, log: String) async throws {
         self.process = process
         self.output = output
@@ -57,13 +57,13 @@ struct StackSimulator: Sendable {
 
     var processID: Int32 { process.processID }
 
-    /// Stops it and returns what it counted.
+    /// Stops the simulator and returns its counts.
     func stop() async throws -> SimulatorCounted {
         process.signal(SIGTERM)
         return try await Self.line(1, of: output, from: process, log: log)
     }
 
-    /// A line of what it has said, once it is whole.
+    /// Returns a line of the output once it is complete.
     private static func line<Value: Decodable>(
         _ number: Int, of output: String, from process: ChildProcess, log: String
     ) async throws -> Value {

@@ -8,13 +8,13 @@ struct CampaignWatch: Sendable {
     let queue: QueueName
     var limit: Duration?
 
-    /// As often as the bar is redrawn; cheap, since a campaign's counts are one row.
+    /// The interval at which the bar is redrawn. Queries this often are cheap, because a campaign's counts are one row.
     private static let interval = Duration.milliseconds(100)
 
-    /// Returns the campaign when all its recipients have an outcome, it has paused itself, or nobody waits any longer.
+    /// Returns the campaign when all its recipients have an outcome, it has paused itself, or the waiting was stopped.
     ///
-    /// - Parameter expected: about how many recipients there will be, if that is known. Fan-out makes jobs only shortly
-    ///   before they are sent, so that the campaign itself knows this late.
+    /// - Parameter expected: about how many recipients there will be; nil if unknown. Fan-out creates jobs shortly
+    ///   before they are sent, so the campaign itself knows this number late.
     func untilFinished(
         in store: StoreConnection, console: Console, expected: Int? = nil
     ) async throws -> (CampaignSummary, Watch.End) {

@@ -9,7 +9,7 @@ struct SendWatch: Sendable {
     let console: Console
     var limit: Duration?
 
-    /// Returns how far it is when all its recipients have an outcome, or nobody waits any longer.
+    /// Returns the progress when all recipients have an outcome, or the waiting was stopped.
     func untilFinished(in store: StoreConnection) async throws -> (RootProgress?, Watch.End) {
         var watch = Watch(
             root: root, queue: queue, subject: "send \(root)",

@@ -2,22 +2,22 @@ import PostgresStore
 import QueueCore
 import Terminal
 
-/// Waits for the end of a send or a campaign on behalf of somebody who looks on: says what is waited for, why nothing
-/// moves, and how to look again.
+/// Waits for the end of a send or a campaign for a user at a terminal. Says what it waits for, why nothing moves, and
+/// how to look again.
 struct Watch: Sendable {
-    /// Why the waiting was over.
+    /// Why the waiting ended.
     enum End: Sendable {
         case finished, timedOut, interrupted
     }
 
-    /// How far it is.
+    /// The progress of the send or campaign.
     struct Progress<Value: Sendable>: Sendable {
         let value: Value
-        /// Recipients with an outcome, and all that are known.
+        /// Recipients with an outcome, and all known recipients.
         let ended: Int
         let total: Int
         let isFinished: Bool
-        /// How many recipients there will be in the end; nil while nobody knows.
+        /// The final number of recipients; nil if it is unknown.
         var expected: Int?
         var detail = ""
     }
@@ -25,24 +25,24 @@ struct Watch: Sendable {
     /// The number of the send or campaign.
     let root: Int64
     let queue: QueueName
-    /// What is waited for: `send 123`.
+    /// What the watch waits for: `send 123`.
     let subject: String
-    /// The command that shows it.
+    /// The command that shows the send or campaign.
     let lookAgain: String
     let console: Console
-    /// After this the waiting is over; nil for never.
+    /// The maximum waiting time; nil: no limit.
     var limit: Duration?
-    /// The longest time between two looks.
+    /// The longest interval between two queries.
     var slowest = Duration.milliseconds(500)
 
-    /// Without progress for so long, it is asked why.
+    /// After this time without progress, the watch asks for the reason.
     private static let patience = Duration.seconds(2)
 
-    /// Looks often at first, since a push takes milliseconds, and ever more rarely.
+    /// Queries often at first, because a push takes milliseconds, and then less and less often.
     ///
-    /// If the connection is lost, it goes on waiting until there is another one, and says so if that takes a while:
-    /// what is waited for goes on as soon as the database is back.
-    /// - Throws: ``Unsuccessful`` if the waiting is over while the database is away.
+    /// If the connection is lost, waits until there is another one, and says so if that takes a while: the send or
+    /// campaign continues as soon as the database is back.
+    /// - Throws: ``Unsuccessful`` if the waiting ends while the database cannot be reached.
     func untilFinished<Value>(
         in store: StoreConnection, bar: ProgressBar? = nil,
         _ look: (PostgresConnection) async throws -> Progress<Value>
@@ -88,7 +88,7 @@ struct Watch: Sendable {
                 }
                 reason = found
             }
-            // As the bar counts: of a campaign at a rate or at a local time, few recipients are in jobs yet.
+            // Counts as the bar does: of a campaign at a rate or at a local time, few recipients are in jobs yet.
             let all = max(progress.expected ?? 0, progress.total)
             let waits =
                 all == 0
@@ -115,7 +115,7 @@ struct Watch: Sendable {
     }
 }
 
-/// How long to wait, for the commands that can.
+/// The waiting time, for the commands that can wait.
 struct WaitOptions: ParameterGroup {
     @Flag(
         "Wait for the end and show the outcomes. If nothing is sent meanwhile, it says why. Ctrl-C stops the waiting, not the sending."
@@ -124,7 +124,7 @@ struct WaitOptions: ParameterGroup {
     @Option("Stop waiting after this time, with exit code 3. By default --wait waits until the end.") var timeout:
         Duration?
 
-    /// - Throws: ``UsageError`` if only the time is given.
+    /// - Throws: ``UsageError`` if a time is given without `--wait`.
     func check() throws(UsageError) {
         guard timeout == nil || wait else { throw UsageError("--timeout needs --wait") }
     }

@@ -3,12 +3,12 @@ import PostgresStore
 import Terminal
 import Transport
 
-/// What a worker makes of its list of databases each time that it has read it: a value without a clock or a file.
+/// Decides what a worker does after each reading of its list of databases. It is a value and needs no clock or file.
 struct DatabaseListWatch {
     enum Step: Equatable {
         case nothing
         case serve([DatabaseAddress])
-        /// The list is right again, as it was before.
+        /// The list is valid again, and the same as before.
         case mended
         case refuse(String)
     }
@@ -27,8 +27,8 @@ struct DatabaseListWatch {
         last = .databases(databases)
     }
 
-    /// - Parameter isOrdered: somebody has said that the list is ready. Else it counts when it was the same twice: it
-    ///   may just be written.
+    /// - Parameter isOrdered: whether SIGHUP said that the list is complete. If not, the list counts only after two
+    ///   equal readings, because it may be half written.
     mutating func take(_ result: Result<[DatabaseAddress], any Error>, isOrdered: Bool) -> Step {
         let reading: Reading =
             switch result {
@@ -52,7 +52,7 @@ struct DatabaseListWatch {
     }
 }
 
-/// Reads the list again and again, and has what it says be served.
+/// Reads the list again and again, and serves the databases that it names.
 private actor DatabaseListReader {
     static let interval = Duration.seconds(2)
 
@@ -97,8 +97,8 @@ private actor DatabaseListReader {
 }
 
 extension ServedDatabases {
-    /// Follows a list in a file, which said what is served now.
-    /// - Returns: what has to be cancelled at the end.
+    /// Follows the list in a file that names the databases served now.
+    /// - Returns: the tasks to cancel at the end.
     func follow(_ list: DatabaseList, _ log: Log) -> [Task<Void, Never>] {
         let reader = DatabaseListReader(list, serving: databases, for: self, log)
         let signals = Signals.stream([SIGHUP])

@@ -5,13 +5,13 @@ import Workers
 
 extension ServedDatabases {
     private static let interval = Duration.seconds(60)
-    /// Before the round that decides.
+    /// The interval before the round that decides.
     private static let shortInterval = Duration.seconds(5)
 
-    /// Tells of tenants that are in two databases, until the task is cancelled.
+    /// Logs tenants that are in two databases, until the task is cancelled.
     func tellOfDoubledTenants(_ log: Log) async {
         var doubled = DoubledTenants()
-        // A loop is a thread: there is none while a single database is served, and later the same one in each round.
+        // A loop is a thread. It is created when a second database is served, and then used in every round.
         var loop: EventLoop?
         defer { loop?.shutDown() }
         while !Task.isCancelled {

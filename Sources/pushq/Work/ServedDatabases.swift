@@ -2,16 +2,16 @@ import PostgresStore
 import Terminal
 import Workers
 
-/// The databases that a worker serves, with the engines for each, as its list says: which may change while it runs.
+/// The databases that a worker serves, with the engines for each. The list of databases may change while it runs.
 actor ServedDatabases {
-    /// A database, and the one that keeps its provider tokens, if that is another one. An engine knows both from its
-    /// start, so where either changes, it makes room for another engine.
+    /// A database, and the database that keeps its provider tokens if that is another one. An engine gets both at its
+    /// start, so if either changes, another engine replaces it.
     struct Place: Hashable {
         let database: DatabaseAddress
         let tokenKeeper: DatabaseAddress?
     }
 
-    /// How a list differs from the one before.
+    /// How a list differs from the previous one.
     struct Change: Equatable {
         var added: [String] = []
         var removed: [String] = []
@@ -26,8 +26,8 @@ actor ServedDatabases {
     private var engines: [Place: [Engine]] = [:]
 
     /// - Parameters:
-    ///   - engine: makes one for a place, with at most so many connections to APNs.
-    ///   - connections: how many each of so many engines may have.
+    ///   - engine: creates an engine for a place, with a maximum number of connections to APNs.
+    ///   - connections: returns the maximum number of connections of each engine, given the number of engines.
     init(
         _ crew: EngineCrew, enginesForEach: Int, engine: @escaping @Sendable (Place, Int) -> Engine,
         connections: @escaping @Sendable (Int) -> Int
@@ -41,7 +41,7 @@ actor ServedDatabases {
     /// The number of databases.
     var count: Int { databases.count }
 
-    /// Serves these from now on, at least one, and has what else is served drained. Returns what is different.
+    /// Serves these databases from now on, at least one, and drains the engines of all others. Returns the changes.
     @discardableResult
     func serve(_ wanted: [DatabaseAddress]) async -> Change {
         guard let first = wanted.first else { preconditionFailure("a worker serves at least one database") }
@@ -51,7 +51,7 @@ actor ServedDatabases {
         databases = wanted
         let places = wanted.map { Place(database: $0, tokenKeeper: $0 == first ? nil : first) }
         let share = connections(places.count * enginesForEach)
-        // Those that come begin before others end, so that nobody waits for a drain.
+        // New engines begin before others end, so that no database waits for a drain.
         let leaving = engines.filter { !places.contains($0.key) }
         for engine in engines.values.joined() { await engine.limitConnections(to: share) }
         for place in leaving.keys { engines[place] = nil }
