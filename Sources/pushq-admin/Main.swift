@@ -1,6 +1,6 @@
 import Terminal
 
-/// The operator's tool: what exists, what it may do, and how it is doing.
+/// The operator's tool: manages a pushq database, and shows how it is doing.
 @main
 enum Main {
     static func main() async {

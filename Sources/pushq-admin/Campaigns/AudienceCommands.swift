@@ -83,7 +83,7 @@ enum AudienceCommands {
         func run(_ console: Console) async throws {
             let (queue, name) = (named.queue, named.name)
             if !confirmation.isGiven {
-                // Nobody is asked for what would be refused then.
+                // Checks first, so that the command does not ask about a removal that would be refused.
                 let known = try await named.database.session { store in
                     try await store.checkRemoval(ofAudience: name, ofQueue: queue)
                     return try await store.audiences(ofQueue: queue)
@@ -101,18 +101,18 @@ enum AudienceCommands {
     }
 }
 
-/// The saved audience that a command is about.
+/// The saved audience that a command refers to.
 struct NamedAudience: ParameterGroup {
     @Positional("The queue: tenant/app/environment.") var queue: QueueName
     @Positional("The audience's name.") var name: String
     var database = DatabaseOptions()
 
-    /// There is none of that name.
+    /// The failure if there is no audience of that name.
     var isMissing: Failure {
         Failure("there is no audience \(name) in \(queue); list them with: pushq-admin audience list \(queue)")
     }
 
-    /// Shows it with its estimate, after `change` was made.
+    /// Shows the audience with its estimate, after `change` was made.
     ///
     /// - Throws: ``Failure`` if the queue has no audience of that name.
     func show(

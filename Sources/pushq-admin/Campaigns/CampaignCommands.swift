@@ -83,7 +83,7 @@ enum CampaignCommands {
             console.show(facts, "shares", shares, columns: Self.shareColumns)
         }
 
-        /// Of a campaign with variants or a holdout.
+        /// The columns of a campaign with variants or a holdout.
         private static var shareColumns: [Column<ShareSummary>] {
             [
                 Column("share") { .text($0.name) },
@@ -179,7 +179,7 @@ enum CampaignCommands {
             try await named.carryOut(.cancel, done: "cancelled", console)
         }
 
-        /// Who waits: known as far as jobs were made.
+        /// The waiting recipients, as far as they are in jobs already.
         private static func losers(of campaign: CampaignSummary) -> String {
             let waiting = NumberText.counted(campaign.waiting, "recipient")
             guard campaign.fannedOutAt == nil else { return waiting }
@@ -213,7 +213,7 @@ enum CampaignCommands {
                     campaign, asks ? try await store.retryFailedJobs(ofQueue: queue, jobs, counts: true).recipients : 0
                 )
             }
-            // What cannot be done, the order itself says.
+            // If the campaign cannot be retried, the order itself says so.
             if asks, !campaign.isCancelled, kept > 0 {
                 let failed = NumberText.counted(kept, "failed recipient")
                 let lost =
@@ -232,13 +232,13 @@ enum CampaignCommands {
     }
 }
 
-/// The campaign that a command is about.
+/// The campaign that a command refers to.
 struct NamedCampaign: ParameterGroup {
     @Positional("The queue: tenant/app/environment.") var queue: QueueName
     @Positional("The campaign's key.") var key: String
     var database = DatabaseOptions()
 
-    /// Runs `body` with the campaign as it is and a connection.
+    /// Runs `body` with the campaign's present state and a connection.
     ///
     /// - Throws: ``Failure`` if the queue has no campaign of that key.
     func withCampaign<Success: Sendable>(
@@ -254,9 +254,9 @@ struct NamedCampaign: ParameterGroup {
         }
     }
 
-    /// Carries out an order, and says so; or that it needs no carrying out.
+    /// Carries out an order and says so, or says that it was not necessary.
     ///
-    /// - Parameter done: what the campaign is then.
+    /// - Parameter done: the campaign's state afterwards.
     func carryOut(_ order: CampaignOrder, done: String, _ console: Console) async throws {
         let (wasDone, campaign) = try await withCampaign { campaign, store in
             (try await store.order(order, campaign: campaign.key, ofQueue: campaign.queue), campaign)

@@ -25,7 +25,7 @@ struct ChannelListCommand: Command {
     var management = ChannelManagement()
     var database = DatabaseOptions()
 
-    /// A channel as it is listed.
+    /// A channel in the list.
     private struct Line {
         let channel: String
         let state: ChannelState
@@ -60,7 +60,7 @@ struct ChannelListCommand: Command {
         return try await database.session { store in try await store.channels(ofQueue: queue) }
     }
 
-    /// The channels that Apple lists, after the queue was made to know them if that is wanted.
+    /// Returns the channels that Apple lists, after adding unknown ones to the queue if the command asks for that.
     private func channelsAtApple(_ console: Console) async throws -> Set<ChannelID> {
         let (queue, known) = (queue, try await storedChannels())
         let (listed, new) = try await management.withClient(of: self.queue, database, console) { client in

@@ -5,15 +5,15 @@ import Terminal
 import Transport
 import Workers
 
-/// How commands about channels reach Apple.
+/// How commands about channels connect to Apple.
 struct ChannelManagement: ParameterGroup {
     @Option("Ask this address instead of Apple: a simulator.") var management: HostAndPort?
     @Option("A PEM file with certificate authorities to trust for --management, in addition to the system's.", "FILE")
     var ca: InputFile?
 
-    /// Runs `body` with a client for the queue's app, that shows the queue's credential.
+    /// Runs `body` with a client for the queue's app that uses the queue's credential.
     ///
-    /// - Throws: ``Failure`` where the queue has no credential that can be used, or APNs refuses.
+    /// - Throws: ``Failure`` if the queue has no usable credential, or APNs refuses.
     func withClient<Success: Sendable>(
         of queue: QueueName, _ database: DatabaseOptions, _ console: Console,
         _ body: @Sendable (ChannelClient) async throws -> Success
@@ -49,7 +49,7 @@ struct ChannelManagement: ParameterGroup {
 }
 
 extension ChannelClient {
-    /// What APNs stores of a channel's messages; nil where Apple knows no such channel.
+    /// Returns what APNs stores of a channel's messages; nil if Apple does not know the channel.
     func policyIfKnown(of channel: ChannelID) async throws -> ChannelPolicy? {
         do {
             return try await policy(of: channel)

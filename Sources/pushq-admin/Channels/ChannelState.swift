@@ -1,14 +1,14 @@
 import PostgresStore
 
-/// Who knows a channel.
+/// Whether Apple, the queue or both know a channel.
 enum ChannelState: String, CaseIterable {
-    /// Apple and the queue: it is broadcast to.
+    /// Both know it: broadcasts to it are sent.
     case active
-    /// Nothing is sent to it any more.
+    /// Nothing is sent to it.
     case retired
-    /// The queue alone: what is broadcast to it will be refused.
+    /// Only the queue knows it: APNs will refuse broadcasts to it.
     case unknownToApple = "unknown to Apple"
-    /// Apple alone: it was created elsewhere.
+    /// Only Apple knows it: it was created elsewhere.
     case unknownHere = "unknown here"
 
     init(stored: StoredChannel?, isAtApple: Bool) {

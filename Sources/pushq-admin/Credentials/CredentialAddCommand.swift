@@ -56,7 +56,7 @@ struct CredentialAddCommand: Command {
             + "name a queue with: pushq-admin queue set \(candidate) --credential \(name)"
     }
 
-    /// A queue without a credential that could be sent with this one, and is only if somebody says so.
+    /// Returns a queue without a credential that this one is valid for, but gets only if an operator assigns it.
     private static func queue(
         of tenant: String, for scope: CredentialScope, in store: PostgresConnection
     ) async throws -> QueueName? {

@@ -51,7 +51,7 @@ struct CredentialCheckCommand: Command {
         console.show(certificateFacts(certificate, at: now) + used)
     }
 
-    /// What the certificate says of itself, and its owner's choice where that is narrower.
+    /// The scope that the certificate itself has, narrowed to the environments that its owner chose.
     private func scope(of certificate: Certificate, stored: CredentialScope) -> CredentialScope {
         let chosen = stored.environments.fact
         let isChosen = Set(chosen) != Set(certificate.allowedEnvironments.fact)

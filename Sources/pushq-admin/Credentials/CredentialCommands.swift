@@ -73,7 +73,7 @@ enum CredentialCommands {
 }
 
 extension Failure {
-    /// There is no credential of that name.
+    /// The tenant has no credential of that name.
     static func noCredential(_ name: String, of tenant: String) -> Failure {
         Failure("\(tenant) has no credential \(name); list them with: pushq-admin credential list \(tenant)")
     }

@@ -6,7 +6,7 @@ import QueueCore
 import Terminal
 import Transport
 
-/// The files that a credential comes in: a signing key, a certificate with its key, or both in one PKCS#12 file.
+/// The files that contain a credential: a signing key, a certificate with its key, or both in one PKCS#12 file.
 struct CredentialFiles: ParameterGroup {
     @Option("A signing key as downloaded from Apple: AuthKey_KEYID.p8.", "FILE") var p8: InputFile?
     @Option("The key's ID; by default the one in the file's name.", "ID") var keyId: String?
@@ -18,7 +18,7 @@ struct CredentialFiles: ParameterGroup {
     @Option("The environment in which it may be used; by default what its certificate says, or both.", "NAME")
     var environment: [Environment]
 
-    /// Says which of the files others have access to: whoever adds a credential may delete them.
+    /// Warns about files that other users can read, because the operator may delete them after adding the credential.
     func warn(on console: Console) {
         // Without --key, the private key is in the file of the certificate.
         for file in [p8, key ?? certificate, pkcs12, passwordFile].compactMap(\.self) {
@@ -26,8 +26,7 @@ struct CredentialFiles: ParameterGroup {
         }
     }
 
-    /// Reads and checks the files. Before that, this process is kept from leaving a core dump, in which they could be
-    /// found.
+    /// Reads and checks the files. First forbids core dumps of this process, because they could contain the files.
     func read() throws -> ParsedCredential {
         CoreDumps.forbid()
         return try readFiles()
@@ -57,7 +56,7 @@ struct CredentialFiles: ParameterGroup {
     }
 
     private func readCertificate(_ file: InputFile) throws -> ParsedCredential {
-        // Either may be standard input, which is there once.
+        // Either may be standard input, which can be read only once.
         let pem = try file.contents()
         let keyFile = key ?? file
         let keyPEM = try key?.contents() ?? pem
@@ -97,7 +96,7 @@ struct CredentialFiles: ParameterGroup {
             secret: Array(try identity.pem().utf8), scope: CredentialScope(certificate, in: environment))
     }
 
-    /// Says in which file it is that something is wrong.
+    /// Adds the file's name to an error.
     private func naming<Value>(_ file: InputFile, _ read: () throws -> Value) throws -> Value {
         do {
             return try read()
@@ -125,7 +124,7 @@ struct CredentialFiles: ParameterGroup {
         }
     }
 
-    /// Apple names the file after the key: `AuthKey_ABC123DEFG.p8`.
+    /// Apple puts the key's ID into the name of the file: `AuthKey_ABC123DEFG.p8`.
     private static func keyID(inNameOf file: InputFile) -> String? {
         let name = URL(fileURLWithPath: file.path).deletingPathExtension().lastPathComponent
         let parts = name.split(separator: "_")
@@ -137,14 +136,14 @@ struct CredentialFiles: ParameterGroup {
     }
 }
 
-/// A credential that was read and found to be one, not yet sealed.
+/// A credential that was read and is valid, but is not sealed yet.
 struct ParsedCredential: Sendable {
     let kind: NewCredential.Kind
-    /// PEM. A secret: it goes nowhere but into a sealed box.
+    /// PEM. It is secret, and must only be put into a sealed box.
     let secret: [UInt8]
     let scope: CredentialScope
 
-    /// The credential as it may go to the database, into the row of that id.
+    /// Seals the credential for the database row with this id.
     func sealed(under masterKeys: MasterKeys, for id: CredentialID) throws -> NewCredential {
         NewCredential(
             kind: kind, environments: scope.environments.fact.map(\.rawValue),
@@ -153,8 +152,8 @@ struct ParsedCredential: Sendable {
 }
 
 extension CredentialScope {
-    /// Throws what keeps the credential `name` from working for one of `queues`, or for any at all.
-    /// - Parameter now: by the database's clock.
+    /// Throws what prevents the credential `name` from working for one of `queues`, or for any queue.
+    /// - Parameter now: the database's time.
     func check(_ name: String, for queues: [QueueName] = [], at now: Date) throws {
         guard let problem = problem(at: now) ?? queues.lazy.compactMap({ problem(for: $0, at: now) }).first else {
             return

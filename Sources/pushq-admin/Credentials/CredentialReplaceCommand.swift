@@ -35,7 +35,7 @@ struct CredentialReplaceCommand: Command {
             json: ["tenant": .string(tenant), "credential": .string(name), "resumed_queues": .integer(resumed)])
     }
 
-    /// The credential, if the new one is good for all queues that use it.
+    /// Returns the stored credential if the new one is valid for all queues that use it.
     private func replaceable(by new: ParsedCredential, in store: PostgresConnection) async throws -> SealedCredential {
         guard let old = try await store.sealedCredential(credential, of: tenant.text) else {
             throw Failure.noCredential(credential, of: tenant.text)
@@ -44,7 +44,7 @@ struct CredentialReplaceCommand: Command {
         return old
     }
 
-    /// Asks before the only copy is lost. What cannot be done is said first.
+    /// Asks before the only copy is overwritten. First reports what prevents the replacement.
     private func confirm(_ new: ParsedCredential, on console: Console) async throws {
         let old = try await database.session { store in try await replaceable(by: new, in: store) }
         let kind = old.scope.kind == .token ? "signing key" : "certificate"

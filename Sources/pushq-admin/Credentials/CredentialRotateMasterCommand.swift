@@ -56,7 +56,7 @@ struct CredentialRotateMasterCommand: Command {
     }
 }
 
-/// Under which keys the secrets of a database are sealed.
+/// The keys under which the secrets of a database are sealed.
 private struct Standing {
     let counts: [SealedCount]
     let keys: MasterKeys

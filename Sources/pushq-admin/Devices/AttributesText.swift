@@ -2,9 +2,9 @@ import PostgresStore
 import QueueCore
 import Terminal
 
-/// The attributes of a device as an argument: a JSON object. What may be in it is the database's to say.
+/// The attributes of a device as an argument: a JSON object. The database checks its contents.
 struct AttributesText: ArgumentValue {
-    /// The object; an empty one where the argument is empty.
+    /// The object; empty if the argument is empty.
     let json: String
 
     static let placeholder = "JSON"
@@ -30,7 +30,7 @@ struct AttributesText: ArgumentValue {
         guard reader.invalidEscape == nil else {
             throw InvalidValue("has an escape that is no character, such as \\u0000: leave it out")
         }
-        // PostgreSQL stores numbers without an exponent, so that a short one can be longer than it can read at all.
+        // PostgreSQL stores numbers without an exponent, so a short number can become longer than PostgreSQL can read.
         guard node.storedBytes <= 8192 else {
             throw InvalidValue("has \(node.storedBytes) bytes as it is stored: use at most 8192")
         }

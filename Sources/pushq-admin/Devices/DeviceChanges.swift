@@ -2,12 +2,12 @@ import PostgresStore
 import QueueCore
 import Terminal
 
-/// Deactivating and reactivating devices by their tokens.
+/// Deactivates and reactivates devices by their tokens.
 enum DeviceChanges {
-    /// The token of the examples.
+    /// The token that the examples use.
     static let exampleToken = String(repeating: "0123456789abcdef", count: 4)
 
-    /// All of them or, if one is not there, none.
+    /// Changes all of the devices or, if one is unknown, none.
     static func set(
         _ tokens: [DeviceToken], isActive: Bool, queue: QueueName, database: DatabaseOptions, console: Console
     ) async throws {
@@ -33,7 +33,7 @@ enum DeviceChanges {
 }
 
 extension Failure {
-    /// The token is not known in that queue.
+    /// The queue has no device with this token.
     static func noDevice(_ token: DeviceToken, inQueue queue: QueueName) -> Failure {
         Failure("there is no device \(token.redacted) in \(queue); register it with: pushq-admin device register")
     }

@@ -179,7 +179,7 @@ enum DeviceCommands {
                 guard let device = known else { throw Failure.noDevice(token, inQueue: queue) }
                 let owner = device.userKey.map { " of user \($0)" } ?? ""
                 let others = device.userKey.map { _ in ", and all that is for the user if it is the last device" } ?? ""
-                // How many sends there are is not known before the whole history was read.
+                // The question cannot name the number of sends, because that takes reading the whole history.
                 try confirmation.ask(
                     console,
                     "deletes device \(token.redacted)\(owner), its history and the sends that were for it alone\(others)"

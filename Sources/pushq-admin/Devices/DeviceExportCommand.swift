@@ -14,13 +14,13 @@ struct DeviceExportCommand: Command {
     @Flag("List inactive devices, too.") var all
     var database = DatabaseOptions()
 
-    /// A page of this size is a few megabytes, and takes a few dozen milliseconds.
+    /// A page of this size has a few megabytes, and takes a few dozen milliseconds.
     private static let pageSize = 20_000
 
     func run(_ console: Console) async throws {
         let (queue, format) = (queue, console.speaksJSON ? DeviceFormat.ndjson : .csv)
         try await database.session { store in
-            // Read before the heading is written: a queue that is not there has none.
+            // Read before the header is written, because an unknown queue gets none.
             var page = try await store.exportDevices(
                 ofQueue: queue, as: format, after: 0, includesInactive: all, limit: Self.pageSize)
             if let header = format.header { console.print(header) }

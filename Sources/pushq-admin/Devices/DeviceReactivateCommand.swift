@@ -70,7 +70,7 @@ struct DeviceReactivateCommand: Command {
         }
     }
 
-    /// Goes through all that fit, and counts them or reactivates them.
+    /// Counts or reactivates all matching devices.
     private func walk(counts: Bool, _ console: Console) async throws -> Reactivation {
         let (queue, campaign) = (queue, campaign)
         var meant = DeactivationFilter()
@@ -99,7 +99,7 @@ struct DeviceReactivateCommand: Command {
     }
 }
 
-/// Answers of APNs that deactivate a device.
+/// The reasons for which an answer of APNs deactivates a device.
 enum DeviceReason: String, ArgumentChoice {
     case badDeviceToken = "BadDeviceToken"
     case deviceTokenNotForTopic = "DeviceTokenNotForTopic"

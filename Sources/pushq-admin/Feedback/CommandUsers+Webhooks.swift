@@ -1,7 +1,7 @@
 import Terminal
 
 extension CommandUsers {
-    /// Those of all commands about webhooks.
+    /// The users of all commands about webhooks.
     static let ofWebhooks = operators(
         because: "webhooks are signed with secrets that the master key opens, which tenants do not have")
 }

@@ -3,7 +3,7 @@ import QueueCore
 import Terminal
 import Transport
 
-/// Where reading begins, and how it is written. Both commands read the same, in the same order.
+/// Where reading begins, and how reports are written. Both commands read the same reports in the same order.
 struct FeedbackReading: ParameterGroup {
     @Option("Only reports after this cursor: the last one that you have.", "CURSOR") var after: Int?
     @Option("Only reports that were listed since this time.") var since: Moment?
@@ -13,18 +13,18 @@ struct FeedbackReading: ParameterGroup {
         guard after ?? 0 >= 0 else { throw UsageError("--after is a cursor, 0 or more") }
     }
 
-    /// A page of this size is a few megabytes, and takes a few dozen milliseconds.
+    /// A page of this size has a few megabytes, and takes a few dozen milliseconds.
     private static let pageSize = 10_000
-    /// How long one look waits for a connection, before it asks whether somebody wants to stop.
+    /// How long one try waits for a connection before it checks whether the user wants to stop.
     private static let patience = Duration.seconds(2)
-    /// Between two looks for more.
+    /// The pause between two queries for more reports.
     private static let pause = Duration.milliseconds(500)
 
-    /// Writes the reports of a queue, and says at its end with which cursor to go on, however it ends.
+    /// Writes the reports of a queue. At its end, however it ends, it says with which cursor to continue.
     /// - Parameters:
-    ///   - follows: waits for more at the end, until somebody interrupts it. Begins at the present end, if nothing else
-    ///     is said.
-    ///   - limit: after this time it no longer waits for more.
+    ///   - follows: waits for more reports at the end, until the user interrupts it. Begins at the present end unless
+    ///     an option says otherwise.
+    ///   - limit: when to stop waiting for more.
     func write(
         ofQueue queue: QueueName, follows: Bool, until limit: Duration? = nil, command: String,
         in database: DatabaseOptions, _ console: Console
@@ -50,7 +50,7 @@ struct FeedbackReading: ParameterGroup {
             } else {
                 cursor = 0
             }
-            // Read before the heading is written: a queue that is not there has none.
+            // Read before the header is written, because an unknown queue gets none.
             var page = try await store.exportFeedback(
                 ofQueue: queue, as: format, after: cursor, limit: Self.pageSize)
             if let header = format.header { console.print(header) }
@@ -76,7 +76,7 @@ struct FeedbackReading: ParameterGroup {
                     page = nil
                 }
             }
-            // What was to be exported is not all there.
+            // The export is incomplete.
             if !follows { throw Unsuccessful(.unfinished) }
         }
     }

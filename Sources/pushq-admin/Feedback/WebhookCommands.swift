@@ -67,7 +67,7 @@ enum WebhookCommands {
 }
 
 extension PostgresConnection {
-    /// A tenant's webhook, with the number of the tenant; an error says that there is none.
+    /// Returns a tenant's webhook and the tenant's number. Throws if there is no webhook.
     func presentWebhook(of tenant: String) async throws -> (tenantID: Int32, webhook: WebhookSummary) {
         guard let place = try await webhook(of: tenant) else {
             try await refuseMoved(tenant)
@@ -88,7 +88,7 @@ extension Failure {
 extension WebAddress: ArgumentValue {
     package static var placeholder: String { "URL" }
 
-    /// It may hold a password, given by mistake, or a token in its path.
+    /// The URL may contain a password, given by mistake, or a token in its path.
     package static let isConfidential = true
 
     package static func parse(_ text: String) throws(InvalidValue) -> WebAddress {

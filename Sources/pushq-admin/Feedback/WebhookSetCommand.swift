@@ -76,7 +76,7 @@ struct WebhookSetCommand: Command {
             json: .object([("tenant", .string(name))] + (made.map { [("secret", .string($0.text))] } ?? [])))
     }
 
-    /// Which secrets that a receiver may have end at once.
+    /// Says which secrets that a receiver may use end at once.
     private static func loss(of webhook: WebhookSummary?, formerFor: Duration) -> String? {
         guard let webhook else { return nil }
         if formerFor == .zero { return webhook.formerUntil == nil ? "the secret" : "both secrets" }
@@ -111,8 +111,8 @@ struct WebhookSetCommand: Command {
         }
     }
 
-    /// Whether workers refuse it, as far as can be told without looking a name up: they ask for the address when they
-    /// connect. What is below localhost is this machine (RFC 6761 §6.3).
+    /// Whether workers refuse the host, as far as can be told without looking it up: workers check the addresses when
+    /// they connect. Names below localhost are this machine (RFC 6761 §6.3).
     private static func isInternal(_ host: String) -> Bool {
         if let address = IPAddress(host) { return !AddressRules().admits(address) }
         return host == "localhost" || host.hasSuffix(".localhost")

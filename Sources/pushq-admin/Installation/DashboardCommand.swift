@@ -31,7 +31,7 @@ struct DashboardCommand: Command {
     @Option("A file with the change token.", "FILE") var changeTokenFile: InputFile?
     var database = DatabaseOptions()
 
-    /// A token that somebody has chosen is at least as long, so that it cannot be guessed.
+    /// The minimum length of a chosen token, so that it cannot be guessed.
     private static let shortestToken = 20
 
     func run(_ console: Console) async throws {
@@ -40,13 +40,13 @@ struct DashboardCommand: Command {
         guard read.text != change.text else { throw UsageError("the read token and the change token must differ") }
         var hosts: Set = ["localhost", "127.0.0.1", "[::1]"]
         hosts.formUnion(allowHost)
-        // Whoever names an address of the machine wants to reach the page there.
+        // An operator who names an address of the machine wants to open the page there.
         if case .tcp(let host, _) = listen { hosts.insert(host.contains(":") ? "[\(host)]" : host) }
         let access = DashboardAccess(readToken: read.text, changeToken: change.text, hosts: hosts)
         let listen = listen
         try await database.lastingSession { store, loop in
             let connection = try await store.current()
-            // A login that may see nothing is told so before it opens a page.
+            // A login without rights gets an error now, before anyone opens a page.
             _ = try await connection.queueLoads(of: nil, limit: 1)
             let standing = try await connection.loginStanding()
             let changing = try database.lastingConnection(on: loop)
@@ -62,7 +62,7 @@ struct DashboardCommand: Command {
         }
     }
 
-    /// A token, and whether somebody has to be told it.
+    /// A token, and whether the command has to print it.
     private struct Token: Sendable {
         let text: String
         let isNew: Bool
@@ -83,7 +83,7 @@ struct DashboardCommand: Command {
         return Token(text: text, isNew: false)
     }
 
-    /// Where a browser of this machine finds the page, under a name that it is served for.
+    /// The URL of the page for a browser on this machine, with a host name that the page is served for.
     private static func page(at address: ListenAddress) -> String {
         guard case .tcp(let host, let port) = address else { return "\(address)" }
         let near = ["0.0.0.0": "127.0.0.1", "::": "::1"][host] ?? host

@@ -3,7 +3,7 @@ import QueueCore
 import Terminal
 import Transport
 
-/// What all checks have found: those of the database, and those of the machine that this program runs on.
+/// The findings of all checks: those of the database, and those of the machine that runs this program.
 struct Diagnosis {
     private var findings: [(check: String, finding: HealthFinding)] = []
     private var checkCount = 0
@@ -15,13 +15,13 @@ struct Diagnosis {
         (name: "database", summary: "a database that does not let this program in"),
     ]
 
-    /// Every check, in the order in which they are made.
+    /// All checks, in the order in which they run.
     static var names: [(name: String, summary: String)] {
         local + HealthCheck.all(version: Version.current, keys: nil).map { ($0.name, $0.summary) }
     }
 
-    /// Makes all checks.
-    /// - Throws: ``Refusal`` if the login is a tenant's, or nobody's.
+    /// Runs all checks.
+    /// - Throws: ``Refusal`` if the login belongs to a tenant, or has no rights.
     static func make(of database: DatabaseOptions, _ console: Console) async throws -> Diagnosis {
         var diagnosis = Diagnosis()
         diagnosis.note(TrustStoreCheck.findings(ThisProcess.environment), of: "trust_store")
@@ -34,7 +34,8 @@ struct Diagnosis {
         let checks = HealthCheck.all(version: Version.current, keys: try? keys?.get())
         do {
             let (login, results) = try await database.session { store in
-                // What operators alone may read; without a schema nobody is refused.
+                // Only operators may read this, so other logins are refused here. Without a schema, no login is
+                // refused.
                 let standing = try await store.loginStanding()
                 if standing != nil { _ = try await store.workers() }
                 var results: [(String, Result<[HealthFinding], CheckNotMade>)] = []
@@ -49,7 +50,7 @@ struct Diagnosis {
             }
             diagnosis.note([], of: "database")
             for case (let check, .success(let findings)) in results {
-                // A login of workers is to get no more rights: another login is to ask.
+                // A worker's login should get no further rights: the checks need another login.
                 diagnosis.note(
                     findings.filter { login == nil || !$0.remedy.text.hasPrefix("grant ") }, of: check)
             }
@@ -69,8 +70,8 @@ struct Diagnosis {
         self.findings += findings.map { (check, $0) }
     }
 
-    /// Notes the checks that were not made: an error, since what they look for may be there.
-    /// - Parameter login: that of the session, if it is not an operator's.
+    /// Notes the checks that did not run. Each is an error, because the problem that it looks for may exist.
+    /// - Parameter login: the login of the session, if it is not an operator's.
     private mutating func noteNotMade(_ checks: [CheckNotMade], login: String?) {
         for notMade in checks where login == nil || !notMade.isForbidden {
             findings.append(
@@ -81,7 +82,7 @@ struct Diagnosis {
                         .advice("correct what the line names, then run pushq-admin doctor again"))
                 ))
         }
-        // One line for what one thing keeps from being seen.
+        // One line for all checks that the login may not run.
         guard let login else { return }
         let names = checks.filter(\.isForbidden).map(\.check)
         findings.append(
@@ -95,14 +96,14 @@ struct Diagnosis {
             ))
     }
 
-    /// How many findings are so bad.
+    /// The number of findings of this severity.
     func count(of severity: HealthFinding.Severity) -> Int { findings.count { $0.finding.severity == severity } }
 
     private var sorted: [(check: String, finding: HealthFinding)] {
         HealthFinding.Severity.allCases.flatMap { severity in findings.filter { $0.finding.severity == severity } }
     }
 
-    /// For people: the worst first, and what to do below each.
+    /// The findings as text: the worst first, and below each what to do.
     var text: String {
         let lines = sorted.map { _, finding in
             let place = finding.remedy.kind == "sql" ? "in psql: " : ""
@@ -120,7 +121,7 @@ struct Diagnosis {
                 separator: ", ")
     }
 
-    /// For monitoring.
+    /// The findings as JSON for monitoring.
     var json: JSON {
         .object([
             ("checks", .integer(checkCount)), ("errors", .integer(count(of: .error))),

@@ -35,7 +35,7 @@ struct RestoreDivergedCommand: Command {
     func run(_ console: Console) async throws {
         let (old, listsPushes) = (try old.address, apnsIds)
         try await DatabaseOptions.session(at: newestPrimary()) { new in
-            // Who may not see it hears that before another server is asked.
+            // A login without the rights is refused before the other server is queried.
             _ = try await new.currentTimeline()
             let before = try await PostgresConnection.connect(
                 to: old, as: "pushq-admin restore diverged", on: new.loop)
@@ -50,12 +50,12 @@ struct RestoreDivergedCommand: Command {
         }
     }
 
-    /// The address may name the old primary, too, which takes writes as well.
+    /// Finds the newest primary. The address may also name the old primary, which accepts writes, too.
     private func newestPrimary() async throws -> DatabaseAddress {
         let address = try database.address
         var newest: (timeline: Int32, address: DatabaseAddress)?
         for host in address.eachHost {
-            // A standby has no timeline of its own, and a server that cannot be reached is not the primary.
+            // A standby has no timeline of its own. A server that cannot be reached is not the primary.
             let found = try? await DatabaseOptions.session(at: host) { try await $0.currentTimeline() }
             if let found, found > newest?.timeline ?? 0 { newest = (found, host) }
         }

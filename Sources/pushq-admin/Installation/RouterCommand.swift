@@ -47,7 +47,7 @@ struct RouterCommand: Command {
         guard silent.isEmpty else { throw Unsuccessful() }
     }
 
-    /// What makes it undecided where a call goes.
+    /// Throws if it is not certain to which database a call goes.
     private func check(_ parts: [RouterPart], _ names: [String]) throws {
         var places: [String: String] = [:]
         for (index, (part, name)) in zip(parts, names).enumerated() {

@@ -2,15 +2,16 @@ import Cryptography
 import FoundationEssentials
 import PostgresStore
 
-/// Whether this machine knows certificate authorities. Without them no connection to APNs is made.
+/// Checks whether this machine knows certificate authorities. Without them, no connection to APNs is possible.
 enum TrustStoreCheck {
-    /// - Parameter environment: `SSL_CERT_FILE` and `SSL_CERT_DIR` name other places than OpenSSL's own.
+    /// - Parameter environment: `SSL_CERT_FILE` and `SSL_CERT_DIR` replace OpenSSL's default places.
     static func findings(_ environment: [String: String]) -> [HealthFinding] {
         let places = TrustStore.systemPlaces
         let (file, folder) = (
             environment["SSL_CERT_FILE"] ?? places.file, environment["SSL_CERT_DIR"] ?? places.folder
         )
-        // A bundle with certificates, or a folder with one in each file, named by a digest: 5ad8a5d6.0 (c_rehash(1)).
+        // Either a bundle with certificates, or a folder with one per file, named by a digest: 5ad8a5d6.0
+        // (c_rehash(1)).
         let bundle = (try? String(contentsOfFile: file, encoding: .utf8)) ?? ""
         let names = folder.split(separator: ":").flatMap { path in
             (try? FileManager.default.contentsOfDirectory(atPath: String(path))) ?? []

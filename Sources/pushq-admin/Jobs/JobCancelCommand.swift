@@ -41,7 +41,7 @@ struct JobCancelCommand: Command {
             let next = try await database.session { store in
                 try await store.cancellableJobs(ofQueue: queue, JobFilter(), after: id - 1, limit: 1).first
             }
-            // What is not known, or has ended, loses nothing: the order itself says what is wrong with it.
+            // A job that is unknown or has ended loses nothing: the order itself says what is wrong.
             if let next, next.id == id {
                 let recipients = NumberText.counted(next.recipientCount, "recipient")
                 try confirmation.ask(console, "cancels job \(id) for good: \(recipients) will get nothing")

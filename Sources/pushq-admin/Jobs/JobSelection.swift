@@ -2,11 +2,11 @@ import PostgresStore
 import QueueCore
 import Terminal
 
-/// The jobs of a queue that a command is for.
+/// The jobs of a queue that a command works on.
 struct JobSelection: ParameterGroup {
     enum Choice {
         case one(Int64)
-        /// All that fit.
+        /// All matching jobs.
         case all(JobFilter)
     }
 
@@ -17,14 +17,15 @@ struct JobSelection: ParameterGroup {
     @Option var since: Moment?
     @Option var until: Moment?
 
-    /// The help texts of what depends on the command: which reason and which times of a job it goes by.
+    /// The help texts depend on the command: which reason and which times of a job it compares.
     init(reason: String, since: String, until: String) {
         _reason = Option(reason, "REASON")
         _since = Option(since)
         _until = Option(until)
     }
 
-    /// Throws for a job together with options, and for neither: not all jobs of a queue are meant by mistake.
+    /// Throws for a job together with options, and for neither, so that no command selects all jobs of a queue by
+    /// mistake.
     func choice() throws -> Choice {
         let isFiltered = campaign != nil || reason != nil || since != nil || until != nil
         if let job {

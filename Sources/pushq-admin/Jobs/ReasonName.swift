@@ -3,7 +3,7 @@ import PostgresStore
 import QueueCore
 import Terminal
 
-/// A reason by the name that APNs, or pushq, gives it, as an argument.
+/// An argument that names a reason, as APNs or pushq writes it.
 struct ReasonName: ArgumentValue, Sendable {
     let reason: Reason
 
@@ -18,7 +18,7 @@ struct ReasonName: ArgumentValue, Sendable {
 }
 
 extension JobFilter {
-    /// Of options that were parsed. Throws if there is no time between the two.
+    /// Builds a filter from parsed options. Throws if there is no time between `since` and `until`.
     static func of(
         campaign: String?, reason: ReasonName?, since: Moment?, until: Moment?
     ) throws -> JobFilter {

@@ -70,7 +70,7 @@ enum SendCommands {
                 let progress = try await database.session { store in
                     try await store.progress(ofRoot: root, inQueue: queue)
                 }
-                // What is not known, or has ended, loses nothing: the order itself says what is wrong with it.
+                // A send that is unknown or has ended loses nothing: the order itself says what is wrong.
                 if let progress, !progress.isCancelled, !progress.isFinished {
                     let waiting =
                         progress.awaitsRecipients
@@ -85,7 +85,7 @@ enum SendCommands {
 }
 
 extension RootProgress {
-    /// As `pushq.status` names it.
+    /// The state, in the words of `pushq.status`.
     fileprivate var state: String {
         if isCancelled { return "cancelled" }
         if awaitsRecipients { return "waiting" }
@@ -94,6 +94,6 @@ extension RootProgress {
 }
 
 extension Cancellation {
-    /// As a command shows it.
+    /// The cancellation as commands show it.
     var facts: [(name: String, value: Cell)] { [("stopped", .count(stopped)), ("held_by_workers", .count(held))] }
 }

@@ -37,7 +37,7 @@ struct TraceCommand: Command {
         let (queue, query) = (queue, try query())
         let steps = try await database.session { store in try await store.trace(query, inQueue: queue) }
         console.show(steps, columns: TraceColumns.all)
-        // What is last is about the notification, if there is one: its device may have been deleted since.
+        // The last step concerns the notification, if there is one: its device may have been deleted since.
         if steps.last?.isFound == false { throw Unsuccessful() }
     }
 

@@ -130,7 +130,7 @@ extension QueueSummary {
 }
 
 extension Cell {
-    /// Pushes per second, with as many places as a fraction needs.
+    /// Pushes per second, with decimal places only if the rate is not a whole number.
     static func rate(_ rate: Double?) -> Cell {
         .decimal(rate, places: rate.map { $0 == $0.rounded() } ?? true ? 0 : 3)
     }

@@ -56,7 +56,7 @@ struct QueueSetCommand: Command {
         console.show("set \(queue)", json: ["queue": .string("\(queue)")])
     }
 
-    /// What is to change, checked before anything does.
+    /// The changes, all checked before the first is made.
     private struct Settings: Sendable {
         var change = QueueChange()
         let rate: Double?
@@ -131,8 +131,8 @@ struct QueueSetCommand: Command {
             if let zone = quiet.timeZone, let problem = try await store.timeZoneProblem(zone) {
                 throw UsageError("--quiet-time-zone: \(problem)")
             }
-            // The binary interface asks for a certificate, so that has to be there first; on the way back it is the
-            // other way round.
+            // The binary interface needs a certificate, so the credential must be set first. For a change to HTTP/2,
+            // the order is reversed.
             if change.gateway == .http2 { try await store.setQueue(queue, to: change) }
             if let credential, try await !store.useCredential(credential, forQueue: queue) {
                 throw Failure.noCredential(credential, of: queue.tenant)
@@ -158,7 +158,7 @@ struct QueueSetCommand: Command {
             }
         }
 
-        /// Throws unless APNs would take the credential for the queue.
+        /// Throws unless APNs would accept the credential for the queue.
         private static func check(
             _ credential: String, for queue: QueueName, in store: PostgresConnection
         ) async throws {
@@ -172,7 +172,7 @@ struct QueueSetCommand: Command {
 
 extension Optional where Wrapped: Comparable {
     /// The value, if one was given.
-    /// - Throws: if it is outside of `range`, an error that names the option.
+    /// - Throws: an error that names the option, if the value is outside `range`.
     func bounded(_ range: ClosedRange<Wrapped>, _ option: String) throws(UsageError) -> Self {
         guard let value = self, !range.contains(value) else { return self }
         throw UsageError(
@@ -188,7 +188,7 @@ extension Optional where Wrapped: Comparable {
 }
 
 extension Rate {
-    /// Those of a queue or tenant, in pushes a second.
+    /// The limits of the rate of a queue or tenant, in pushes per second.
     static let limits = 0.0001...1_000_000
 }
 

@@ -94,7 +94,7 @@ enum TenantCommands {
         }
     }
 
-    /// Suspends or resumes a tenant, and says so; or that it was so already: scripts may give an order twice.
+    /// Suspends or resumes a tenant and says so, or says that it already was, because scripts may give an order twice.
     private static func setTenant(
         _ tenant: TenantName, isSuspended: Bool, in database: DatabaseOptions, _ console: Console
     ) async throws {

@@ -1,7 +1,7 @@
 import PostgresStore
 import Terminal
 
-/// Which logins may act for a tenant: part of the group `tenant`.
+/// The commands for the logins that may act for a tenant. They belong to the group `tenant`.
 enum TenantLoginCommands {
     static let all: [CommandTree] = [.command(Grant.self), .command(Revoke.self), .command(Logins.self)]
 
@@ -101,7 +101,7 @@ enum TenantLoginCommands {
 }
 
 extension Failure {
-    /// A login may be another role than the one that was granted these tenants.
+    /// The login may be another role of the same name than the one that was granted these tenants.
     static func hadNamesake(_ login: String, _ tenants: [String]) -> Failure {
         Failure(
             "a role \(login) was granted \(tenants.joined(separator: ", ")), and this one has none of its rights, as if "

@@ -26,7 +26,8 @@ struct TenantRemoveCommand: Command {
             let (summary, contents) = try await database.session { store in
                 (try await store.tenants(named: name).first, try await store.contents(ofApp: nil, of: name))
             }
-            // Of one that is gone already, what is left is removed: that was confirmed.
+            // If the tenant is gone already, the rest of it is removed without a question: that removal was confirmed
+            // before.
             if let summary {
                 try confirmation.ask(
                     console,

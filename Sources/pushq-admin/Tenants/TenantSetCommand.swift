@@ -116,7 +116,7 @@ struct TenantSetCommand: Command {
 }
 
 extension RetentionLoss {
-    /// What is lost, for a question: `the results, recipients and messages of 12 jobs from before 2026-11-20`.
+    /// What would be deleted, for a question: `the results, recipients and messages of 12 jobs from before 2026-11-20`.
     fileprivate var text: String {
         [
             (jobs, "the results, recipients and messages of ", "job", "jobs"),
@@ -133,7 +133,7 @@ extension RetentionLoss {
     }
 }
 
-/// How much a tenant may have: a number, or `none` for no limit.
+/// A quota as an argument: a number, or `none` for no limit.
 struct QuotaArgument: ArgumentValue {
     let quota: Quota
 
@@ -155,7 +155,7 @@ struct QuotaArgument: ArgumentValue {
     }
 }
 
-/// For how long something is kept: a number of days, or `usual`.
+/// How long something is kept, as an argument: a number of days, or `usual`.
 struct RetentionArgument: ArgumentValue {
     let retention: RetentionDays
 

@@ -42,7 +42,7 @@ struct TenantWhereCommand: Command {
             }
         }
         let here = Dictionary(grouping: rows.filter(\.isHere), by: \.tenant)
-        // Where a tenant is says more than where it was.
+        // The present place of a tenant matters more than its former ones.
         rows.removeAll { !$0.isHere && $0.state.hasPrefix("moved") && here[$0.tenant] != nil }
         rows.sort { ($0.tenant, $0.number) < ($1.tenant, $1.number) }
         if let name, rows.isEmpty, silent.isEmpty { throw Failure("no database has a tenant \(name)") }
@@ -54,7 +54,7 @@ struct TenantWhereCommand: Command {
                 Column("database") { .text($0.database) },
             ])
         for text in silent { console.note("cannot be reached: \(text)") }
-        // What is stopped is in the database that it leaves. A tenant that has moved may have been removed afterwards.
+        // A stopped tenant is in the database that it leaves. A tenant that has moved may have been removed afterwards.
         let lost =
             silent.isEmpty
             ? Dictionary(grouping: rows, by: \.tenant).filter { tenant, rows in
