@@ -5,15 +5,15 @@ import QueueCore
 import Terminal
 package import Transport
 
-/// The page of operators: serves its files, answers what it asks, and carries out what it orders.
+/// The operators' page: serves its files, answers its questions, and carries out its orders.
 ///
-/// Belongs to an event loop.
+/// It belongs to an event loop.
 package final class Dashboard {
-    /// The most bytes of what the page sends.
+    /// The maximum number of bytes in a request's body.
     private static let maximumBody = 16 * 1024
 
     private let loop: EventLoop
-    /// One connection reads for all who look. Changes have one of their own, so that the audit can say for whom.
+    /// One connection reads for all users. Changes use another one, so that the audit can name the user.
     private let reading: StoreConnection
     private let changing: StoreConnection
     private let isOperator: Bool
@@ -21,13 +21,13 @@ package final class Dashboard {
     private var access: DashboardAccess
     private var answers = SharedAnswers<(Response) -> Void>()
     private var server: Server?
-    /// Changes that wait for the one that is being carried out.
+    /// Changes that wait until the present one is done.
     private var changes: [() async -> Void] = []
     private var isChanging = false
 
     /// - Parameters:
-    ///   - login: the database's, for the page to show.
-    ///   - isOperator: whether it may see workers and credentials.
+    ///   - login: the login of the database, which the page shows.
+    ///   - isOperator: whether the login may see workers and credentials.
     package init(
         reading: StoreConnection, changing: StoreConnection, on loop: EventLoop, login: String, isOperator: Bool,
         access: DashboardAccess
@@ -40,7 +40,7 @@ package final class Dashboard {
         self.access = access
     }
 
-    /// Serves from now on. Returns where, with the port that the system chose for 0.
+    /// Starts the server. Returns its address, with the port that the system chose if the given one is 0.
     package func start(at address: ListenAddress) throws(TransportError) -> ListenAddress {
         var limits = ServerLimits()
         limits.bodyBytes = Self.maximumBody
@@ -48,7 +48,8 @@ package final class Dashboard {
             answer(request) { reply($0.withPageFields()) }
         }
         self.server = server
-        // Whoever looks first does not wait for plans, nor for what PostgreSQL has to read of a large installation.
+        // Asks once in advance, so that the first user need not wait for plans, nor for PostgreSQL to read a large
+        // installation.
         loop.startTask { [self] in _ = await ask("/api/overview", DashboardRequest(query: "")) }
         return server.address ?? address
     }
@@ -74,7 +75,7 @@ package final class Dashboard {
 
     private func route(_ request: Request, _ reply: @escaping (Response) -> Void) throws {
         let path = request.head.path
-        // The server leaves the body of an answer to HEAD out (RFC 9110 §9.3.2).
+        // The server leaves out the body of an answer to HEAD (RFC 9110 §9.3.2).
         let method = request.head.method == "HEAD" ? "GET" : request.head.method
         switch (method, path) {
         case ("POST", "/api/sign-in"): return reply(try signIn(DashboardRequest(request)))
@@ -99,7 +100,7 @@ package final class Dashboard {
             }
             reply(file)
         default:
-            // RFC 9110 §15.5.6 requires the field.
+            // RFC 9110 §15.5.6 requires the `allow` field.
             let error = JSON.string("this path does not take \(method)")
             reply(Response(["error": error], status: 405, allow: "GET, HEAD"))
         }
@@ -161,8 +162,8 @@ package final class Dashboard {
         }
     }
 
-    /// The audit takes the name of the program from the connection, which gets the name of whoever has signed in. So
-    /// one change is made after the other.
+    /// Carries out changes one after the other: the audit takes the program's name from the connection, and each change
+    /// sets it to the name of the user who has signed in.
     private func carryOut(
         _ request: DashboardRequest, for session: DashboardAccess.Session, _ reply: @escaping (Response) -> Void
     ) {
@@ -217,7 +218,7 @@ extension Response {
         self.init(["error": .string(refusal.text)], status: refusal.status)
     }
 
-    /// The same with what keeps a browser from doing anything with it but show the page.
+    /// The same response with fields that forbid a browser to do anything but show the page.
     fileprivate func withPageFields() -> Response {
         Response(
             status: status, contentType: contentType, body: body,

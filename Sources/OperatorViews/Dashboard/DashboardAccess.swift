@@ -2,17 +2,17 @@ import Cryptography
 package import FoundationEssentials
 package import HTTP1
 
-/// Decides which requests the page is served for, and what whoever sends them may do: by the head alone. A value
-/// without a clock: its owner says what time it is.
+/// Decides by the head of a request whether the page is served for it, and what its sender may do. It is a value
+/// without a clock: its owner passes the time.
 ///
-/// A browser sends a request to this machine on behalf of any page that is open in it. What keeps such a page out:
-/// - The host must be one that the page is served for, so that a name that another page's owner points here (DNS
-///   rebinding) gets nothing.
-/// - What changes something must come from the page itself: by `Sec-Fetch-Site` where the browser sends it (Fetch
-///   Metadata), else by `Origin` against `Host`. The same holds for what is read beside the page's own files.
+/// A browser sends requests to this machine on behalf of any page that is open in it. These rules keep other pages out:
+/// - The host must be one that the page is served for. So a name that the owner of another page points here (DNS
+///   rebinding) is refused.
+/// - A request that changes something must come from the page itself: by `Sec-Fetch-Site` if the browser sends it
+///   (Fetch Metadata), otherwise by `Origin` against `Host`. The same holds for every read except the page's own files.
 /// - The session's cookie is `SameSite=Strict` and `HttpOnly`.
 package struct DashboardAccess: Sendable {
-    /// What somebody may do. Whoever may change may read.
+    /// What a session may do. The right to change includes the right to read.
     package enum Right: String, Comparable, Sendable {
         case none, read, change
 
@@ -21,38 +21,38 @@ package struct DashboardAccess: Sendable {
         private var rank: Int { self == .none ? 0 : self == .read ? 1 : 2 }
     }
 
-    /// Why a request is not answered.
+    /// Why a request is refused.
     package struct Refusal: Error, Equatable, Sendable {
         package let status: Int
-        /// One sentence: what is wrong, and what to do.
+        /// What is wrong and what to do, in one sentence.
         package let text: String
     }
 
-    /// Somebody who has signed in.
+    /// The session of a user who has signed in.
     package struct Session: Equatable, Sendable {
         package let right: Right
-        /// As whoever it is wants to be called in the audit; empty for nobody in particular.
+        /// The name that the user chose for the audit; empty if none.
         package let name: String
         fileprivate let endsAt: Date
     }
 
-    /// A session ends after so long, whatever is done in it.
+    /// The lifetime of a session, regardless of its use.
     package static let sessionSeconds = 12 * 3600
-    /// The most sessions; the oldest ends when one more begins.
+    /// The maximum number of sessions. When one more begins, the oldest ends.
     private static let maximumSessions = 200
-    /// Wrong tokens within a minute; then nobody can sign in until the minute is over.
+    /// The maximum number of wrong tokens within a minute. After that, no user can sign in until the minute is over.
     private static let maximumMistakes = 20
 
     private let readDigest: [UInt8]
     private let changeDigest: [UInt8]
     private let hosts: Set<String>
-    /// By the digest of what is in the cookie.
+    /// The sessions by the digest of the secret in the cookie.
     private var sessions: [[UInt8]: Session] = [:]
     private var mistakes: [Date] = []
 
     /// - Parameters:
-    ///   - readToken: whoever has it may read.
-    ///   - changeToken: whoever has it may also change.
+    ///   - readToken: gives the right to read.
+    ///   - changeToken: gives the right to read and change.
     ///   - hosts: the names that the page is served for, without ports.
     package init(readToken: String, changeToken: String, hosts: Set<String>) {
         readDigest = SHA256.digest(of: Array(readToken.utf8))
@@ -80,7 +80,7 @@ package struct DashboardAccess: Sendable {
                 throw Refusal(status: 403, text: "the request comes from another page")
             }
         } else if head.method != "GET", head.method != "HEAD", Self.cookie(of: head) != nil {
-            // Every browser that knows cookies of this kind sends one of the two.
+            // Every browser that supports such cookies sends one of the two fields.
             throw Refusal(status: 403, text: "the request does not say which page it comes from")
         }
         guard head.method != "POST" || Self.isJSON(head) else {
@@ -88,7 +88,7 @@ package struct DashboardAccess: Sendable {
         }
     }
 
-    /// The host without its port: `[::1]:9465` is `[::1]`.
+    /// The host name without the port: `[::1]` for `[::1]:9465`.
     private static func name(of host: String) -> String {
         let name = host.lowercased()
         if name.hasPrefix("["), let end = name.firstIndex(of: "]") { return String(name[...end]) }
@@ -102,7 +102,7 @@ package struct DashboardAccess: Sendable {
 
     // MARK: Who it is
 
-    /// Who sends a request: by the session's cookie, or by the token in `Authorization: Bearer`.
+    /// The session of a request, by its cookie or by the token in `Authorization: Bearer`; nil if neither is valid.
     package func session(of head: RequestHead, now: Date) -> Session? {
         if let bearer = head.values(of: "authorization").first, bearer.lowercased().hasPrefix("bearer ") {
             let right = right(of: String(bearer.dropFirst("bearer ".count)))
@@ -114,7 +114,7 @@ package struct DashboardAccess: Sendable {
         return session
     }
 
-    /// Begins a session for whoever has a token. Returns it, and what goes into its cookie.
+    /// Begins a session for a user with a valid token. Returns the session and the secret for its cookie.
     package mutating func signIn(
         token: String, name: String, now: Date
     ) throws -> (session: Session, cookie: String) {
@@ -139,13 +139,13 @@ package struct DashboardAccess: Sendable {
         return (session, secret)
     }
 
-    /// Ends the session of a request.
+    /// Ends the session of the request.
     package mutating func signOut(_ head: RequestHead) {
         guard let cookie = Self.cookie(of: head) else { return }
         sessions[SHA256.digest(of: Array(cookie.utf8))] = nil
     }
 
-    /// Compares digests, all of them and to their ends: how long it takes says nothing of a token.
+    /// Compares all digests, and each to its end, so that the time taken reveals nothing about a token.
     private func right(of token: String) -> Right {
         let digest = SHA256.digest(of: Array(token.utf8))
         let isChange = Self.areEqual(digest, changeDigest)
@@ -161,7 +161,7 @@ package struct DashboardAccess: Sendable {
 
     private static let cookieName = "pushq_session"
 
-    /// The value of `Set-Cookie` that keeps a session, or ends it if there is none.
+    /// The value of `Set-Cookie` that sets the session's secret, or deletes the cookie if there is none.
     package static func setCookie(_ secret: String?) -> String {
         "\(cookieName)=\(secret ?? ""); Path=/; HttpOnly; SameSite=Strict; Max-Age=\(secret == nil ? 0 : sessionSeconds)"
     }

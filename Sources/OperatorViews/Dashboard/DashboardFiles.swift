@@ -1,14 +1,14 @@
 import HTTP1
 
-/// The files of the page, which the program carries.
+/// The files of the page, which are embedded in the program.
 enum DashboardFiles {
     private static let types = [
         ".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
         ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
     ]
 
-    /// With each answer. The page loads nothing from elsewhere, has no code and no style within its text, sends nothing
-    /// to others, and is shown in no other page.
+    /// The header fields of every answer. The page loads nothing from elsewhere, has no inline code or styles, sends
+    /// nothing to other sites, and cannot be framed by another page.
     static let pageFields = [
         (
             "content-security-policy",
@@ -26,7 +26,7 @@ enum DashboardFiles {
             return (path, Response(contentType: type, body: Array(file.text.utf8)))
         })
 
-    /// The file at a path; nil if there is none. Browsers ask for an icon at a path of their own, too.
+    /// Returns the file at a path; nil if there is none. Browsers also ask for an icon at a path of their own.
     static func response(for path: String) -> Response? {
         responses[path == "/favicon.ico" ? "/favicon.svg" : path]
     }

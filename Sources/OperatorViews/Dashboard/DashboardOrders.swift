@@ -3,7 +3,7 @@ import PostgresStore
 import QueueCore
 import Terminal
 
-/// What the page changes: each does what a command does.
+/// The changes that the page can make. Each does what a command does.
 enum DashboardOrders {
     /// Carries out an order. Returns one sentence about what was done.
     static func carryOut(_ request: DashboardRequest, _ store: PostgresConnection) async throws -> String {
@@ -36,7 +36,7 @@ enum DashboardOrders {
         }
     }
 
-    /// Jobs that one order comes to: others wait for it meanwhile.
+    /// The maximum number of jobs of one order, because other orders wait for it.
     private static let maximumJobs = 1000
 
     private static func retryJobs(_ request: DashboardRequest, _ store: PostgresConnection) async throws -> String {

@@ -3,19 +3,19 @@ import PostgresStore
 import QueueCore
 import Terminal
 
-/// What the page reads: each path asks what a command asks, and gets the JSON that this command prints.
+/// The questions of the page. Each path asks what a command asks, and returns the JSON that this command prints.
 enum DashboardQuestions {
-    /// The most rows of a list.
+    /// The maximum number of rows in a list.
     private static let maximumRows = 100
-    /// The most failed jobs among which those are looked for that fit.
+    /// The maximum number of failed jobs that are searched.
     private static let maximumLook = 10_000
 
-    /// The paths of the questions that are asked with GET; their answers are shared.
+    /// The paths of questions that are asked with GET. Their answers are shared.
     static let shared: Set = [
         "/api/overview", "/api/campaigns", "/api/campaign", "/api/schedules", "/api/failed", "/api/credentials",
         "/api/audit",
     ]
-    /// Those that are asked with POST: what they name does not belong into an address.
+    /// The paths of questions that are asked with POST, because tokens and users do not belong in a URL.
     static let unshared: Set = ["/api/devices", "/api/trace"]
 
     static func answer(

@@ -4,7 +4,7 @@ import PostgresStore
 import QueueCore
 import Terminal
 
-/// What the page sends: the members that a path needs, and no others are looked at.
+/// The contents of a request. Each path reads only the members that it needs.
 package struct DashboardRequest: Decodable, Sendable {
     package var token: String?
     package var name: String?
@@ -56,7 +56,7 @@ package struct DashboardRequest: Decodable, Sendable {
 
     static func bad(_ text: String) -> DashboardAccess.Refusal { .init(status: 400, text: text) }
 
-    /// The queue, which has to be there.
+    /// The queue. Throws if it is missing.
     func theQueue() throws(DashboardAccess.Refusal) -> QueueName {
         guard let queue = try optionalQueue() else { throw Self.bad("the queue is missing") }
         return queue
@@ -81,7 +81,7 @@ package struct DashboardRequest: Decodable, Sendable {
         return id
     }
 
-    /// Which failed jobs are meant.
+    /// The filter for failed jobs.
     func theFilter() throws(DashboardAccess.Refusal) -> JobFilter {
         var filter = JobFilter()
         filter.campaign = campaign.flatMap { $0.isEmpty ? nil : $0 }
@@ -108,7 +108,7 @@ package struct DashboardRequest: Decodable, Sendable {
         }
     }
 
-    /// Whom a question is about.
+    /// The subject of a question.
     enum Subject {
         case device(DeviceToken)
         case user(String)
@@ -127,7 +127,7 @@ package struct DashboardRequest: Decodable, Sendable {
 }
 
 extension String {
-    /// With the bytes for which `%` and two hexadecimal digits stand (RFC 3986 §2.1); nil where there are none.
+    /// The text with percent-encoded bytes decoded (RFC 3986 §2.1); nil if the encoding is invalid.
     var percentDecoded: String? {
         var bytes: [UInt8] = []
         var rest = utf8[...]

@@ -1,16 +1,16 @@
 package import HTTP1
 
-/// Answers to questions, each kept for a moment: however many look at the page, the database is asked once a second,
-/// and while it is being asked nobody asks it the same again.
+/// Keeps answers to questions for a moment. However many users look at the page, each question goes to the database at
+/// most once a second, and not again while it is being asked.
 ///
-/// A value without a clock. The caller carries out what it says.
+/// It is a value without a clock. The caller carries out the steps that it returns.
 package struct SharedAnswers<Waiter> {
     package enum Step {
         /// Answer with this.
         case answer(Response)
-        /// Ask the database, and hand the answer to ``finish(_:with:now:)``.
+        /// Ask the database, then pass the answer to ``finish(_:with:now:)``.
         case ask
-        /// Somebody asks it already; the waiter gets the same answer.
+        /// The question is being asked already; the waiter gets the same answer.
         case wait
         /// Too many questions are under way.
         case refuse
@@ -21,16 +21,16 @@ package struct SharedAnswers<Waiter> {
         case known(Response, until: ContinuousClock.Instant)
     }
 
-    /// How long an answer is good for.
+    /// How long an answer is valid.
     package static var lifetime: Duration { .seconds(1) }
-    /// The most different questions that are under way, or known.
+    /// The maximum number of different questions that are being asked or have an answer.
     private static var maximum: Int { 64 }
 
     private var states: [String: State] = [:]
 
     package init() {}
 
-    /// What to do about a question. With `ask` and `wait` the waiter is kept.
+    /// Returns what to do about a question. For `ask` and `wait`, it keeps the waiter.
     package mutating func begin(_ question: String, _ waiter: Waiter, now: ContinuousClock.Instant) -> Step {
         switch states[question] {
         case .known(let response, let until) where now < until: return .answer(response)
@@ -45,7 +45,7 @@ package struct SharedAnswers<Waiter> {
         return .ask
     }
 
-    /// Keeps an answer, and returns who waits for it.
+    /// Keeps an answer, and returns the waiters for it.
     package mutating func finish(
         _ question: String, with response: Response, now: ContinuousClock.Instant
     ) -> [Waiter] {
@@ -54,7 +54,7 @@ package struct SharedAnswers<Waiter> {
         return waiters
     }
 
-    /// Something was changed: what was known is asked anew.
+    /// Forgets all answers, because something was changed.
     package mutating func forgetKnown() {
         states = states.filter { if case .asking = $0.value { true } else { false } }
     }

@@ -2,7 +2,7 @@ package import PostgresStore
 import QueueCore
 package import Terminal
 
-/// Campaigns as commands and the page list them.
+/// The columns of campaigns in commands and on the page.
 package enum CampaignColumns {
     package static var all: [Column<CampaignSummary>] {
         [
@@ -14,12 +14,12 @@ package enum CampaignColumns {
         ] + OutcomeColumns.all { $0.tally } + [Column("started_at") { .time($0.createdAt) }]
     }
 
-    /// Outcomes by the time at which they came.
+    /// The outcomes by the time at which they were recorded.
     package static var timeline: [Column<OutcomeTimeline.Interval>] {
         [Column("at") { .time($0.start) }] + OutcomeColumns.outcomes { $0.tally }
     }
 
-    /// Why recipients did not get it.
+    /// Why recipients did not get the push.
     package static var reasons: [Column<OutcomeTimeline.Cause>] {
         [
             Column("reason") { .text($0.reason) },
@@ -28,7 +28,7 @@ package enum CampaignColumns {
     }
 }
 
-/// Schedules as the page lists them.
+/// The columns of schedules on the page.
 package enum ScheduleColumns {
     package static var all: [Column<ScheduleSummary>] {
         [
@@ -44,7 +44,7 @@ package enum ScheduleColumns {
     }
 }
 
-/// Jobs with failed recipients.
+/// The columns of jobs with failed recipients.
 package enum JobColumns {
     package static var failed: [Column<FailedJob>] {
         [
@@ -62,7 +62,7 @@ package enum JobColumns {
     }
 }
 
-/// What became of notifications, step by step.
+/// The columns of traces: the history of notifications, step by step.
 package enum TraceColumns {
     package static var all: [Column<TraceStep>] {
         [
@@ -81,7 +81,7 @@ package enum TraceColumns {
     }
 }
 
-/// Devices, with the beginnings of their tokens only.
+/// The columns of devices. They contain only the beginnings of tokens.
 package enum DeviceColumns {
     package static var all: [Column<Device>] {
         [
@@ -97,7 +97,7 @@ package enum DeviceColumns {
     }
 }
 
-/// Credentials, without their secrets.
+/// The columns of credentials, without secrets.
 package enum CredentialColumns {
     package static var all: [Column<CredentialSummary>] {
         [
@@ -116,7 +116,7 @@ package enum CredentialColumns {
     }
 }
 
-/// Who changed what when.
+/// The columns of the audit: who changed what, and when.
 package enum AuditColumns {
     package static var all: [Column<AuditEntry>] {
         [

@@ -1,15 +1,15 @@
 import Terminal
 
-/// A column of a table that has to fit on a screen.
+/// A column of a table that has to fit on the screen.
 struct LiveColumn<Row> {
     let title: String
     let cell: (Row) -> Cell
-    /// Columns with the lowest number stay longest when the screen is narrow.
+    /// On a narrow screen, columns with higher numbers are left out first.
     let importance: Int
 }
 
-/// A table with one line for each row. Where the screen is narrow, the less important columns are left out, and then
-/// the first one is shortened.
+/// A table with one line for each row. On a narrow screen, it leaves out less important columns, and then shortens the
+/// first one.
 struct LiveTable<Row> {
     private let rows: [Row]
     private let columns: [LiveColumn<Row>]
@@ -17,7 +17,7 @@ struct LiveTable<Row> {
     private let widths: [Int]
     private let screenColumns: Int
 
-    /// The first column keeps this width as long as others can be left out.
+    /// The first column keeps at least this width while other columns can be left out.
     private static var leastFirstWidth: Int { 32 }
     private static var gap: Int { 2 }
 
@@ -30,7 +30,7 @@ struct LiveTable<Row> {
         }
         var widths = shown.map(width)
         let sum = { widths.reduce(0, +) + Self.gap * (widths.count - 1) }
-        // What the first column has more than it needs is not a reason to leave one out.
+        // Width of the first column beyond its minimum is no reason to leave out another column.
         let spare = max(0, (widths.first ?? 0) - Self.leastFirstWidth)
         while sum() - spare > screenColumns, shown.count > 1 {
             let last = shown.indices.dropFirst().max { shown[$0].importance < shown[$1].importance }!
@@ -43,7 +43,7 @@ struct LiveTable<Row> {
         cells = rows.map { row in shown.map { $0.cell(row) } }
     }
 
-    /// The head and a line for each row; nil without rows.
+    /// The header and a line for each row; nil if there are no rows.
     func lines(style: (Row) -> TextStyle) -> [StyledLine]? {
         guard !rows.isEmpty else { return nil }
         let right = columns.indices.map { column in cells.contains { $0[column].isNumber } }
@@ -59,7 +59,7 @@ struct LiveTable<Row> {
             + zip(rows, cells).map { row, cells in
                 let text = line(cells.map(\.text))
                 let style = style(row)
-                // What is selected is marked over the whole line.
+                // A selected line is highlighted over the full width.
                 return style == .reversed
                     ? StyledLine(text).highlighted(style, columns: screenColumns) : StyledLine(text, style)
             }

@@ -2,9 +2,9 @@ package import PostgresStore
 import QueueCore
 package import Terminal
 
-/// The figures of queues and workers as columns: of the screen, and of what `--once` prints.
+/// The figures of queues and workers as columns, for the screen and for `--once`.
 package enum TopColumns {
-    /// Of queues.
+    /// The columns of queues.
     package static var queues: [Column<QueueLoad>] {
         [
             Column("queue") { .text("\($0.queue)") },
@@ -25,7 +25,7 @@ package enum TopColumns {
         ]
     }
 
-    /// Of workers.
+    /// The columns of workers.
     package static var workers: [Column<WorkerSummary>] {
         [
             Column("worker") { .text($0.name) },
@@ -43,7 +43,7 @@ package enum TopColumns {
         ]
     }
 
-    /// Of the reasons that APNs gives.
+    /// The columns of the reasons that APNs gives.
     package static var reasons: [Column<ReasonRate>] {
         [
             Column("answer") { .text($0.reason) },
@@ -53,7 +53,7 @@ package enum TopColumns {
         ]
     }
 
-    /// All of them, for a login that may see them.
+    /// All tables that the login may see.
     package static func listings(_ figures: TopFigures, in state: TopState) -> [Listing] {
         var listings = [Listing("queues", state.sorted(figures.loads.queues), columns: queues)]
         if let found = figures.workers { listings.append(Listing("workers", found, columns: workers)) }
@@ -98,13 +98,13 @@ package enum TopColumns {
 }
 
 extension QueueLoad {
-    /// The smaller one of its own limit and of the one that its tenant's queues share.
+    /// The lower of its own limit and the limit of all its tenant's queues together; nil: no limit.
     package var limit: Double? {
         guard let rate, let tenantRate else { return rate ?? tenantRate }
         return min(rate, tenantRate)
     }
 
-    /// The share of the last answers that refused; nil without answers.
+    /// The percentage of refusals among the last answers; nil if there are none.
     package var refusedPercent: Double? {
         let answers = accepted + refusedCount
         return answers > 0 ? Double(refusedCount) * 100 / Double(answers) : nil
@@ -112,6 +112,6 @@ extension QueueLoad {
 }
 
 extension AnswerTimes {
-    /// The time within which a share of the answers came, rounded up; nil without answers.
+    /// The time within which this share of the answers came, rounded up; nil if there are none.
     package func duration(of share: Double) -> Duration? { bound(of: share).map { .milliseconds($0) } }
 }

@@ -4,7 +4,7 @@ import QueueCore
 package import Terminal
 package import Transport
 
-/// Draws the screen: a value in, lines out.
+/// Draws the screen: takes a value and returns lines.
 package struct TopDrawing {
     private let state: TopState
     private let figures: TopFigures
@@ -12,20 +12,20 @@ package struct TopDrawing {
     private let rows: Int
     private let every: Duration
 
-    /// - Parameter every: how often the database is asked, for the first line.
+    /// - Parameter every: how often the database is queried, for the first line.
     package init(_ state: TopState, _ figures: TopFigures, size: TerminalScreen.Size, every: Duration) {
         self.state = state
         self.figures = figures
-        // Some terminals go on in the next line as soon as the last column is written.
+        // Some terminals continue in the next line as soon as the last column is written.
         columns = max(1, size.columns - 1)
         rows = max(1, size.rows)
         self.every = every
     }
 
-    /// The rows of a table that are on the screen: all but the lines above and below it.
+    /// The number of a table's rows on the screen: all lines except those above and below it.
     package var page: Int { max(1, rows - head.count - 2) }
 
-    /// The lines of the screen, as many as it has rows or fewer.
+    /// The lines of the screen, at most as many as it has rows.
     package var lines: [StyledLine] {
         let room = max(0, rows - head.count - 1)
         let body = state.prompt == .help ? help : table
@@ -89,11 +89,11 @@ package struct TopDrawing {
         return line.text.isEmpty ? StyledLine("nothing was sent in the last seconds", .dim) : line
     }
 
-    /// From here on a wait stands out.
+    /// A wait is highlighted from this time on.
     private static let longWait = Duration.seconds(60)
 
     private static func clock(_ date: Date) -> String {
-        // Times are those of the whole system's tables: UTC.
+        // All tables of pushq show times in UTC.
         let seconds = Int(date.timeIntervalSince1970) % 86_400
         let two = { (number: Int) in number < 10 ? "0\(number)" : "\(number)" }
         return "\(two(seconds / 3600)):\(two(seconds / 60 % 60)):\(two(seconds % 60)) UTC"
@@ -155,7 +155,7 @@ package struct TopDrawing {
         return StyledLine(keys, .dim)
     }
 
-    /// What the keys do, in as many words as fit.
+    /// A summary of the keys, as long as the screen is wide enough for.
     private var keys: String {
         let texts = [
             "q quit  1 queues  2 workers  3 answers  s by \(state.order.rawValue)  / filter  p pause  ? help",
@@ -170,7 +170,7 @@ package struct TopDrawing {
         }
     }
 
-    /// What the keys do, and what the figures are.
+    /// The meaning of the keys and figures.
     private static let help = [
         ("1 2 3", "queues, workers, answers of APNs; Tab goes to the next"),
         ("↑ ↓", "select a queue; also k and j, Page Up and Page Down, Home and End"),

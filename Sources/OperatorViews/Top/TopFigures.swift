@@ -2,9 +2,9 @@ package import FoundationEssentials
 package import PostgresStore
 import QueueCore
 
-/// What the screen shows: what the database said last.
+/// The figures on the screen: the last answer of the database.
 package struct TopFigures: Sendable {
-    /// When it was asked.
+    /// When the database was queried.
     package var takenAt: Date
     package var loads: QueueLoads
     /// All workers; nil for a login that may not see them.
@@ -18,7 +18,8 @@ package struct TopFigures: Sendable {
 }
 
 extension PostgresConnection {
-    /// The figures of queues, of one tenant or of all that the login may look at; and of workers, if it may see them.
+    /// Returns the figures of the queues of one tenant, or of all queues that the login may see, and of workers if it
+    /// may see them.
     package func topFigures(
         of tenant: String?, matching: String?, withWorkers: Bool
     ) async throws(PostgresError) -> TopFigures {
@@ -27,36 +28,36 @@ extension PostgresConnection {
     }
 }
 
-/// How often APNs refused for a reason, over all queues that are shown.
+/// How often APNs gave a reason, over all queues that are shown.
 package struct ReasonRate: Sendable, Equatable {
     package let reason: String
     package let perSecond: Double
-    /// Of all answers.
+    /// Its share of all answers.
     package let share: Double
-    /// Queues that it was said of.
+    /// The number of queues for which APNs gave it.
     package let queues: Int
 }
 
 extension QueueLoads {
-    /// The sum of a figure of all queues that are shown.
+    /// The sum of a figure over all queues that are shown.
     package func sum(_ figure: (QueueLoad) -> Int) -> Int { queues.reduce(0) { $0 + figure($1) } }
 
-    /// Requests a second, of all queues that are shown.
+    /// Requests per second over all queues that are shown.
     package var sentPerSecond: Double { queues.reduce(0) { $0 + $1.sentPerSecond } }
 
-    /// How long what waits longest has been due.
+    /// How long the oldest waiting job has been due.
     package var oldest: Duration? { queues.compactMap(\.oldest).max() }
 
-    /// Whether what waits is more than what was counted.
+    /// Whether more is waiting than was counted.
     package var isPartial: Bool { hasMore || queues.contains(where: \.isPartial) }
 
-    /// How long the answers took, of all queues that are shown.
+    /// The latency of the answers over all queues that are shown.
     package var answerTimes: AnswerTimes {
         queues.reduce(into: AnswerTimes()) { $0.add($1.answerTimes) }
     }
 
-    /// The answers of the last seconds by reason, the most frequent refusal first; then those that were taken, and
-    /// requests without an answer.
+    /// The answers of the last seconds by reason: refusals first, the most frequent at the top; then accepted pushes
+    /// and requests without an answer.
     package var reasons: [ReasonRate] {
         var counts: [String: (perSecond: Double, count: Int, queues: Int)] = [:]
         func add(_ name: String, _ count: Int, of queue: QueueLoad) {

@@ -3,12 +3,12 @@ package import PostgresStore
 import Terminal
 package import Transport
 
-/// Shows a ``TopDrawing`` on a terminal until somebody quits: it asks the database again and again, and passes on keys
-/// and signals. One event is handled at a time.
+/// Shows a ``TopDrawing`` on a terminal until the user quits. It queries the database again and again, and passes on
+/// keys and signals. It handles one event at a time.
 ///
-/// Belongs to an event loop, and to one task of it.
+/// It belongs to an event loop, and to one task on it.
 package final class TopLoop {
-    /// What is asked for, and how often.
+    /// What to query, and how often.
     package struct Settings: Sendable {
         package var tenant: String?
         package var withWorkers: Bool
@@ -27,14 +27,14 @@ package final class TopLoop {
     private enum Event: Sendable {
         case keys([UInt8])
         case signal(Int32)
-        /// It is time to ask again.
+        /// It is time for the next query.
         case tick
         case answer(Result<TopFigures, Refused>)
         case changed(String)
         case terminalGone
     }
 
-    /// Why there was no answer, in one line.
+    /// Why a query failed, in one line.
     private struct Refused: Error {
         let reason: String
     }
@@ -49,11 +49,11 @@ package final class TopLoop {
     private var figures: TopFigures
     private var timer: Timer?
     private var isAsking = false
-    /// A key asked for other figures than those that are being asked for.
+    /// A key asked for other figures while a query was running.
     private var isAskedAgain = false
 
-    /// - Parameter figures: the first ones, which were asked for before the screen is opened: what is wrong from the
-    ///   beginning is an error of the command.
+    /// - Parameter figures: the first figures. The command queries them before the screen opens, so that an error at
+    ///   the beginning is an error of the command.
     package init(
         _ store: StoreConnection, on loop: EventLoop, _ settings: Settings, state: TopState, figures: TopFigures
     ) {
@@ -66,9 +66,9 @@ package final class TopLoop {
         (events, report) = AsyncStream.makeStream()
     }
 
-    /// Shows the screen until somebody quits, or the terminal is gone.
+    /// Shows the screen until the user quits, or the terminal is gone.
     package func run() async {
-        // Before the screen is open, so that none of them ends the process without giving the terminal back.
+        // Runs before the screen opens, so that no signal ends the process before the terminal is restored.
         let numbers = Signals.stream([SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT])
         let signals = Task { [report] in
             for await number in numbers { report.yield(.signal(number)) }
@@ -88,7 +88,7 @@ package final class TopLoop {
         }
     }
 
-    /// Whether to go on.
+    /// Returns whether to continue.
     private func handle(_ event: Event) -> Bool {
         switch event {
         case .terminalGone: return false
@@ -120,7 +120,7 @@ package final class TopLoop {
     private func handle(signal number: Int32) -> Bool {
         switch number {
         case SIGTSTP: screen.stopProcess()
-        // It may have been stopped by a signal that nobody can catch.
+        // The process may have been stopped by SIGSTOP, which cannot be caught.
         case SIGCONT: screen.applyModes()
         case SIGWINCH: break
         default: return false
@@ -132,7 +132,7 @@ package final class TopLoop {
 
     private var drawing: TopDrawing { TopDrawing(state, figures, size: screen.size, every: settings.every) }
 
-    /// Whether the terminal took it.
+    /// Returns whether the terminal accepted the output.
     private func draw() -> Bool {
         let columns = max(1, screen.size.columns - 1)
         let lines = drawing.lines.map { $0.encoded(columns: columns, inColor: settings.inColor) }
@@ -146,7 +146,7 @@ package final class TopLoop {
         timer = loop.schedule(after: settings.every) { [report] in report.yield(.tick) }
     }
 
-    /// Asks, unless a question is under way; then it is asked again afterwards.
+    /// Queries the database. If a query is running, it queries again afterwards.
     private func ask() {
         isAskedAgain = isAsking
         guard !isAsking else { return }

@@ -2,38 +2,38 @@ package import PostgresStore
 package import QueueCore
 package import Terminal
 
-/// What the screen is at: which table it shows, in which order, and what it asks. Keys change it; nothing else does.
+/// The state of the screen: which table it shows, in which order, and what it asks. Only keys change it.
 package struct TopState: Sendable, Equatable {
     /// The tables, in the order of their keys.
     package enum View: Int, CaseIterable, Sendable {
         case queues, workers, answers
     }
 
-    /// What comes first in the table of queues.
+    /// The order of the table of queues.
     package enum Order: String, ArgumentChoice {
         case oldest, waiting, sent
         case inFlight = "in-flight"
         case refused, name
     }
 
-    /// What stands in the last line, and takes the keys.
+    /// The prompt in the last line, which receives the keys.
     package enum Prompt: Sendable, Equatable {
-        /// The text that names of queues are to contain.
+        /// The text that the names of queues must contain.
         case filter(String)
         case confirm(Change)
         case help
     }
 
-    /// What may be done to a queue.
+    /// A change of a queue.
     package enum Change: Sendable, Equatable {
         case pause(QueueName)
         case resume(QueueName)
     }
 
-    /// What follows from a key.
+    /// The action that a key requires.
     package enum Action: Sendable, Equatable {
         case none, quit
-        /// Ask the database, since it is about other queues.
+        /// Query the database, because other queues are shown now.
         case ask
         case change(Change)
     }
@@ -44,9 +44,9 @@ package struct TopState: Sendable, Equatable {
     package var matching: String?
     package var selected: QueueName?
     package var prompt: Prompt?
-    /// What happened last: shown until the next key.
+    /// The last event, shown until the next key.
     package var note: String?
-    /// Why the last question got no answer; nil if it got one.
+    /// Why the last query failed; nil if it succeeded.
     package var problem: String?
     /// Why this login may not pause queues; nil if it may.
     package let refusal: String?
@@ -57,7 +57,7 @@ package struct TopState: Sendable, Equatable {
         self.refusal = refusal
     }
 
-    /// The queues in the order that is wanted.
+    /// The queues in the chosen order.
     package func sorted(_ queues: [QueueLoad]) -> [QueueLoad] {
         let oldest = { (queue: QueueLoad) in queue.oldest ?? .seconds(-1) }
         let isBefore: (QueueLoad, QueueLoad) -> Bool? = { one, other in
@@ -81,10 +81,10 @@ package struct TopState: Sendable, Equatable {
 
     // MARK: Keys
 
-    /// Acts on a key.
+    /// Handles a key.
     /// - Parameters:
-    ///   - queues: those that are shown, in any order.
-    ///   - page: how many rows of a table are on the screen.
+    ///   - queues: the queues that are shown, in any order.
+    ///   - page: the number of a table's rows on the screen.
     package mutating func press(_ key: Key, among queues: [QueueLoad], page: Int) -> Action {
         note = nil
         switch prompt {
