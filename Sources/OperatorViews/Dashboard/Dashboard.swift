@@ -13,7 +13,7 @@ package final class Dashboard {
     private static let maximumBody = 16 * 1024
 
     private let loop: EventLoop
-    /// One connection reads for all users. Changes use another one, so that the audit can name the user.
+    /// One connection reads for all operators. Changes use another one, so that the audit can name the operator.
     private let reading: StoreConnection
     private let changing: StoreConnection
     private let isOperator: Bool
@@ -48,7 +48,7 @@ package final class Dashboard {
             answer(request) { reply($0.withPageFields()) }
         }
         self.server = server
-        // Asks once in advance, so that the first user need not wait for plans, nor for PostgreSQL to read a large
+        // Asks once in advance, so that the first operator need not wait for plans, nor for PostgreSQL to read a large
         // installation.
         loop.startTask { [self] in _ = await ask("/api/overview", DashboardRequest(query: "")) }
         return server.address ?? address
@@ -163,7 +163,7 @@ package final class Dashboard {
     }
 
     /// Carries out changes one after the other: the audit takes the program's name from the connection, and each change
-    /// sets it to the name of the user who has signed in.
+    /// sets it to the name of the operator who has signed in.
     private func carryOut(
         _ request: DashboardRequest, for session: DashboardAccess.Session, _ reply: @escaping (Response) -> Void
     ) {

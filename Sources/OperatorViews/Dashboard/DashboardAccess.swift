@@ -28,10 +28,10 @@ package struct DashboardAccess: Sendable {
         package let text: String
     }
 
-    /// The session of a user who has signed in.
+    /// The session of an operator who has signed in.
     package struct Session: Equatable, Sendable {
         package let right: Right
-        /// The name that the user chose for the audit; empty if none.
+        /// The name that the operator chose for the audit; empty if none.
         package let name: String
         fileprivate let endsAt: Date
     }
@@ -40,7 +40,8 @@ package struct DashboardAccess: Sendable {
     package static let sessionSeconds = 12 * 3600
     /// The maximum number of sessions. When one more begins, the oldest ends.
     private static let maximumSessions = 200
-    /// The maximum number of wrong tokens within a minute. After that, no user can sign in until the minute is over.
+    /// The maximum number of wrong tokens within a minute. After that, no operator can sign in until the minute is
+    /// over.
     private static let maximumMistakes = 20
 
     private let readDigest: [UInt8]
@@ -114,7 +115,7 @@ package struct DashboardAccess: Sendable {
         return session
     }
 
-    /// Begins a session for a user with a valid token. Returns the session and the secret for its cookie.
+    /// Begins a session for an operator with a valid token. Returns the session and the secret for its cookie.
     package mutating func signIn(
         token: String, name: String, now: Date
     ) throws -> (session: Session, cookie: String) {

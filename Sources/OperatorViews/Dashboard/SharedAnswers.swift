@@ -1,7 +1,7 @@
 package import HTTP1
 
-/// Keeps answers to questions for a moment. However many users look at the page, each question goes to the database at
-/// most once a second, and not again while it is being asked.
+/// Keeps answers to questions for a moment. However many operators look at the page, each question goes to the database
+/// at most once a second, and not again while it is being asked.
 ///
 /// It is a value without a clock. The caller carries out the steps that it returns.
 package struct SharedAnswers<Waiter> {

@@ -3,8 +3,8 @@ package import PostgresStore
 import Terminal
 package import Transport
 
-/// Shows a ``TopDrawing`` on a terminal until the user quits. It queries the database again and again, and passes on
-/// keys and signals. It handles one event at a time.
+/// Shows a ``TopDrawing`` on a terminal until the operator quits. It queries the database again and again, and passes
+/// on keys and signals. It handles one event at a time.
 ///
 /// It belongs to an event loop, and to one task on it.
 package final class TopLoop {
@@ -66,7 +66,7 @@ package final class TopLoop {
         (events, report) = AsyncStream.makeStream()
     }
 
-    /// Shows the screen until the user quits, or the terminal is gone.
+    /// Shows the screen until the operator quits, or the terminal is gone.
     package func run() async {
         // Runs before the screen opens, so that no signal ends the process before the terminal is restored.
         let numbers = Signals.stream([SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT])

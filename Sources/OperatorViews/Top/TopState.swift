@@ -2,7 +2,8 @@ package import PostgresStore
 package import QueueCore
 package import Terminal
 
-/// The state of the screen: which table it shows, in which order, and what it asks. Only keys change it.
+/// The state of the screen: which table it shows, in which order, and what it asks. Keys change it; ``TopLoop`` sets
+/// only `note` and `problem`.
 package struct TopState: Sendable, Equatable {
     /// The tables, in the order of their keys.
     package enum View: Int, CaseIterable, Sendable {

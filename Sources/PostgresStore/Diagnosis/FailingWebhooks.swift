@@ -18,7 +18,8 @@ extension HealthCheck {
 }
 
 extension Statement {
-    /// Webhooks that have failed for some time. A single failed try is not reported.
+    /// Webhooks whose turns have failed, or have not been taken, for five minutes. A turn that fails now and then is
+    /// not reported.
     fileprivate static let failingWebhooks = Statement(
         "failing_webhooks",
         #"""

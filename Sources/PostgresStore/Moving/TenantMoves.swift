@@ -312,7 +312,7 @@ extension PostgresConnection {
             textOrder: row.text("text_order"))
     }
 
-    // MARK: Where it leaves
+    // MARK: The database that the tenant leaves
 
     func beginLeaving(_ tenant: String, id: String, peer: String) async throws(PostgresError) {
         _ = try await execute(.beginLeaving, ["tenant": .text(tenant), "id": .text(id), "peer": .text(peer)])
@@ -398,7 +398,7 @@ extension PostgresConnection {
         try await execute(.transactionsStillOpen, ["names": .textArray(names)]).map { $0.int4("pid") }
     }
 
-    // MARK: Where it arrives
+    // MARK: The database where it arrives
 
     func beginArriving(_ tenant: String, _ move: TenantMoveState, peer: String, numbers: String)
         async throws(PostgresError)

@@ -61,13 +61,13 @@ package struct CampaignSummary: Sendable {
     package let isCutShort: Bool
     /// Its own limit in pushes per second over all workers; nil: none.
     package let maxRate: Double?
-    /// The campaign pauses itself if a larger share of its answers is bad; nil: never. Then the reason for its pause.
+    /// The campaign pauses itself if a larger share of its answers is bad; nil: never. `pausedReason` says why it did.
     package let stopAtErrors: Double?
     package let pausedReason: String?
     /// The filter of its devices; nil: it is for all devices, or for a list.
     package let filter: String?
-    /// The local time at which it is sent; nil: none. Then the time when its next wave is due, once its devices are
-    /// sorted, and the number of devices that are in no wave.
+    /// The local time at which it is sent; nil: none. `nextWaveAt` is when its next wave is due, once its devices are
+    /// sorted. `leftOut` is the number of devices that are in no wave.
     package let localTime: String?
     package let nextWaveAt: Date?
     package let leftOut: Int

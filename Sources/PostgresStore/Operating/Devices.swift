@@ -35,7 +35,7 @@ package struct Device: Sendable {
     package let isActive: Bool
     /// When its app last registered the token; nil if it never has: the token was imported, or a send named it first.
     package let registeredAt: Date?
-    /// When it was last brought back or kept active by hand.
+    /// When it was last brought back, or kept active, by hand or by an import.
     package let reactivatedAt: Date?
     /// Nil while it is active.
     package let inactiveSince: Date?

@@ -76,8 +76,8 @@ extension PostgresConnection {
         return FeedbackPage(lines: row.text("lines"), count: row.count("number"), last: last)
     }
 
-    /// Returns the cursor before the reports that were listed since this time. With nil, returns the cursor of the last
-    /// report.
+    /// Returns the cursor after which the reports follow that were listed since this time; with nil, the cursor of the
+    /// last report.
     package func feedbackCursor(
         ofQueue queue: QueueName, since: Date?
     ) async throws(PostgresError) -> Int64 {

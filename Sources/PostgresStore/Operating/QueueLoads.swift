@@ -21,7 +21,7 @@ package struct QueueLoad: Sendable {
     /// The rate limits of the queue, and of all queues of its tenant together, in pushes per second; nil: no limit.
     package var rate: Double?
     package var tenantRate: Double?
-    /// Why the queue is paused; nil if it is not. Then whether its tenant is suspended.
+    /// Why the queue is paused; nil if it is not. `isSuspended` says whether its tenant is suspended.
     package var pausedReason: String?
     package var isSuspended = false
     package var hasCredential = true

@@ -32,9 +32,9 @@ package struct Restore: Sendable {
 package struct RestoredQueue: Sendable {
     package let name: QueueName
     package let restore: Restore
-    /// Recipients that may have been sent to: all that were due when the restore was found.
+    /// Recipients whose pushes may have been sent: all recipients that were due when the restore was found.
     package let recipients: Int
-    /// Recipients among them that may be sent to only once.
+    /// Recipients among them whose pushes may be sent only once.
     package let atMostOnce: Int
     /// Campaigns that had not created all of their jobs. Their recipients count.
     package let campaigns: Int
@@ -44,7 +44,7 @@ package struct RestoredQueue: Sendable {
 
 /// What an operator decided about a restored queue.
 package struct RestoreDecision: Sendable {
-    /// Recipients that may have been sent to.
+    /// Recipients whose pushes may have been sent.
     package let recipients: Int
     /// Recipients among them whose outcome is unknown, so that nothing more is sent to them.
     package let unknown: Int
@@ -65,8 +65,8 @@ extension PostgresConnection {
         try await execute(.lastRestore).first.map(Restore.init)
     }
 
-    /// Resumes an undecided queue. Recipients that may have been sent to are sent to again, except those that may be
-    /// sent to only once, or all of them are recorded as unknown. A queue that is not undecided is an error.
+    /// Resumes an undecided queue. If `sends`, pushes that may have been sent are sent again, except those that may be
+    /// sent only once; otherwise all of them are recorded as unknown. A queue that is not undecided is an error.
     package func resumeRestored(_ queue: QueueName, sends: Bool) async throws(PostgresError) -> RestoreDecision {
         let row = try await execute(
             .resumeRestored, ["queue": .queue(queue), "sends": .bool(sends)], within: Self.patience

@@ -2,7 +2,7 @@ package import FoundationEssentials
 package import QueueCore
 
 extension Statement {
-    /// What a campaign would be (migrations/functions/preview_campaign.sql).
+    /// Previews a campaign (migrations/functions/preview_campaign.sql).
     static let previewCampaign = previewCampaign("preview_campaign", audience: "filter => $filter")
 
     static let previewListCampaign = previewCampaign(
@@ -79,7 +79,7 @@ package struct VersionPreview: Sendable {
     package let sample: String
 }
 
-/// What a campaign would be if it were started now.
+/// What a campaign would do if it were started now.
 package struct CampaignPreview: Sendable {
     package let recipients: Int
     /// Of a list: its tokens whose devices are inactive. Of another audience: the devices that it leaves out as

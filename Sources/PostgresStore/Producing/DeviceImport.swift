@@ -93,9 +93,8 @@ extension Statement {
         """
 
     /// Locks the devices that the import is going to change, before anything else and in the order in which
-    /// registrations lock them. So an import and a registration never wait for each other. It also locks the other
-    /// tokens of the lines' installations, which new tokens may replace. Lines that a later line overrides lock a few
-    /// more devices.
+    /// registrations lock them. So an import and a registration never deadlock. It also locks the other tokens of the
+    /// lines' installations, which new tokens may replace. Lines that a later line overrides lock a few devices more.
     static let lockKnownDevices = Statement(
         "lock_known_devices",
         #"""
@@ -276,7 +275,7 @@ package struct DeviceImportSummary: Sendable, Equatable {
     package let inactive: Int
     /// Devices that did not exist before.
     package let new: Int
-    /// Devices with another user key than before, deactivated or brought back.
+    /// Devices that got another user key or kind, were deactivated, or were brought back.
     package let changed: Int
     /// Devices that stayed with the user whom their app has registered, although the file names another one.
     package let keptByApp: Int

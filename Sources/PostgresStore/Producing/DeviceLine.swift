@@ -40,7 +40,7 @@ struct DeviceLine {
     /// Whether the line says anything that a profile keeps.
     var hasProfile: Bool { profile != DeviceProfile() || firstSeenAt != nil || seenAt != nil }
 
-    /// Reads a field of a CSV. An empty one says nothing.
+    /// Reads a field of a CSV. An empty field says nothing.
     mutating func set(_ column: DeviceColumn, to text: String) throws(DeviceFieldProblem) {
         guard !text.isEmpty else { return }
         switch column {

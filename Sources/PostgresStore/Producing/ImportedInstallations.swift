@@ -137,8 +137,7 @@ extension PostgresConnection {
                 try await waitingForLocks(atMost: .milliseconds(250)) { try await keep(from: 1, to: part.count) }
             }
         } catch PostgresError.contended {
-            // One by one, so that this transaction and a producer's transaction that registers several of them never
-            // wait for each other.
+            // One by one, so that this never deadlocks with a producer's transaction that registers several of them.
             var replaced = 0
             for number in 1...part.count {
                 replaced += try await transaction(within: Self.fileLimit) {

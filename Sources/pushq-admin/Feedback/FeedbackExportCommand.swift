@@ -15,15 +15,15 @@ struct FeedbackReading: ParameterGroup {
 
     /// A page of this size has a few megabytes, and takes a few dozen milliseconds.
     private static let pageSize = 10_000
-    /// How long one try waits for a connection before it checks whether the user wants to stop.
+    /// How long one try waits for a connection before it checks whether the command was interrupted.
     private static let patience = Duration.seconds(2)
     /// The pause between two queries for more reports.
     private static let pause = Duration.milliseconds(500)
 
     /// Writes the reports of a queue. At its end, however it ends, it says with which cursor to continue.
     /// - Parameters:
-    ///   - follows: waits for more reports at the end, until the user interrupts it. Begins at the present end unless
-    ///     an option says otherwise.
+    ///   - follows: waits for more reports at the end, until the command is interrupted. Begins at the present end
+    ///     unless an option says otherwise.
     ///   - limit: when to stop waiting for more.
     func write(
         ofQueue queue: QueueName, follows: Bool, until limit: Duration? = nil, command: String,

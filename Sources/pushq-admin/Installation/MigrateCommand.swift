@@ -59,7 +59,7 @@ struct MigrateCommand: Command {
     }
 }
 
-/// The number of a database among those of an installation.
+/// The number of a database within an installation.
 struct DatabaseNumber: ArgumentValue, Sendable {
     let value: Int32
 

@@ -116,7 +116,7 @@ struct Stack: Sendable {
     }
 
     /// Starts this program with other arguments. The process is killed when this one ends. That is harmless, because
-    /// the database ends, too.
+    /// the jobs that it holds are lost with the database.
     private func start(
         _ arguments: [String], environment: [String: String]? = nil, output: ProcessCommand.Output,
         errors: ProcessCommand.Output

@@ -23,7 +23,7 @@ struct SimulatorReady: Decodable, Sendable {
 struct SimulatorCounted: Decodable, Sendable {
     /// Requests received.
     let arrived: Int
-    /// Arrivals whose `apns-id` had a final answer, or whose earlier arrival's answer was never written.
+    /// Requests whose `apns-id` already had a final answer, or an answer that was never written.
     let repeated: Int
     /// Different `apns-id`s that have got a final answer.
     let answeredFinally: Int

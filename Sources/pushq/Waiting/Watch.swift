@@ -2,8 +2,8 @@ import PostgresStore
 import QueueCore
 import Terminal
 
-/// Waits for the end of a send or a campaign for a user at a terminal. Says what it waits for, why nothing moves, and
-/// how to look again.
+/// Waits for the end of a send or a campaign on behalf of an operator or producer who watches. Says what it waits for,
+/// why nothing moves, and how to look again.
 struct Watch: Sendable {
     /// Why the waiting ended.
     enum End: Sendable {
