@@ -1,12 +1,13 @@
--- Whom a queue can send to: its devices and channels, and what APNs reported about them.
+-- The recipients of a queue: its devices and channels, and what APNs reported about them.
 --
--- Only an app that reports a token registers it (`pushq.register_device`). A device that was imported, or that a send
--- named first, has no time of registration: APNs' reports tell when a token died, and that is usually long before
--- such a row was made. With the time of the row in its place a dead token would be kept for ever.
+-- Only an app that reports its token registers it (`pushq.register_device`). A device that was imported, or that a send
+-- named first, has no time of registration. APNs reports when a token died, usually long before such a row was created.
+-- If the row's creation counted as a registration, a dead token would be kept for ever.
 
--- The kind of device that a push type is for: null for the types that go to the app's own token. Each of the others
--- has a topic of its own (`pushq.topic_problem`), and tokens of its own, which no alert reaches. Not in `functions/`,
--- because a constraint uses it: if it changed, rows that were checked before would have to be checked again.
+-- The kind of device that a push type needs; null for types that use the app's own token. Each of the other types has
+-- its own topic (`pushq.topic_problem`) and its own tokens, which receive no alerts. The function is not in
+-- `functions/`, because a constraint uses it: after a change, rows that were checked before would have to be checked
+-- again.
 create function pushq.device_kind(push_type text) returns text
 language sql immutable parallel safe as $$
   select case when push_type in ('voip', 'complication', 'fileprovider', 'liveactivity', 'location', 'pushtotalk',
@@ -14,18 +15,18 @@ language sql immutable parallel safe as $$
               then push_type end
 $$;
 
--- One row for each token of a queue, kept for as long as the app is.
+-- One row for each token of a queue, kept as long as the app.
 create table pushq.device (
   queue_id        int         not null,
   id              bigint      not null default nextval('pushq.id'),
   token           bytea       not null,
   user_key        text,
-  kind            text,                                   -- what the token is for; null: nobody said, so it is 'alert'
+  kind            text,                                   -- what the token is for; null: not stated, so 'alert'
   active          boolean     not null default true,
-  registered_at   timestamptz,                            -- when the app last reported the token; null: it never has
-  reactivated_at  timestamptz,                            -- by hand; reports from before are void
+  registered_at   timestamptz,                            -- when the app last reported the token; null: never
+  reactivated_at  timestamptz,                            -- by hand; earlier reports are void
   inactive_since  timestamptz,
-  inactive_reason smallint,                               -- a code (QueueCore/Outcome/Reason.swift); null: not APNs
+  inactive_reason smallint,                               -- a code (QueueCore/Outcome/Reason.swift); null: not by APNs
   replaced_by     bigint,                                 -- the user's newest token of the same installation
   constraint device_pkey primary key (queue_id, id),
   constraint device_token_once unique (queue_id, token),
@@ -39,21 +40,23 @@ create table pushq.device (
 create index device_user on pushq.device (queue_id, user_key) where user_key is not null;
 create index device_replaced on pushq.device (queue_id, replaced_by) where replaced_by is not null;
 
--- What is known of a device beside its token: one row for each that an app has registered, or that was imported with
--- any of it. Not columns of `device`, whose rows are read for every push: they would be twice as long.
+-- What is known about a device besides its token. A device has a row if an app registered it, or if it was imported
+-- with any of these values. They are not columns of `device`, whose rows are read for every push and would be twice as
+-- long.
 create table pushq.profile (
   queue_id      int         not null,
   device_id     bigint      not null,
-  installation  text,                                     -- what the app calls itself; its newer token replaces this
-  activity_type text,                                     -- of a token for Live Activities: the name of its attributes
-  activity      text,                                     -- … and, of an update token, the activity's id
+  installation  text,                                     -- the app's own identifier; its newer token replaces this one
+  activity_type text,                                     -- of a token for Live Activities: its attributes type
+  activity      text,                                     -- of an update token: the activity's id
   locale        text,                                     -- BCP 47, such as de-AT
   time_zone     text,                                     -- IANA, such as Europe/Vienna
   app_version   text,                                     -- up to 8 numbers, with dots
-  tags          text[]      not null default '{}',        -- ascending, each once
-  attributes    jsonb       not null default '{}',        -- names with texts, numbers and booleans
-  first_seen_at timestamptz,                              -- when the app first registered it; of an import, its column
-  -- When another service last saw it, as the import says. `device.registered_at` says when its app last registered it.
+  tags          text[]      not null default '{}',        -- ascending, without duplicates
+  attributes    jsonb       not null default '{}',        -- name -> text, number or boolean
+  first_seen_at timestamptz,                              -- first registration by the app, or the import's column
+  -- When another service last saw the device, according to the import. `device.registered_at` says when its app last
+  -- registered it.
   seen_at       timestamptz,
   constraint profile_pkey primary key (queue_id, device_id),
   constraint profile_attributes_flat check (jsonb_typeof(attributes) = 'object')
@@ -61,37 +64,36 @@ create table pushq.profile (
 
 create index profile_installation on pushq.profile (queue_id, installation) where installation is not null;
 
--- What queues with a frequency cap have sent to their devices lately: of each device the pushes that count, and those
--- that are on their way. Three arrays of equal length, oldest first. One row for each device, because two workers that
--- send to one at the same time have to wait for each other; and with no index but the key, so that a push to a device
--- that is known here touches no index.
+-- The latest pushes to devices of queues with a frequency cap: those that count, and those that are being sent. The
+-- three arrays have equal length, oldest first. There is one row per device, so that two workers that send to the same
+-- device wait for each other. The table has no index but its key, so an update for a known device touches no index.
 create table pushq.recent_push (
   queue_id  int           not null,
   device_id bigint        not null,
   root_ids  bigint[]      not null,
-  job_ids   bigint[]      not null,                       -- on its way while that job is there; 0: it has arrived
-  sent_at   timestamptz[] not null,                       -- when a worker took it up, to send it within ten seconds
+  job_ids   bigint[]      not null,                       -- being sent while this job exists; 0: it has arrived
+  sent_at   timestamptz[] not null,                       -- when a worker took it, to send it within ten seconds
   constraint recent_push_pkey primary key (queue_id, device_id),
   constraint recent_push_whole
     check (cardinality(root_ids) = cardinality(sent_at) and cardinality(job_ids) = cardinality(sent_at))
 ) with (fillfactor = 70);
 
--- The number on the icon of an app, where messages raise it: of each device the count since the app's last reset, and
--- the figures that its latest messages were sent with. Three arrays of equal length, newest first. A device that was
--- sent none, or whose app has reset it since, has no row.
+-- The number on an app's icon, for messages that raise it: for each device the count since the app's last reset, and
+-- the figures that were sent with its latest messages. The three arrays have equal length, newest first. A device has
+-- no row if no such message was sent to it, or if its app has reset the number since.
 create table pushq.badge (
   queue_id   int           not null,
   device_id  bigint        not null,
   count      int           not null,
   root_ids   bigint[]      not null default '{}',
   figures    int[]         not null default '{}',
-  kept_until timestamptz[] not null default '{}',         -- till then it may be sent again
+  kept_until timestamptz[] not null default '{}',         -- the message may be sent again until then
   constraint badge_pkey primary key (queue_id, device_id),
   constraint badge_whole
     check (cardinality(root_ids) = cardinality(figures) and cardinality(root_ids) = cardinality(kept_until))
 ) with (fillfactor = 70);
 
--- What is broadcast to: a channel that was created with Apple.
+-- The recipients of broadcasts: channels that were created at Apple.
 create table pushq.channel (
   queue_id        int         not null,
   id              bigint      not null default nextval('pushq.id'),
@@ -108,27 +110,27 @@ create table pushq.channel (
   constraint channel_reason_if_retired check (retired_at is not null or retired_reason is null)
 );
 
--- What APNs reported about devices, for the producer: evidence of every deactivation, and the suspects not yet judged.
--- Kept by day, as history is.
+-- What APNs reported about devices, for the producer: evidence for every deactivation, and suspects that are not judged
+-- yet. It is kept by day, like history.
 --
--- Producers read what was done to their devices in the order of `cursor`. Neither `id` nor a time would do: both are
--- drawn before the commit, so a reader who has gone by them misses what is committed later. A duty draws it for rows
--- that it can see (functions/list_feedback.sql).
+-- Producers read the actions taken on their devices in the order of `cursor`. Neither `id` nor a time can serve as a
+-- cursor: both are assigned before the commit, so a reader that is past them misses rows that are committed later. A
+-- duty assigns the cursor to rows that it can see (functions/list_feedback.sql).
 create table pushq.feedback (
   day         date        not null default pushq.today(),
   queue_id    int         not null,
   id          bigint      not null default nextval('pushq.id'),
   device_id   bigint      not null,
   reason      smallint    not null,                       -- the code of a reason
-  reported_at timestamptz not null,                       -- the time that APNs gave, or that of the answer
+  reported_at timestamptz not null,                       -- the time that APNs gave, or the time of the answer
   recorded_at timestamptz not null default now(),
   verdict     text        not null,
-  root_id     bigint,                                     -- the send or campaign that was answered so, …
-  job_id      bigint,                                     -- … and its job; both null: the feedback service said it
-  cursor      bigint,                                     -- null: not listed, since the verdict is what it is
+  root_id     bigint,                                     -- the send or campaign that got the answer, …
+  job_id      bigint,                                     -- … and its job; both null: from the feedback service
+  cursor      bigint,                                     -- null: not listed since it got its verdict
   listed_at   timestamptz,
   constraint feedback_pkey primary key (day, queue_id, id),
-  -- 'undone': it had deactivated the device, and an operator has brought that back.
+  -- 'undone': the report had deactivated the device, and an operator has reactivated it.
   constraint feedback_verdict_known check (verdict in ('deactivated', 'kept', 'suspect', 'undone')),
   constraint feedback_listed_has_time check ((cursor is null) = (listed_at is null))
 ) partition by range (day);
@@ -138,37 +140,38 @@ create index feedback_unlisted on pushq.feedback (queue_id, id)
   where cursor is null and verdict in ('deactivated', 'undone');
 create index feedback_cursor on pushq.feedback (queue_id, cursor) where cursor is not null;
 
--- Up to when a queue's suspects have been judged, and whether they were spared: an older suspect that is left was
--- locked by another transaction. Only the duty that judges writes here (Upkeep/Suspects.swift).
+-- The time up to which a queue's suspects have been judged, and whether they were spared. An older suspect that is
+-- still unjudged was locked by another transaction. Only the duty that judges suspects writes this table
+-- (Upkeep/Suspects.swift).
 create table pushq.judgement (
   queue_id  int         not null,
   judged_to timestamptz not null,
-  spared    boolean     not null,                         -- the queue was to blame, and not its devices
+  spared    boolean     not null,                         -- the queue was to blame, not its devices
   constraint judgement_pkey primary key (queue_id)
 );
 
--- When the feedback service of the binary interface was asked about a queue. It is asked again when the queue's
--- `feedback_every` has passed since. A queue that was never asked about has no row.
+-- The last query of the binary interface's feedback service for each queue. The next query is due after the queue's
+-- `feedback_every`. A queue without a row was never queried.
 create table pushq.feedback_poll (
   queue_id    int         not null,
   polled_at   timestamptz,                                -- when a list was last read to its end
-  not_before  timestamptz,                                -- not asked till then: a worker reads its list, or could not
-  taken_until timestamptz,                                -- a worker reads its list, till then at most
+  not_before  timestamptz,                                -- no query before: a worker reads, or it failed
+  taken_until timestamptz,                                -- a worker reads the list, at most until then
   failures    int         not null default 0,             -- in a row
-  problem     text,                                       -- the error of the last of them
+  problem     text,                                       -- the error of the last failure
   constraint feedback_poll_pkey primary key (queue_id)
 );
 
--- What APNs reported about tokens, to be acted on later. It is the lists of the feedback service: reading clears
--- Apple's list, so a worker writes this first. And it is the answers that came while another transaction wrote the row
--- of the device. Any worker may act on a record, and deletes it then.
+-- Reports of APNs about tokens that still have to be processed. Some come from the feedback service: reading clears
+-- Apple's list, so a worker first writes it here. The others are answers that came while another transaction had
+-- written the device's row. Any worker may process a record, and then deletes it.
 create table pushq.feedback_record (
   queue_id    int         not null,
   id          bigint      not null default nextval('pushq.id'),
   token       bytea       not null,
   reason      smallint    not null,                       -- the code of a reason
   reported_at timestamptz not null,
-  root_id     bigint,                                     -- the send or campaign that was answered so, …
-  job_id      bigint,                                     -- … and its job; both null: the feedback service said it
+  root_id     bigint,                                     -- the send or campaign that got the answer, …
+  job_id      bigint,                                     -- … and its job; both null: from the feedback service
   constraint feedback_record_pkey primary key (queue_id, id)
 );

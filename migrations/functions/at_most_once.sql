@@ -1,6 +1,6 @@
--- Warns whoever enqueues what is sent at most once while no standby is synchronous. After a failover, or a restore from
--- a backup, the last commits may be missing; then nobody knows that the push was sent, and it may be sent twice. Called
--- once by each call, however many messages that has.
+-- Warns the caller that enqueues at-most-once pushes while no standby is synchronous. After a failover, or a restore
+-- from a backup, the last commits may be missing. Then the database does not know that a push was sent, and it may be
+-- sent twice. Each call warns once, however many messages it has.
 create or replace function pushq.warn_of_repetition() returns void
 language plpgsql as $$
 begin

@@ -1,7 +1,7 @@
--- Saved audiences: filters under a name, which other filters ask for with `audience NAME`.
+-- Saved audiences: named filters that other filters refer to with `audience NAME`.
 
--- Saves a filter under a name. One that is there is changed only if `replaces`, which the campaigns that have been
--- started with it do not notice. Returns whether this has changed anything.
+-- Saves a filter under a name. An existing audience is changed only if `replaces`; campaigns that were started with it
+-- keep its old filter. Returns whether the call changed anything.
 create or replace function pushq.save_audience(queue text, name text, filter text, replaces boolean default false)
 returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -35,7 +35,7 @@ begin
   from pushq.audience a
   where a.queue_id = q and a.name = save_audience.name
   for no key update;
-  -- What is only written differently is another text to be shown, and no conflict.
+  -- A filter that is only written differently has another text to show, but is no conflict.
   if known = filter or replaces is not true and pushq.parse_filter(known) = tree then
     return false;
   elsif replaces is not true then
@@ -47,15 +47,15 @@ begin
   return true;
 end $$;
 
--- Removes a saved audience. Campaigns that were started with it go on; a schedule that asks for it would start no more,
--- so one that a schedule needs is kept. True if it was there.
+-- Removes a saved audience. Campaigns that were started with it continue. An audience that a schedule needs is kept,
+-- because the schedule could not start campaigns without it. Returns whether the audience existed.
 create or replace function pushq.remove_audience(queue text, name text) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   q       int := (pushq.enter(queue, sends => false)).q;
   needing text;
 begin
-  -- A schedule that is being added keeps the row: see `pushq.keep_audiences`.
+  -- A schedule that is being added locks the row: see `pushq.keep_audiences`.
   perform from pushq.audience a where a.queue_id = q and a.name = remove_audience.name for update;
   select s.name into needing
   from pushq.schedule s
@@ -74,7 +74,7 @@ begin
   return found;
 end $$;
 
--- Keeps the audiences that a filter names from being removed until the end of the transaction.
+-- Locks the audiences that a filter names until the end of the transaction, so that they are not removed.
 create or replace function pushq.keep_audiences(q int, filter text) returns void
 language plpgsql as $$
 begin
@@ -83,8 +83,8 @@ begin
   for key share;
 end $$;
 
--- The saved audiences of a queue, by name; with `matching`, those with that text in their names; `most` of them, null
--- for all.
+-- The saved audiences of a queue, by name: those whose names contain `matching`, if that is given; `most` of them, or
+-- all if null.
 create or replace function pushq.show_audiences(queue text, matching text default null, most bigint default null)
 returns table (audience text, filter text, created_at timestamptz)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -100,8 +100,8 @@ begin
   limit most;
 end $$;
 
--- One of them, with how many devices it would reach now with a message of this push type, and how many inactive ones
--- it would leave out. No row if there is none of that name.
+-- A saved audience, with the number of devices that a message of this push type would reach now, and the number of
+-- inactive devices it would leave out. No row if no audience has that name.
 create or replace function pushq.show_audience(queue text, name text, push_type text)
 returns table (filter text, created_at timestamptz, recipients bigint, inactive bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -118,15 +118,15 @@ begin
   where a.queue_id = q and a.name = show_audience.name;
 end $$;
 
--- A tree in which saved audiences stand as what they are now; null for null. Refuses what becomes too large by that: an
--- audience may have grown, and may be asked for more than once.
+-- The tree with every saved audience replaced by its current filter; null for null. Raises an error if the result is
+-- too large: an audience may have grown, and may be named several times.
 create or replace function pushq.with_audiences(tree jsonb, q int) returns jsonb
 language plpgsql as $$
 declare
-  trees      jsonb  := '{}';                              -- by the names of the audiences
+  trees      jsonb  := '{}';                              -- by the audiences' names
   wanted     record;
   saved      text;
-  size       bigint := 0;                                 -- characters of the audiences' filters
+  size       bigint := 0;                                 -- characters in the audiences' filters
   conditions bigint := pushq.count_conditions(tree);
 begin
   for wanted in
@@ -160,13 +160,13 @@ begin
   return case when trees = '{}' then tree else pushq.put_audiences(tree, trees) end;
 end $$;
 
--- How many conditions a tree has, without those that nobody wrote (`pushq.tree_of_starts`).
+-- The number of conditions in a tree, without the implied ones that no user wrote (`pushq.tree_of_starts`).
 create or replace function pushq.count_conditions(tree jsonb) returns bigint
 language sql stable as $$
   select count(*) from jsonb_path_query(tree, 'strict $.** ? (exists (@.field) && !(exists (@.implied)))')
 $$;
 
--- A tree in which audiences stand as `trees`, which has them by their names.
+-- The tree with every audience replaced by its tree in `trees`, which is keyed by name.
 create or replace function pushq.put_audiences(tree jsonb, trees jsonb) returns jsonb
 language plpgsql stable as $$
 begin

@@ -1,11 +1,11 @@
--- Who changed what when (`pushq.audit`).
+-- The audit: who changed what, and when (`pushq.audit`).
 --
--- Triggers write the entries, so that a change by plain SQL is not missed. They are on the tables that settings live
--- in, and not on those that workers and producers write for their work; of a table that has both, on the columns that
--- are settings. A test knows each table and column of the schema as one or the other.
+-- Triggers write the entries, so that a change by plain SQL is recorded, too. They are on the tables of settings, not
+-- on tables that workers and producers write for their work. If a table has both, its trigger covers only the columns
+-- that are settings. A test classifies every table and column of the schema as one or the other.
 
--- Writes what a statement has done to a row. The arguments of the trigger are columns that are no settings. With the
--- owner's rights: somebody who may change a setting need not be able to write here otherwise.
+-- Records what a statement did to a row. The trigger's arguments are the columns that are not settings. It runs with
+-- the owner's rights, because a role that may change a setting need not have the right to write to the audit.
 create or replace function pushq.write_audit() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -37,7 +37,7 @@ begin
   if tg_op = 'UPDATE' and changes = '{}' then
     return null;
   end if;
-  -- A campaign's rate is news while its queue is there, and if the campaign is older than this transaction.
+  -- A campaign's rate is recorded only while its queue exists, and only if the campaign is older than this transaction.
   if tg_table_name = 'rate_limit' and (row ->> 'campaign_id')::bigint <> 0 and (
     exists (select from pushq.removed_queue g where g.queue_id = queue)
     or not exists (
@@ -56,7 +56,7 @@ begin
       when 'app' then row ->> 'bundle_id'
       when 'credential' then row ->> 'name'
       when 'tenant_login' then row ->> 'login'
-      -- It may be gone by now.
+      -- The app may be gone by now.
       when 'queue' then concat_ws(
         '/', tenant, (select a.bundle_id from pushq.app a where a.id = (row ->> 'app_id')::int), row ->> 'environment')
       else concat_ws(
@@ -67,9 +67,10 @@ begin
   return null;
 end $$;
 
--- A value as the audit tells it. A secret is bytes, and so is a token. Of one that is longer than `most` characters
--- only the beginning is kept: filters and payloads are a tenant's, and whoever changes one again and again must not
--- fill the audit. Of what a change overwrites there is no other copy, so that has room for any usual one.
+-- A value as the audit shows it. Values of type bytea are not shown, because secrets and tokens have it. A value that
+-- is longer than `most` characters is cut: tenants write filters and payloads, and a tenant that changes one again and
+-- again must not fill the audit. The value that a change overwrites has no other copy, so it gets a larger `most`,
+-- which fits any usual one.
 create or replace function pushq.told(value jsonb, type oid, most int) returns jsonb
 language plpgsql stable as $$
 begin
@@ -79,9 +80,9 @@ begin
     else value end;
 end $$;
 
--- Writes an entry about something that the caller has done. A program that acts for people says for whom in
--- `pushq.program`, because PostgreSQL keeps only ASCII characters of `application_name`. Anybody can set either to any
--- text: who it was is known from the login alone.
+-- Writes an entry about an action of the caller. A program that acts for a person names the person in `pushq.program`,
+-- because PostgreSQL keeps only ASCII characters of `application_name`. Any session can set either to any text: only
+-- the login proves who it was.
 create or replace function pushq.note_change(
   tenant text, object text, name text, action text, changes jsonb
 ) returns void
@@ -94,8 +95,9 @@ begin
           inet_client_addr(), $1, $2, $3, $4, $5);
 end $$;
 
--- Writes what was done by hand to some of what a queue has, nothing if that was none: tables that producers and workers
--- write all the time have no trigger. `object` is device, channel or job; `id` is that of the only one, never a token.
+-- Records an action by hand on some of a queue's devices, channels or jobs; nothing if `count` is 0. Those tables have
+-- no trigger, because producers and workers write them all the time. `object` is device, channel or job; `id` is the id
+-- of the only one, never a token.
 create or replace function pushq.note_count(
   q int, object text, action text, count bigint, id bigint default null
 ) returns void
@@ -110,8 +112,8 @@ begin
   end if;
 end $$;
 
--- Writes that failed recipients are sent to again, which no trigger sees: the jobs are like any others. `key` is that
--- of a campaign, `job` the only one whose recipients these are.
+-- Records that failed recipients were retried by hand. No trigger sees this, because the new jobs look like any others.
+-- `key` is the campaign's key; `job` is set if all these recipients are of one job.
 create or replace function pushq.note_retry(q int, root bigint, key text, job bigint, count bigint) returns void
 language plpgsql as $$
 begin
@@ -124,8 +126,8 @@ begin
   where n.queue_id = q;
 end $$;
 
--- Writes that a send, a broadcast or a job was cancelled: `object` is send or job. `count` recipients of it had not
--- been sent to.
+-- Records that a send, a broadcast or a job was cancelled. `object` is send or job; `count` is the number of recipients
+-- that were not sent to yet.
 create or replace function pushq.note_cancellation(q int, object text, id bigint, count bigint) returns void
 language plpgsql as $$
 begin
@@ -136,8 +138,8 @@ begin
   where n.queue_id = q;
 end $$;
 
--- Refuses to change an entry, and to delete one before its time. Nobody is excepted: who may delete is decided by the
--- entry's age alone.
+-- Refuses to change an entry, or to delete one before its time. There are no exceptions for any role: only the entry's
+-- age decides.
 create or replace function pushq.guard_audit() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
@@ -150,8 +152,8 @@ begin
     hint = 'workers delete them in the end; set the time with: pushq-admin tenant set TENANT --audit-days DAYS';
 end $$;
 
--- For how many days entries about a tenant are kept; null for those about none. One of that time: not less long than a
--- tenant of this name had it kept that was removed since.
+-- The number of days for which entries about a tenant are kept; null stands for entries about no tenant. With
+-- `changed_at`, the result is at least the setting of a tenant of this name that was removed after that time.
 create or replace function pushq.audit_days(tenant text, changed_at timestamptz default null) returns int
 language plpgsql stable as $$
 begin
@@ -160,8 +162,8 @@ begin
     (select f.audit_days from pushq.former_tenant f where f.name = $1 and f.removed_at >= $2));
 end $$;
 
--- Remembers of a tenant that is removed how long its entries are kept. One that moves takes its entries along, and
--- what it leaves behind is a copy.
+-- Remembers how long the entries of a removed tenant are kept. A tenant that moves takes its entries along, and leaves
+-- only a copy behind.
 create or replace function pushq.keep_audit_days() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
@@ -174,7 +176,7 @@ begin
   return null;
 end $$;
 
--- Deletes up to `step` entries that are older than they are kept. Returns how many.
+-- Deletes up to `step` entries whose time has passed. Returns their number.
 create or replace function pushq.forget_audit(step int) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -201,7 +203,7 @@ create or replace trigger audit_guard_truncate before truncate on pushq.audit
 
 create or replace trigger audit after insert or update or delete on pushq.tenant
   for each row execute function pushq.write_audit();
--- By its name after the one that writes that the tenant was removed, so that this is kept, too.
+-- Its name sorts after `audit`, so it runs after the trigger that records the removal.
 create or replace trigger audit_days after delete on pushq.tenant
   for each row execute function pushq.keep_audit_days();
 create or replace trigger audit after insert or update or delete on pushq.tenant_login
@@ -216,7 +218,7 @@ create or replace trigger audit after insert or update or delete on pushq.webhoo
   for each row execute function pushq.write_audit();
 create or replace trigger audit after insert or update or delete on pushq.queue
   for each row execute function pushq.write_audit();
--- Permits move `tat` several times a second. The rate with which a campaign starts is part of starting it.
+-- Permits move `tat` several times a second. The initial rate of a campaign is part of starting it.
 create or replace trigger audit_insert after insert on pushq.rate_limit
   for each row execute function pushq.write_audit('tat');
 create or replace trigger audit_update after update of rate, burst on pushq.rate_limit
@@ -229,11 +231,11 @@ create or replace trigger audit after insert or update or delete on pushq.quiet_
   for each row execute function pushq.write_audit('set_at');
 create or replace trigger audit after insert or update or delete on pushq.audience
   for each row execute function pushq.write_audit();
--- Its runs are the work of workers.
+-- Workers write the columns about its runs.
 create or replace trigger audit after insert or update or delete on pushq.schedule
   for each row execute function pushq.write_audit(
     'next_at', 'run_at', 'started_at', 'missed_at', 'tried_at', 'problem', 'failures', 'retry_at');
--- Starting a campaign is a producer's work; stopping it is somebody's decision.
+-- Starting a campaign is a producer's work. Stopping it is a decision to record.
 create or replace trigger audit after update of paused_at, cancelled_at, stop_at_errors on pushq.campaign
   for each row execute function pushq.write_audit('forgiven_at', 'forgiven', 'forgiven_bad');
 

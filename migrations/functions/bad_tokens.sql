@@ -1,10 +1,11 @@
--- Tokens that APNs calls bad: what they are judged by (PostgresStore/Upkeep/Suspects.swift), and why a queue is paused.
+-- Tokens that APNs calls bad: the answers by which they are judged (PostgresStore/Upkeep/Suspects.swift), and the
+-- reason for which a queue is paused.
 
--- How many answers of APNs the jobs of a queue brought that ended from `since` on, by the statement that ended them: at
--- least `most` jobs, or all that there are. What one statement has written has one time, and is never parted.
+-- The numbers of answers in a queue's jobs that ended at `since` or later, summed by the statement that ended them.
+-- Stops after `most` jobs. All jobs that one statement ended have the same time, and are never split.
 --
--- Read in the order of an index, and no further than that, whatever is known of a table that is new. Tomorrow has some
--- after the database's clock was set back over midnight.
+-- The rows are read in the order of an index and no further, whatever statistics say about a new table. Tomorrow's
+-- partition has rows if the database's clock was set back over midnight.
 create or replace function pushq.answers_since(q int, since timestamptz, most bigint)
 returns table (ended_at timestamptz, answers bigint, jobs bigint)
 language plpgsql stable set enable_sort = off set jit = off as $$
@@ -26,10 +27,10 @@ begin
   group by j.ended_at;
 end $$;
 
--- Why a queue is paused, in words that an operator can act on.
+-- The reason for which a queue is paused, in words that an operator can act on.
 --
--- `suspects` of the last `answers` had `reason`, which is APNs' word. `tokens` are some of these suspects. Devices of
--- another queue of the tenant that have the same tokens tell which environment or app they are of.
+-- Of the last `answers`, `suspects` had `reason`, which is APNs' word. `tokens` are some of these suspects. If devices
+-- of another queue of the tenant have the same tokens, that queue shows which environment or app the tokens belong to.
 create or replace function pushq.bad_tokens_problem(
   queue int, reason text, suspects bigint, answers bigint, tokens bytea[]
 ) returns text
@@ -61,6 +62,6 @@ begin
     || proof || '. No device was deactivated';
 end $$;
 
--- Whether a queue's pause has such a reason.
+-- Whether a queue's pause reason is such a text.
 create or replace function pushq.is_bad_tokens_problem(reason text) returns boolean
 language sql immutable as $$ select reason ~ '^[0-9]+ of the last [0-9]+ answers were ' $$;

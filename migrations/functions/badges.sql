@@ -1,19 +1,20 @@
--- Badges that count: a message with {"badge": {"increment": 1}} raises the number on the app's icon, on each device by
--- itself. docs/messages.md explains it.
+-- Badges that count: a message with {"badge": {"increment": 1}} raises the number on the app's icon, on each device
+-- separately. docs/messages.md explains it.
 --
--- Before a worker sends, it takes a figure for each recipient (`pushq.take_badges`), and the figure stays with the
--- message: whoever sends it to that device again sends the same one. When a job ends whose recipient got nothing, the
--- figure is given back (`pushq.give_back_badges`). So a count is that of the messages since the
--- app's last reset that arrived, may have arrived, or are on their way.
+-- Before a worker sends, it takes a figure for each recipient (`pushq.take_badges`). The figure stays with the message:
+-- a worker that sends the message to the device again sends the same figure. When a job ends and a recipient got
+-- nothing, the worker gives the figure back (`pushq.give_back_badges`). So a count covers the messages since the app's
+-- last reset that arrived, may have arrived, or are being sent.
 
--- By how much a message raises badges; null if it does not. Nearly no message does, and few are looked into for it.
+-- By how much a message raises badges; null if it does not. Few messages do, and only payloads that may contain an
+-- increment are parsed.
 create or replace function pushq.badge_increment(payload json, push_type text) returns smallint
 language sql immutable parallel safe as $$
   select case when push_type = 'alert' and (strpos(payload::text, 'increment') > 0 or strpos(payload::text, E'\\u') > 0)
               then (payload #>> '{aps,badge,increment}')::smallint end
 $$;
 
--- How many bytes of a payload are sent at the most: with the longest figure in the place of what raises the badge.
+-- The maximum number of bytes that are sent of a payload: it has the longest figure instead of the increment.
 create or replace function pushq.sent_bytes(payload json) returns int
 language sql immutable parallel safe as $$
   select octet_length(payload::text)
@@ -25,20 +26,20 @@ language sql immutable parallel safe as $$
       else 0 end
 $$;
 
--- A payload with a figure in the place of what raises the badge. This is for people to look at: workers find the place
--- by reading the JSON (QueueCore/Message/PayloadTemplate.swift).
+-- A payload with a figure instead of the increment, for people to look at. Workers find the place by parsing the JSON
+-- (QueueCore/Message/PayloadTemplate.swift).
 create or replace function pushq.with_badge(payload text, figure int) returns text
 language sql immutable parallel safe as $$
   select regexp_replace(payload, E'("badge"\\s*:\\s*)\\{\\s*"increment"\\s*:\\s*[0-9]+\\s*\\}', E'\\1' || figure)
 $$;
 
--- Takes figures for the recipients of jobs that `worker` holds, of which each raises badges by its `increments`. The
--- recipients of a job are those of `device_ids` from its `firsts` to its `lasts`.
+-- Takes figures for the recipients of jobs that `worker` holds. Each job raises badges by its element of `increments`.
+-- Its recipients are the elements of `device_ids` from its `firsts` to its `lasts`.
 --
--- Returns a row for each. The figure is null where another transaction keeps the badge locked: whoever changes badges
--- in a transaction of an hour delays the pushes to these devices, and no others. It is null, too, for a device that has
--- become inactive since the worker read its token, or was forgotten: its badge may have moved to a newer token
--- (`pushq.register`), by which the message goes on when it is asked for again.
+-- Returns a row for each recipient. The figure is null if another transaction keeps the badge locked: a transaction
+-- that changes badges and stays open for an hour delays only the pushes to these devices. The figure is also null for a
+-- device that was deactivated or deleted after the worker read its token: its badge may have moved to a newer token
+-- (`pushq.register`), and when the worker asks for the job's recipients again, the message goes to that token.
 create or replace function pushq.take_badges(
   worker bigint, queue_ids int[], job_ids bigint[], epochs int[], increments int[], firsts int[], lasts int[],
   device_ids bigint[]
@@ -49,7 +50,8 @@ declare
   waiting bigint[];
 begin
   begin
-    -- Whoever has moved one has ended when it is asked which devices are inactive.
+    -- After this lock, every transaction that moved one of these badges has ended, so the check for inactive devices
+    -- sees it.
     perform from pushq.badge b
     where b.queue_id = any (queue_ids) and b.device_id = any (device_ids)
     order by b.queue_id, b.device_id
@@ -66,7 +68,7 @@ begin
       from pushq.take_free_badges(
         worker, queue_ids, job_ids, epochs, increments, firsts, lasts, device_ids, waiting) t;
     exception when lock_not_available then
-      -- A row that is being made cannot be seen. All wait, and are told apart when they come again.
+      -- A row that another transaction is inserting cannot be seen. All devices wait; the next try tells them apart.
       waiting := device_ids;
     end;
   end;
@@ -77,7 +79,7 @@ begin
   where d.id = any (waiting);
 end $$;
 
--- Which of these devices are inactive at this moment, or forgotten.
+-- The devices among these that are inactive now, or deleted.
 create or replace function pushq.inactive_among(queue_ids int[], device_ids bigint[]) returns bigint[]
 language sql set enable_seqscan = off as $$
   select array(
@@ -86,7 +88,7 @@ language sql set enable_seqscan = off as $$
     select d.id from pushq.device d where d.queue_id = any ($1) and d.id = any ($2) and d.active)
 $$;
 
--- These devices, and those that have taken the place of one of them.
+-- These devices, and those that have replaced one of them.
 create or replace function pushq.with_newer_tokens(queue_ids int[], device_ids bigint[]) returns bigint[]
 language sql set enable_seqscan = off as $$
   select $2 || array(
@@ -95,7 +97,8 @@ language sql set enable_seqscan = off as $$
     where d.queue_id = any ($1) and d.id = any ($2) and d.replaced_by is not null)
 $$;
 
--- Which of these devices have a badge that another transaction keeps locked. The others are locked by this one.
+-- The devices among these whose badge another transaction keeps locked. This transaction locks the badges of the
+-- others.
 create or replace function pushq.locked_badges(queue_ids int[], device_ids bigint[]) returns bigint[]
 language sql set enable_seqscan = off as $$
   with free as materialized (
@@ -109,8 +112,8 @@ language sql set enable_seqscan = off as $$
     and not exists (select from free f where f.device_id = b.device_id)
 $$;
 
--- Takes figures, and passes over the devices of `except_devices`. A message that a device has a figure of keeps it, for
--- as long as it may be sent and is one of the last hundred to this device.
+-- Takes figures, except for the devices in `except_devices`. A message keeps its figure for a device as long as it may
+-- be sent and is one of the device's last hundred messages.
 create or replace function pushq.take_free_badges(
   worker bigint, queue_ids int[], job_ids bigint[], epochs int[], increments int[], firsts int[], lasts int[],
   device_ids bigint[], except_devices bigint[]
@@ -125,14 +128,15 @@ begin
       as g(queue_id, job_id, epoch, increment, first, last, place)
     join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch
       and l.worker_id = worker),
-  -- Those of a device that has none yet. It may be in several of the jobs, which are counted in their order.
+  -- Figures for devices that have no badge yet. A device may be in several of the jobs, which are counted in their
+  -- order.
   asked as materialized (
     select h.queue_id, h.job_id, h.root_id, h.send_by, d.id as device_id,
            (sum(h.increment) over (partition by h.queue_id, d.id order by h.place))::int as figure
     from held h
     cross join lateral unnest(device_ids[h.first : h.last]) d(id)
     where d.id <> all (except_devices)),
-  -- A row for each device, in the order in which all take them, so that no two wait for each other.
+  -- One row for each device. All workers take the rows in the same order, so that no two wait for each other.
   taken as (
     insert into pushq.badge as b (queue_id, device_id, count, root_ids, figures, kept_until)
     select a.queue_id, a.device_id, max(a.figure), array_agg(a.root_id order by a.figure desc),
@@ -164,12 +168,13 @@ begin
   join asked a on a.queue_id = t.queue_id and a.device_id = t.device_id and a.root_id = f.root;
 end $$;
 
--- Gives back what badges of recipients were raised by that got nothing: those of `device_ids` from a job's `firsts` to
--- its `lasts`. Fenced by the lease, of which the row is only read: a worker does this right before it ends the job. If
--- that fails, the next holder takes figures anew for those that it sends to. Done twice, it is as if done once.
+-- Gives back the increments of recipients that got nothing: the elements of `device_ids` from a job's `firsts` to its
+-- `lasts`. The lease fences this, and its row is only read: a worker gives back right before it ends the job. If that
+-- end fails, the next holder takes new figures for the recipients that it sends to. Giving back twice has the effect of
+-- once.
 --
--- A badge that another transaction keeps locked stays as it is, one too high perhaps: a worker that waited for it would
--- renew no lease meanwhile, and other tenants' pushes would be sent twice.
+-- A badge that another transaction keeps locked stays unchanged, perhaps one too high. A worker that waited for it
+-- could not renew its leases meanwhile, and pushes of other tenants would be sent twice.
 create or replace function pushq.give_back_badges(
   worker bigint, queue_ids int[], job_ids bigint[], epochs int[], increments int[], firsts int[], lasts int[],
   device_ids bigint[]
@@ -183,20 +188,20 @@ exception when lock_not_available then
     pushq.locked_badges(queue_ids, pushq.with_newer_tokens(queue_ids, device_ids)));
 end $$;
 
--- Gives back as above, and passes over the devices of `except_devices`. In the order of devices, in which figures are
--- taken, too.
+-- Gives back as above, except for the devices in `except_devices`. It goes in the order of devices, in which figures
+-- are taken, too.
 create or replace function pushq.give_back_free_badges(
   worker bigint, queue_ids int[], job_ids bigint[], epochs int[], increments int[], firsts int[], lasts int[],
   device_ids bigint[], except_devices bigint[]
 ) returns void
 language sql set enable_seqscan = off set enable_mergejoin = off set jit = off as $$
   with given as materialized (
-    -- A row for each device: an update changes it once, however many jobs there are that have something to say.
+    -- One row for each device: an update changes a row only once, however many of the jobs concern it.
     select l.queue_id, p.device_id, array_agg(l.root_id) as root_ids, array_agg(g.increment) as increments
     from unnest($2, $3, $4, $5, $6, $7) as g(queue_id, job_id, epoch, increment, first, last)
     join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.worker_id = $1
     cross join lateral unnest($8[g.first : g.last]) d(device_id)
-    -- A badge moves to the newer token of a device, also while the message waits or is on its way (pushq.register).
+    -- A badge moves to the newer token of a device, even while the message waits or is being sent (pushq.register).
     cross join lateral (
       select case
         when exists (
@@ -225,9 +230,9 @@ language sql set enable_seqscan = off set enable_mergejoin = off set jit = off a
   where b.queue_id = g.queue_id and b.device_id = g.device_id and b.root_ids && g.root_ids
 $$;
 
--- Says what number an app shows on its icon: 0 unless told otherwise, when its user has seen everything. The next
--- message that raises the badge of the device raises it from there. With `user_key` for all devices of the user.
--- Returns for how many devices.
+-- Sets the number that an app shows on its icon; the default 0 means that its user has seen everything. The next
+-- message that raises the device's badge starts from this number. With `user_key`, it applies to all devices of the
+-- user. Returns the number of devices.
 create or replace function pushq.set_badge(
   queue text, token text default null, user_key text default null, badge int default 0
 ) returns bigint
@@ -248,7 +253,7 @@ begin
     bytes := pushq.token(token);
     ids := array(select d.id from pushq.device d where d.queue_id = q and d.token = bytes);
     if ids = '{}' then
-      -- The app may have registered it since the transaction began.
+      -- The app may have registered the token since the transaction began.
       perform pushq.check_isolation('the badge of a token that is not known cannot be set');
     end if;
   else
@@ -266,7 +271,7 @@ begin
   return cardinality(ids);
 end $$;
 
--- Begins anew with the badges of devices. In the order in which workers take figures.
+-- Resets the badges of devices. It locks them in the order in which workers take figures.
 create or replace function pushq.forget_badges(q int, devices bigint[]) returns void
 language plpgsql as $$
 begin

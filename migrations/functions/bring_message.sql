@@ -1,6 +1,6 @@
--- Copies a message to a day on which something for it gets a body. Nearly always it is there. The day is usually a
--- later one, but an earlier one after the database's clock was set back over midnight. A message that is gone, as after
--- a mishap, is not brought.
+-- Copies a message to a day on which a job for it gets a body. The copy nearly always exists already. The day is
+-- usually a later one; it is earlier after the database's clock was set back over midnight. A message that is missing,
+-- as after a mishap, is not copied.
 create or replace function pushq.bring_message(
   q int, message bigint, from_day date, to_day date default pushq.today()) returns void
 language plpgsql as $$
@@ -18,8 +18,8 @@ begin
   insert into pushq.message values (brought.*) on conflict do nothing;
 end $$;
 
--- The same of several messages, for a worker, who waits for nobody: returns those of which another transaction has
--- inserted the copy and is not over. It may stay open for long.
+-- The same for several messages, for a worker. The worker waits for no other transaction: the function returns the
+-- messages whose copy was inserted by a transaction that is still open, as it may stay for long.
 create or replace function pushq.bring_messages(
   queues int[], messages bigint[], days date[], to_day date default pushq.today(),
   out queue_id int, out message_id bigint
@@ -35,13 +35,13 @@ begin
     where g.day <> to_day and not exists (
       select from pushq.message m where m.day = to_day and m.queue_id = g.queue_id and m.id = g.message_id)
     group by g.queue_id, g.message_id
-    -- The same order for all workers.
+    -- All workers use the same order.
     order by g.queue_id, g.message_id
   loop
     begin
       perform pushq.bring_message(absent.queue_id, absent.message_id, absent.day, to_day);
     exception when lock_not_available then
-      -- One transaction may hold hundreds.
+      -- One transaction may hold hundreds of messages.
       perform set_config('lock_timeout', '1ms', true);
       queue_id := absent.queue_id;
       message_id := absent.message_id;
@@ -50,7 +50,8 @@ begin
   end loop;
 end $$;
 
--- Copies the messages of a campaign and of its shares to a day. False if somebody else is at it, as above.
+-- Copies the messages of a campaign and of its shares to a day. False if another transaction is copying one of them, as
+-- above.
 create or replace function pushq.bring_campaign(f pushq.fan_out, to_day date default pushq.today()) returns boolean
 language plpgsql as $$
 declare

@@ -1,6 +1,6 @@
 -- Pausing, resuming, slowing down and cancelling a campaign.
 
--- Refuses a campaign that is not there.
+-- Raises the error for a campaign that does not exist.
 create or replace function pushq.refuse_campaign(queue text, key text) returns void
 language plpgsql stable as $$
 begin
@@ -9,7 +9,8 @@ begin
     hint = format('list them with: pushq-admin campaign list %s', queue);
 end $$;
 
--- The same if `q`, which is called `queue`, has none of that key: nothing was changed for another reason otherwise.
+-- Raises the same error if queue `q`, whose name is `queue`, has no campaign with that key. The callers use it when
+-- they changed nothing: if the campaign exists, there was another reason.
 create or replace function pushq.expect_campaign(q int, queue text, key text) returns void
 language plpgsql stable as $$
 begin
@@ -18,10 +19,10 @@ begin
   end if;
 end $$;
 
--- Pauses a campaign. This marks the campaign and tells workers, which give its jobs back. A worker that claims one
--- of its jobs later sees the mark and sets the job aside. Neither its jobs nor its counts are locked here, because
--- the caller's transaction may last and every job that ends needs the counts. Returns false for one that was paused or
--- cancelled before, or has ended: its jobs are all made, and none waits or is held.
+-- Pauses a campaign. It marks the campaign and tells workers, which give its jobs back. A worker that later claims one
+-- of its jobs sees the mark and makes the job wait. This function locks neither the jobs nor the counts, because the
+-- caller's transaction may last and every job that ends needs the counts. Returns false for a campaign that is already
+-- paused or cancelled, or that has ended: all its jobs are created, and none waits or is held.
 create or replace function pushq.pause_campaign(queue text, key text) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -44,9 +45,9 @@ begin
   return true;
 end $$;
 
--- Refuses a transaction whose snapshot is older than its statement, for `what` must see all that others have committed:
--- jobs that workers have set aside since, sends, or another token of the installation. PostgreSQL notices rows that
--- others have changed since (40001), and not those that they have added.
+-- Refuses a transaction whose snapshot is older than its statement. The action `what` must see everything that other
+-- sessions have committed: jobs that workers have put back to wait, sends, or another token of the installation.
+-- PostgreSQL notices rows that others have changed since (40001), but not rows that they have added.
 create or replace function pushq.check_isolation(what text default 'a campaign cannot be resumed or cancelled')
 returns void
 language plpgsql stable as $$
@@ -58,7 +59,7 @@ begin
   end if;
 end $$;
 
--- Whether jobs of a campaign wait or are held. Both tables in one statement: a job goes from one to the other.
+-- Whether jobs of a campaign wait or are held. One statement reads both tables, because a job moves between them.
 create or replace function pushq.has_jobs(f pushq.fan_out) returns boolean
 language plpgsql stable as $$
 begin
@@ -69,9 +70,8 @@ begin
     or exists (select from pushq.lease l where l.queue_id = f.queue_id and l.campaign_id = f.campaign_id);
 end $$;
 
--- When the time ends in which something of a campaign that is not finished can be sent. Of one at a local time each
--- wave and each job has an end of its own, and those that it is not sorted into yet are known by the zones that there
--- may be.
+-- The latest time at which any part of an unfinished campaign can be sent. In a campaign at a local time, each wave and
+-- each job has its own end; for recipients that are not sorted into waves yet, the possible time zones give it.
 create or replace function pushq.send_end(f pushq.fan_out) returns timestamptz
 language plpgsql stable as $$
 begin
@@ -93,8 +93,8 @@ begin
     f.send_by);
 end $$;
 
--- Warns of devices in the waves of a campaign that are due only when it has ended at `ends`, which it has just been
--- given: they would get nothing. It may be meant so, to end the campaign early.
+-- Warns about devices in waves that are due only after the campaign's new end, `ends`: they would get nothing. The
+-- operator may intend this, to end the campaign early.
 create or replace function pushq.warn_of_late_waves(f pushq.fan_out, ends timestamptz) returns void
 language plpgsql stable as $$
 declare
@@ -113,8 +113,8 @@ begin
   end if;
 end $$;
 
--- Resumes a paused campaign. If its send_by has passed meanwhile, it needs a new one, or nothing could be sent. One
--- that has ended while it was paused is marked as paused no more.
+-- Resumes a paused campaign. If its send_by has passed meanwhile, the call must give a new one, because nothing could
+-- be sent. A campaign that ended while it was paused loses its mark.
 create or replace function pushq.resume_campaign(queue text, key text, send_by timestamptz default null) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -134,24 +134,24 @@ begin
   perform pushq.check_times(now(), 'now', send_by);
   update pushq.fan_out o
   set paused = false, send_by = coalesce($3, o.send_by),
-      -- For all jobs that there are, until failed recipients are sent to again, by a time of their own. Workers give
-      -- those back that they hold, and claim them with the new time. These are not changed here, because the caller's
-      -- transaction may last.
+      -- The new end applies to all existing jobs, except later retries by hand, which have their own end. Workers give
+      -- back the jobs that they hold, and claim them with the new end. Their leases are not changed here, because the
+      -- caller's transaction may last.
       new_end_before = case when $3 is null then o.new_end_before else 9223372036854775807 end,
-      -- It holds for every wave, however late that is.
+      -- The new end applies to every wave, however late it is.
       clock = case when $3 is null then o.clock else o.clock - 'within' end
   where o.queue_id = q and o.campaign_id = c
   returning * into f;
-  -- What made it pause itself would do so again at once.
+  -- Otherwise the answers that made the campaign pause itself would pause it again at once.
   update pushq.campaign k
   set (forgiven_at, forgiven, forgiven_bad)
     = (select clock_timestamp(), a.answers, a.bad from pushq.campaign_answers(q, c) a)
   where k.queue_id = q and k.id = c and k.stop_at_errors is not null;
-  -- By the index of what is ready, whose last entries of a lane are those that wait for this. Of a campaign that was
-  -- given a lane of its own, jobs may have come back to the lane that it shared.
+  -- Uses the index of ready jobs: the last entries of a lane are the jobs that wait for this. If the campaign was given
+  -- its own lane, some of its jobs may have come back to the lane that it shared before.
   update pushq.job j set run_at = least(now(), pushq.undecided_since(q))
   where j.queue_id = q and j.lane in (f.lane, f.lane % 3) and j.run_at = 'infinity' and j.campaign_id = c
-    -- What was set aside because its end is refused, is resumed by hand alone.
+    -- A job that was set aside because its end was refused is resumed only by hand.
     and not exists (
       select from pushq.stuck_job s
       where s.queue_id = j.queue_id and s.job_id = j.id and s.set_aside_at is not null);
@@ -159,10 +159,10 @@ begin
     update pushq.job j set send_by = $3 where j.queue_id = q and j.lane in (f.lane, f.lane % 3) and j.campaign_id = c;
     perform pushq.tell('root', c);
   end if;
-  -- A campaign at a local time may have jobs before its next wave.
+  -- A campaign at a local time may have jobs that are due before its next wave.
   if not f.sorted then
     perform pushq.check_times(f.start_at, 'start_at', send_by);
-    -- Nothing of it is sent yet: a new end is held to what its first one was held to.
+    -- Nothing of the campaign has been sent yet, so the new end must pass the same checks as the first one.
     if f.clock is not null and send_by is not null then
       perform pushq.check_waves(
         q, f.clock, send_by,
@@ -197,19 +197,19 @@ begin
   return true;
 end $$;
 
--- What a campaign for a list has put into no job yet: recipients, and whom its holdout and its local time would still
--- have kept from it. Each token of the list that was not counted before is in one of them.
+-- The recipients of a list campaign that are in no job yet, and those that its holdout or its local time would still
+-- leave out. Each token of the list that was not counted before is in one of the three counts.
 --
--- Whom the holdout and the local time leave out is only seen by looking at the devices. A campaign that is cancelled
--- has to stop now: up to `most` are looked at, 0.7 s for 300,000, and the rest is taken to be like them.
+-- Only a look at each device tells whether the holdout or the local time leaves it out. A campaign that is cancelled
+-- has to stop now, so up to `most` devices are looked at (0.7 s for 300,000), and the rest is assumed to be like them.
 create or replace function pushq.list_left(
   f pushq.fan_out, most int, out recipients bigint, out held_out bigint, out left_out bigint
 )
 language plpgsql stable as $$
 declare
   members bigint;
-  unseen  bigint;                                         -- of these: in no wave either
-  ids     bigint[];                                       -- those that are looked at
+  unseen  bigint;                                         -- of `members`: those that are in no wave either
+  ids     bigint[];                                       -- the devices that are looked at
   held    bigint[] := '{}';
 begin
   select l.token_count - f.made - f.held_out - f.left_out into members
@@ -252,10 +252,10 @@ begin
   recipients := members - held_out - left_out;
 end $$;
 
--- Cancels a campaign permanently: no more jobs are made, and those that wait are due at once. The worker that
--- claims or holds one ends it: untouched recipients as cancelled, uncertain ones as unknown. Recipients of a list
--- that are in no job yet are counted as cancelled here. Of a campaign to all devices nobody knows them. Returns false
--- for one that was cancelled before, or has ended: it was sent, and what has failed of it may be sent again.
+-- Cancels a campaign permanently. No more jobs are created, and waiting jobs are due at once. The worker that claims or
+-- holds a job ends it: untouched recipients as cancelled, uncertain ones as unknown. Recipients of a list that are in
+-- no job yet are counted as cancelled here; for a campaign to all devices, their number is not known. Returns false for
+-- a campaign that was cancelled before, or that has ended: it was sent, and its failed recipients may be retried.
 create or replace function pushq.cancel_campaign(queue text, key text) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -271,7 +271,7 @@ begin
     perform pushq.expect_campaign(q, queue, key);
     return false;
   end if;
-  -- Waits for a step of fan-out that is under way.
+  -- Waits for a step of the fan-out that is being carried out.
   select o.* into f from pushq.fan_out o where o.queue_id = q and o.campaign_id = c for no key update;
   if f.done and not pushq.has_jobs(f) then
     return false;
@@ -286,8 +286,8 @@ begin
   left join lateral pushq.list_left(f, 300000) n on f.list_id is not null and not f.done
   where o.queue_id = q and o.campaign_id = c;
   delete from pushq.wave w where w.queue_id = q and w.campaign_id = c;
-  -- Its jobs are all in one lane, or in the two that it has had, the retries among them. In the bulk lane no sends are
-  -- scheduled that would be read here.
+  -- The campaign's jobs, including retries, are all in one lane, or in the two lanes that it has had. The bulk lane
+  -- contains no scheduled sends that this statement would have to read.
   update pushq.job j set run_at = now()
   where j.queue_id = q and j.lane in (f.lane, f.lane % 3) and j.run_at > now() and j.campaign_id = c;
   perform pushq.tell('root', c);
@@ -295,7 +295,7 @@ begin
   return true;
 end $$;
 
--- Refuses the rate of a campaign.
+-- Refuses an invalid rate of a campaign.
 create or replace function pushq.check_max_rate(max_rate float8) returns void
 language plpgsql stable as $$
 begin
@@ -306,8 +306,8 @@ begin
   end if;
 end $$;
 
--- Sets the rate of a campaign, in pushes a second over all workers; null lifts it. With its first rate a campaign
--- gets a lane of its own, and keeps it. Jobs in the hands of workers follow when these come to know (`pushq.tell`).
+-- Sets the rate of a campaign, in pushes a second over all workers; null removes it. With its first rate, a campaign
+-- gets its own lane, and keeps it. Jobs that workers hold follow once these workers are told (`pushq.tell`).
 create or replace function pushq.limit_campaign(q int, campaign bigint, max_rate float8) returns void
 language plpgsql as $$
 declare
@@ -320,7 +320,7 @@ begin
     return;
   end if;
   perform pushq.check_max_rate(max_rate);
-  -- The burst is a tenth of a second's permits, as of queues.
+  -- The burst is the permits of a tenth of a second, as for queues.
   insert into pushq.rate_limit (tenant_id, queue_id, campaign_id, rate, burst)
   select u.tenant_id, q, campaign, max_rate, greatest(1, ceil(max_rate / 10))
   from pushq.queue u
@@ -336,7 +336,7 @@ begin
   end if;
 end $$;
 
--- A third of the number of a lane that no campaign of the queue has.
+-- A third of the number of a lane that no campaign of the queue uses.
 create or replace function pushq.free_lane(q int) returns int
 language plpgsql as $$
 declare
@@ -350,7 +350,7 @@ begin
   return own;
 end $$;
 
--- Whether recipients of a campaign have failed that can be sent to again (`pushq.send_again`).
+-- Whether a campaign has failed recipients that can be retried (`pushq.send_again`).
 create or replace function pushq.has_kept_failures(q int, root bigint) returns boolean
 language plpgsql stable as $$
 begin
@@ -362,8 +362,8 @@ begin
       and exists (select from pushq.message m where m.day = r.body_day and m.queue_id = q and m.id = r.message_id));
 end $$;
 
--- Sets the rate of a campaign while it runs; null lifts it. Workers follow within moments. Returns false for one that
--- has ended, unless some of its recipients have failed: these can be sent to again, at this rate.
+-- Sets the rate of a campaign while it runs; null removes it. Workers follow within moments. Returns false for a
+-- campaign that has ended, unless it has failed recipients: these can be retried, at this rate.
 create or replace function pushq.set_campaign_rate(queue text, key text, max_rate float8) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -389,8 +389,8 @@ begin
   return true;
 end $$;
 
--- How many recipients of a campaign have been answered, and how many of these answers are bad: they are no device's
--- fault (`campaign_tally.bad`).
+-- The number of a campaign's recipients that were answered, and how many of these answers are bad, that is, not a
+-- device's fault (`campaign_tally.bad`).
 create or replace function pushq.campaign_answers(q int, campaign bigint, out answers bigint, out bad bigint)
 language sql stable as $$
   select coalesce(sum(t.delivered + t.rejected + t.failed), 0), coalesce(sum(t.bad), 0)
@@ -398,8 +398,8 @@ language sql stable as $$
   where t.queue_id = q and t.campaign_id = campaign
 $$;
 
--- Pauses those of these campaigns of which too large a share of the answers is bad, once there are a hundred answers.
--- Of those that it has paused it returns the reason. Whoever is changing one of them is not waited for.
+-- Pauses the campaigns among these whose share of bad answers is too large, once they have a hundred answers. Returns
+-- the reason for each campaign that it paused. It skips campaigns that another transaction is changing.
 create or replace function pushq.judge_campaigns(queues int[], campaigns bigint[])
 returns table (queue_id int, key text, reason text)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$

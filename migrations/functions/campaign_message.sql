@@ -1,10 +1,10 @@
--- The message of a campaign: one for all recipients, or one that is personal because it is in several languages, or
--- because it has placeholders.
+-- The message of a campaign: the same for all recipients, or personal because it is in several languages or has
+-- placeholders.
 
 -- Reads a message as a producer gives it: a payload, or {"default": payload, "languages": {"de": payload, …}}.
--- `languages` and `translations` belong together; `placeholders` are the attributes that any of the payloads asks for.
--- Each is null if there is none. `plain`: the payloads with the defaults of their placeholders, that of no language
--- first.
+-- `languages` and `translations` belong together. `placeholders` are the attributes that the payloads use. Each of
+-- these is null if there are none. `plain` are the payloads with the defaults of their placeholders, the default
+-- payload first.
 create or replace function pushq.read_message(
   given json, out payload json, out languages text[], out translations text[], out placeholders text[],
   out plain text[]
@@ -62,8 +62,8 @@ begin
     union all
     select u.language, u.text from unnest(languages, translations) u(language, text)
   loop
-    -- Before it is read, which takes minutes for a payload of megabytes. Each name costs every recipient a look-up,
-    -- and each character is looked at by every worker.
+    -- Checked before the payload is parsed, which takes minutes for megabytes. Each name costs a look-up for every
+    -- recipient, and every worker reads each character.
     if octet_length(version.text) > 16384 and strpos(version.text, '{{') > 0 then
       raise exception using errcode = 'PQ400',
         message = pushq.of_language(version.language)
@@ -84,14 +84,14 @@ begin
   placeholders := nullif(placeholders, '{}');
 end $$;
 
--- What begins an error that is about one language of a message.
+-- The beginning of an error about one language of a message.
 create or replace function pushq.of_language(language text) returns text
 language sql stable as $$
   select case when language is null then '' else format('language “%s”: ', language) end
 $$;
 
--- What is wrong with a payload that has a placeholder where its recipients are chosen by what stands there, or null: it
--- would be something else for each of them.
+-- Why a payload may not have the placeholders that it has, or null. Its recipients are chosen by some of its values,
+-- and these must be the same for all recipients.
 create or replace function pushq.fixed_problem(push_type text, payload json) returns text
 language plpgsql stable as $$
 declare
@@ -108,20 +108,20 @@ begin
               then format('aps.%s has a placeholder: write the same for all recipients', wrong) end;
 end $$;
 
--- Refuses the message of a campaign. A payload with placeholders is checked as it is with their defaults; whether it
--- fits with a recipient's attributes is seen when it is sent to that recipient.
+-- Refuses an invalid message of a campaign. A payload with placeholders is checked with their defaults. Whether it fits
+-- with a recipient's attributes shows only when it is sent to that recipient.
 create or replace function pushq.check_campaign_message(
   queue_id int, given json, push_type text, priority int, expiration bigint, collapse_id text
 ) returns void
 language plpgsql stable as $$
 declare
   m       record;
-  texts   text[];                                         -- the payloads as they are written
+  texts   text[];                                         -- the payloads as written
   problem text;
 begin
   select * into m from pushq.read_message(given);
   texts := array[m.payload::text] || m.translations;
-  -- Its default first.
+  -- The default payload comes first.
   for n in 1 .. cardinality(m.plain) loop
     problem := coalesce(
       pushq.draft_problem($1, m.plain[n]::json, $3, $4, $5, $6), pushq.fixed_problem($3, texts[n]::json));
@@ -143,7 +143,7 @@ begin
   end loop;
 end $$;
 
--- Stores the message of a campaign, which was checked. Returns its id.
+-- Stores the message of a campaign, which has been checked before. Returns its id.
 create or replace function pushq.new_campaign_message(
   queue_id int, root_id bigint, given json, push_type text, priority int, expiration bigint, collapse_id text,
   at_most_once boolean
@@ -153,7 +153,8 @@ declare
   m record;
 begin
   select * into m from pushq.read_message(given);
-  -- Without an attribute in it, workers send it as it is stored: with two braces where it has four.
+  -- Workers send a payload without attributes as it is stored. So this stores the plain one, which has two braces where
+  -- the written one has four.
   return pushq.new_message(
     $1, $2, case when num_nonnulls(m.languages, m.placeholders) = 0 then m.plain[1]::json else m.payload end,
     $4, $5, $6, $7, $8, languages => m.languages, translations => m.translations, placeholders => m.placeholders,

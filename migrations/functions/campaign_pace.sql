@@ -1,10 +1,11 @@
--- Whether the rate of a campaign is enough for the time that it has.
+-- Whether the rate of a campaign is enough for its time.
 --
--- What is not sent by the end of a campaign expires. At 1 push a second, more than 86,400 recipients take longer than
--- the day that a campaign has if nobody says another end: the start warns of that, and a preview counts them.
+-- What is not sent by the end of a campaign expires. A campaign without an explicit end has a day: at 1 push a second,
+-- not more than 86,400 recipients. Starting a campaign warns of this, and a preview counts the recipients that would
+-- expire.
 
--- The lowest of the rates that a campaign has to keep to, in pushes a second, and whose it is: the campaign's `own`,
--- its queue's or its tenant's. Nulls if there is none.
+-- The lowest of the rates that apply to a campaign, in pushes a second, and whose it is: the campaign's `own`, its
+-- queue's or its tenant's. Nulls if there is none.
 create or replace function pushq.lowest_rate(q int, own float8, out rate float8, out whose text)
 language plpgsql stable as $$
 begin
@@ -21,16 +22,16 @@ begin
   limit 1;
 end $$;
 
--- How many recipients would expire at a rate, and when the others would have been sent to; nulls without one. `dues`
--- are the times at which `recipients` are due, ascending, and `ends` those at which their time ends: one of a campaign,
--- and as many as there are waves of one at a local time. A wave waits for the one before it.
+-- The number of recipients that would expire at a rate, and the time at which the others would have been sent to; nulls
+-- without a rate. `recipients` are due at `dues`, ascending, and expire at `ends`. A campaign has one element, and a
+-- campaign at a local time has one for each wave. A wave waits for the one before it.
 create or replace function pushq.sent_at_rate(
   rate float8, dues timestamptz[], ends timestamptz[], recipients bigint[], out late bigint, out done_at timestamptz
 )
 language plpgsql stable as $$
 declare
   begins pg_catalog.timestamptz;
-  fit    bigint;                                          -- how many of a wave are sent to in time
+  fit    bigint;                                          -- how many recipients of a wave are sent to in time
 begin
   if rate is null then
     return;
@@ -46,10 +47,10 @@ begin
   end loop;
 end $$;
 
--- When the recipients of a campaign are due that begins at `start`, how many are due then, and when their time ends: at
--- one time, or in the waves of a `clock`. Those who have quiet hours then are due when these have ended; whom they
--- suppress is left out. `quiet` is what `pushq.quiet_hours_for` says. `zones` is how many recipients there are in each
--- time zone, which is needed only with a clock or quiet hours.
+-- When the recipients of a campaign that starts at `start` are due, how many are due at each time, and when they
+-- expire: at one time, or in the waves of a `clock`. Recipients in quiet hours are due when these end; recipients that
+-- quiet hours suppress are left out. `quiet` is the result of `pushq.quiet_hours_for`. `zones` has the number of
+-- recipients in each time zone; it is needed only with a clock or quiet hours.
 create or replace function pushq.times_due(
   recipients bigint, start timestamptz, send_by timestamptz, expiration bigint, clock jsonb, quiet record, zones jsonb,
   out dues timestamptz[], out ends timestamptz[], out counts bigint[]
@@ -71,8 +72,7 @@ begin
     cross join lateral (
       select case when clock is null then greatest(start, now()) else pushq.wave_of(clock, z.zone) end as due) d
     cross join lateral (
-      -- Without `send_by`, the time of each wave ends a day after it is due (`pushq.wave_end`), and so does a
-      -- campaign's.
+      -- Without `send_by`, each wave ends a day after it is due (`pushq.wave_end`), and so does a campaign.
       select least(pushq.given_end(send_by, expiration),
                    case when send_by is null then d.due + interval '24 hours' end) as ends) e
     cross join lateral (
@@ -83,8 +83,8 @@ begin
     group by 1, 2) w;
 end $$;
 
--- About how many recipients a campaign would have, if they may be more than `enough`; null if they are not. A few
--- devices are not counted where the size of the table says that they are enough, and a filter is tried on some of them.
+-- The approximate number of recipients of a campaign, if it may be more than `enough`; otherwise null. If the size of
+-- the table says that there are few devices, they are not counted. A filter is tried on some of the devices.
 create or replace function pushq.recipients_beyond(
   q int, enough float8, aim text, tree jsonb default null, list bigint default null
 ) returns bigint
@@ -102,7 +102,7 @@ begin
   elsif pg_relation_size('pushq.device') / 80 <= enough then
     return null;
   end if;
-  -- Many more than that are as bad as all.
+  -- Counting stops far beyond `enough`: a higher count makes no difference.
   select count(*) into devices
   from (
     select from pushq.device d
@@ -122,9 +122,9 @@ begin
   return case when found > enough then found end;
 end $$;
 
--- Warns of a campaign of which some would expire because its rate, or its queue's or tenant's, is too low for the time
--- that it has. It is started all the same: its rate and its end can be changed. The audience is that of `list`, or of
--- `tree`; `quiet` is as for `pushq.times_due`. What an estimate would cost is spent only where there is a rate.
+-- Warns if some recipients of a campaign would expire because its rate, or its queue's or tenant's, is too low for its
+-- time. The campaign starts nevertheless: its rate and its end can be changed. The audience is `list` or `tree`;
+-- `quiet` is as for `pushq.times_due`. The estimate is computed only if there is a rate.
 create or replace function pushq.warn_of_pace(
   q int, own float8, start timestamptz, send_by timestamptz, expiration bigint, aim text, quiet record,
   tree jsonb default null, list bigint default null, clock jsonb default null, holdout float8 default 0
@@ -133,24 +133,24 @@ language plpgsql stable as $$
 declare
   slowest    record                 := pushq.lowest_rate(q, own);
   given      pg_catalog.timestamptz := pushq.given_end(send_by, expiration);
-  enough     float8;                                      -- recipients that are sent to in time in any case
+  enough     float8;                                      -- this many recipients are sent to in time in any case
   recipients bigint;
   zones      jsonb;
   due        record;
   late       bigint;
-  wait       interval               := interval '0';      -- for how long quiet hours may hold it up
-  ended_by   pg_catalog.text;                             -- the option that says when its time ends
+  wait       interval               := interval '0';      -- how long quiet hours may delay it
+  ended_by   pg_catalog.text;                             -- the option that sets its end
 begin
   if slowest.rate is null then
     return;
   end if;
   start := greatest(start, now());
   if quiet.hours is not null then
-    -- As long as they are, and an hour more where clocks are put back.
+    -- The length of the quiet hours, and an hour more for clocks that are put back.
     wait := interval '1 hour' + interval '1 second' * mod(
       extract(epoch from split_part(quiet.hours, '-', 2)::time - split_part(quiet.hours, '-', 1)::time) + 86400, 86400);
   end if;
-  -- The last wave comes some 27 hours after the start (`pushq.check_waves`).
+  -- The last wave is due about 27 hours after the start (`pushq.check_waves`).
   enough := slowest.rate / (1 - holdout) * greatest(0, extract(epoch from least(
     given - start - interval '27 hours' * case when clock is null then 0 else 1 end - wait,
     case when send_by is null then interval '24 hours' - wait end)));

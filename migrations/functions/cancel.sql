@@ -1,9 +1,9 @@
 -- Cancelling a send, a broadcast or a job.
 
--- Cancels a send or a broadcast. The worker that claims or holds a job of it ends the job: untouched recipients as
--- cancelled, uncertain ones as unknown. `stopped` recipients will not be sent to. `held` ones are in jobs that
--- workers hold; these stop within moments, but may have sent to some. Cancelling again changes nothing, and is in the
--- audit once. What has ended is not cancelled.
+-- Cancels a send or a broadcast. The worker that claims or holds one of its jobs ends the job: untouched recipients as
+-- cancelled, uncertain ones as unknown. `stopped` recipients will not be sent to. `held` recipients are in jobs that
+-- workers hold; these jobs stop within moments, but some pushes may have been sent. Cancelling again changes nothing,
+-- and the audit has one entry. A send that has ended is not cancelled.
 create or replace function pushq.cancel(queue text, send bigint, out stopped bigint, out held bigint)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
@@ -28,7 +28,7 @@ begin
   end if;
 end $$;
 
--- Cancels one job, whatever it is of. Somebody does this by hand, so it is in the audit, once.
+-- Cancels one job of any kind. A person does this by hand, so the audit has an entry, but only one.
 create or replace function pushq.cancel_job(queue text, job bigint, out stopped bigint, out held bigint)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
@@ -50,14 +50,14 @@ begin
   end if;
 end $$;
 
--- Records that a send or a job is cancelled, and makes its waiting jobs due at once. Records nothing of one that has
--- ended: it was sent, whatever somebody wants of it now, and what has failed may be sent again.
+-- Records that a send or a job is cancelled, and makes its waiting jobs due at once. Records nothing if it has ended:
+-- it was sent before the call, and its failed recipients may be retried.
 create or replace function pushq.stop_jobs(q int, id bigint, is_root boolean, out stopped bigint, out held bigint)
 language plpgsql as $$
 declare
   jobs bigint[];
 begin
-  -- In one statement: a job that is looked for twice can be claimed, or come back as a retry, in between.
+  -- One statement reads both tables: between two statements, a job can be claimed, or come back as a retry.
   insert into pushq.cancelled (queue_id, id, due_at)
   select q, stop_jobs.id, greatest(now(), max(nullif(w.run_at, 'infinity')))
   from (
@@ -79,7 +79,7 @@ begin
   jobs := case when is_root
                then array(select b.job_id from pushq.body b where b.queue_id = q and b.root_id = stop_jobs.id)
                else array[stop_jobs.id] end;
-  -- A recipient below the watermark without an outcome may have been sent to by an earlier holder.
+  -- An earlier holder may have sent to a recipient below the watermark that has no outcome.
   with due as (
     update pushq.job j
     set run_at = least(j.run_at, now())

@@ -1,5 +1,5 @@
--- Registers a channel that was created with Apple, or reactivates one that was retired here. Returns its id. A queue
--- may have 10,000, as many as Apple allows; retired ones do not count.
+-- Registers a channel that was created at Apple, or reactivates one that was retired here. Returns its id. A queue may
+-- have 10,000 channels, which is Apple's limit; retired ones do not count.
 create or replace function pushq.register_channel(queue text, channel text, policy int) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -25,10 +25,10 @@ begin
   return new_id;
 end $$;
 
--- Sends an update or the end of a Live Activity to everybody who follows a channel. Returns the root, from which
--- its apns-request-id derives. `payload` is json, jsonb or text. With `replace_waiting` it replaces older ones that
--- still wait for the channel. With `key`, a repeated call returns the first one's root, and the same key for
--- something else is an error.
+-- Sends an update or the end of a Live Activity to all devices that follow a channel. Returns the root, from which its
+-- apns-request-id derives. `payload` is json, jsonb or text. With `replace_waiting` it replaces older updates that
+-- still wait for the channel. With `key`, a repeated call returns the root of the first call, and the same key with
+-- other content is an error.
 create or replace function pushq.broadcast(
   queue           text,
   channel         text,
@@ -52,7 +52,7 @@ declare
   message bigint;
   due_at  timestamptz := clock_timestamp();
 begin
-  -- As without these arguments: a repeated call has the same content.
+  -- Null means the default, so that a repeated call has the same content.
   replace_waiting := coalesce(replace_waiting, true);
   urgent := coalesce(urgent, false);
   if key is not null then

@@ -1,4 +1,4 @@
--- Refuses a number of rows that nothing can be shown of, or more than `highest`. Null is for all, or none.
+-- Refuses a negative number of rows, or one above `highest`. Null means all rows, or no limit.
 create or replace function pushq.check_most(most bigint, highest bigint default null) returns void
 language plpgsql stable as $$
 begin

@@ -1,5 +1,5 @@
--- Refuses times between which nothing could be sent, and those that RFC 3339 cannot write. Without `send_by`, it is a
--- day after the start. Errors call `start` by the name `start_name`.
+-- Refuses times between which nothing could be sent, and times that RFC 3339 cannot write. Without `send_by`, the end
+-- is a day after the start. Error messages call `start` by the name `start_name`.
 create or replace function pushq.check_times(
   start timestamptz, start_name text, send_by timestamptz, expiration bigint default null) returns void
 language plpgsql stable as $$
@@ -7,7 +7,7 @@ begin
   if not isfinite(start) or not isfinite(send_by) then
     raise exception using errcode = 'PQ400', message = format('%s or send_by is infinite', start_name),
       hint = 'give a finite time';
-  -- Compared without adding to it: the last time that PostgreSQL knows has no next day.
+  -- The comparison adds nothing to the time, because the last time that PostgreSQL knows has no next day.
   elsif start >= '10000-01-01 00:00:00+00' or send_by >= '10000-01-01 00:00:00+00'
     or send_by is null and start >= '9999-12-31 00:00:00+00' then
     raise exception using errcode = 'PQ400', message = format('%s or send_by is after the year 9999', start_name),

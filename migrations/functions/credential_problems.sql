@@ -1,4 +1,5 @@
--- Why nothing can be sent with the credential of a queue, in words: there is none, or it is not one for the queue.
+-- The reasons, in words, for which nothing can be sent with a queue's credential: it is missing, or does not fit the
+-- queue.
 create or replace function pushq.credential_problems(q pushq.queue) returns text[]
 language plpgsql stable as $$
 declare

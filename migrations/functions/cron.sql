@@ -1,9 +1,9 @@
 -- Cron expressions: when something runs in a time zone. docs/schedules.md explains them.
 --
--- Five fields as in Vixie cron: minute, hour, day of month, month, day of week. Here and nowhere else they are read and
--- evaluated. Zones and their changes of clocks are PostgreSQL's.
+-- An expression has five fields as in Vixie cron: minute, hour, day of month, month, day of week. Only this file parses
+-- and evaluates them. Time zones and their clock changes are PostgreSQL's.
 
--- Refuses an expression, with the position of what is wrong in it.
+-- Refuses an expression, with the position of the error in it.
 create or replace function pushq.refuse_cron(place int, problem text) returns void
 language plpgsql stable as $$
 begin
@@ -12,11 +12,11 @@ begin
     hint = 'docs/schedules.md explains cron expressions';
 end $$;
 
--- Reads a cron expression: the values of each field, ascending. What is wrong is said with its position (`PQ400`), and
--- so is an expression that never runs.
+-- Parses a cron expression: the values of each field, ascending. An error (`PQ400`) names its position. An expression
+-- that never runs is an error, too.
 --
--- `follows_clock`: its hours begin with `*`, so it goes on as clocks change (`pushq.cron_run`). `needs_both`: it runs
--- on days that fit both fields for days, and not on those that fit one of them.
+-- `follows_clock`: its hours begin with `*`, so it runs on through clock changes (`pushq.cron_run`). `needs_both`: it
+-- runs on days that fit both fields for days; otherwise one of them is enough.
 create or replace function pushq.parse_cron(
   cron text, out minutes int[], out hours int[], out days int[], out months int[], out weekdays int[],
   out follows_clock boolean, out needs_both boolean
@@ -66,8 +66,7 @@ begin
   months := pushq.cron_field('month', words[4], positions[4]);
   weekdays := pushq.cron_field('day of the week', words[5], positions[5]);
   follows_clock := words[2] ~ E'^\\*';
-  -- crontab(5): if both fields for days are restricted, which means that they do not begin with *, one of them is
-  -- enough.
+  -- crontab(5): if both fields for days are restricted, that is, do not begin with *, one of them is enough.
   needs_both := words[3] ~ E'^\\*' or words[5] ~ E'^\\*';
   select max(case when m = 2 then 29 when m in (4, 6, 9, 11) then 30 else 31 end) into longest from unnest(months) m;
   if needs_both and days[1] > longest then
@@ -111,7 +110,7 @@ begin
         perform pushq.refuse_cron(
           place, format('the range %s goes backwards: write two, with a comma between them', pushq.shown_word(part)));
       elsif pieces[3] is null and pieces[4] is not null then
-        -- Programs differ in what they take it for.
+        -- Programs interpret this in different ways.
         perform pushq.refuse_cron(
           place, format('a step needs a range or *: did you mean “%s-%s/%s”?', pieces[2],
                         case field when 'day of the week' then 6 else high end, pieces[4]));
@@ -154,11 +153,11 @@ begin
                 when names is not null then pushq.suggestion(word, names) else '' end));
 end $$;
 
--- The times at which the clocks of a zone show a local time. While they are put back they show it twice. While they are
--- put forward they show it never: then both are the time as much later as clocks are put forward, so that 02:30 becomes
--- 03:30 (RFC 5545 §3.3.5).
+-- The first and the last time at which the clocks of a zone show a local time. When clocks are put back, they show it
+-- twice. When clocks are put forward, they never show it: then both results are later by the skipped time, so that
+-- 02:30 becomes 03:30 (RFC 5545 §3.3.5).
 --
--- PostgreSQL gives the later one of the two, and the one that is as much later. The earlier one has the offset from UTC
+-- PostgreSQL returns the later of two times, and for a skipped time the shifted one. The earlier one has the UTC offset
 -- of the day before.
 create or replace function pushq.local_times(local timestamp, time_zone text)
 returns table (first timestamptz, last timestamptz)
@@ -170,7 +169,7 @@ language sql stable as $$
              at time zone 'UTC' as earlier) e
 $$;
 
--- Whether an expression with these fields has runs on a day.
+-- Whether an expression with these fields runs on a day.
 create or replace function pushq.is_cron_day(day date, months int[], days int[], weekdays int[], needs_both boolean)
 returns boolean
 language sql stable as $$
@@ -179,7 +178,7 @@ language sql stable as $$
              else extract(day from $1)::int = any ($3) or extract(dow from $1)::int = any ($4) end
 $$;
 
--- The runs of an expression with these fields on a local day: in no order, and one twice where two local times are the
+-- The runs of an expression with these fields on a local day, in no order. A run is repeated if two local times are the
 -- same instant.
 create or replace function pushq.runs_of_day(
   day date, hours int[], minutes int[], follows_clock boolean, time_zone text
@@ -194,7 +193,7 @@ language sql stable as $$
          when l.last at time zone $5 = $1 + make_time(h, m, 0) then array[l.first, l.last] end) t(run)
 $$;
 
--- How many runs an expression has from one time to another, both included. Up to 10,000 are counted.
+-- The number of runs of an expression from one time to another, both included. It counts up to 10,000.
 create or replace function pushq.count_runs(cron text, time_zone text, first timestamptz, last timestamptz)
 returns bigint
 language plpgsql stable as $$
@@ -211,16 +210,16 @@ begin
       cross join lateral pushq.runs_of_day(d.day::date, c.hours, c.minutes, c.follows_clock, time_zone) t(run)
       where pushq.is_cron_day(d.day::date, c.months, c.days, c.weekdays, c.needs_both)
         and t.run between first and last
-      -- Each is in it twice at the most.
+      -- Each run appears at most twice.
       limit 20000) r);
 end $$;
 
--- The first run of a cron expression behind a time, or, `backwards`, the last one up to it. Null if there is none in 41
--- years: 29 February falls on each day of the week within 40.
+-- The first run of a cron expression after a time, or with `backwards`, the last one up to it. Null if there is none
+-- within 41 years: 29 February falls on each day of the week within 40.
 --
--- A run at a local time that clocks skip is as much later, and one at a time that they show twice is at the first of
--- the two (`pushq.local_times`). If the hours begin with `*`, the expression means a rhythm and not an hour of the day:
--- then it runs at every minute that fits when clocks show it, and at none that they do not show.
+-- If clocks skip a run's local time, the run is later by the skipped time. If clocks show it twice, the run is at the
+-- first of the two (`pushq.local_times`). If the hours begin with `*`, the expression means a rhythm instead of an hour
+-- of the day: it runs whenever clocks show a minute that fits, and never at a time that they skip.
 create or replace function pushq.cron_run(
   cron text, time_zone text, at timestamptz, backwards boolean default false
 ) returns timestamptz
@@ -229,7 +228,7 @@ declare
   c        record;
   way      int := case when backwards then -1 else 1 end;
   day      date;
-  found_on date;                                          -- the first day that has one
+  found_on date;                                          -- the first day that has a run
   run      timestamptz;
   best     timestamptz;
 begin
@@ -239,7 +238,7 @@ begin
     from (select (at at time zone time_zone)::date + way * generate_series(-1, 14975) as day) d
     where pushq.is_cron_day(d.day, c.months, c.days, c.weekdays, c.needs_both)
   loop
-    -- Where a zone has skipped a day, a run of the next day may be before one of this day.
+    -- If a zone has skipped a day, a run of the next day may be earlier than a run of this day.
     exit when day <> found_on + way;
     select case when backwards then max(t.run) else min(t.run) end into run
     from pushq.runs_of_day(day, c.hours, c.minutes, c.follows_clock, time_zone) t(run)
@@ -250,7 +249,7 @@ begin
   return best;
 end $$;
 
--- What clocks show at a run: what its expression says, also where clocks skip that time.
+-- The local time of a run according to its expression, even if clocks skip that time.
 create or replace function pushq.run_local(cron text, time_zone text, run timestamptz) returns timestamp
 language plpgsql stable as $$
 declare
@@ -265,13 +264,13 @@ begin
     select max(s.said)
     from unnest(c.hours) h
     cross join unnest(c.minutes) m
-    -- What clocks skip at the end of a day is on the next one.
+    -- A time that clocks skip at the end of a day falls on the next day.
     cross join lateral (select local::date - n + make_time(h, m, 0) as said from generate_series(0, 1) n) s
     cross join lateral pushq.local_times(s.said, time_zone) t
     where t.first = run), local);
 end $$;
 
--- The next runs behind a time, `most` of them; none in a time zone that this server does not know.
+-- The next `most` runs after a time; none if this server does not know the time zone.
 create or replace function pushq.next_runs(cron text, time_zone text, after timestamptz, most int)
 returns timestamptz[]
 language plpgsql stable as $$

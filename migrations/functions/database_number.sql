@@ -1,14 +1,14 @@
--- Several databases of one installation share nothing, and each has a number: the lower 10 of the 60 bits of its
--- identifiers. So an identifier, and an apns-id, which contains one, is of one database alone, and a tenant that moves
--- keeps its identifiers. Before it arrives, its new database skips all that its old one has drawn
--- (`pushq.draw_above`). So of two identifiers of a tenant the larger one is the later one, wherever they were drawn.
+-- Several databases of one installation share nothing. Each has a number, which is the lower 10 of the 60 bits of its
+-- ids. So an id, and the apns-id that contains it, belongs to one database only, and a tenant that moves keeps its ids.
+-- Before the tenant arrives, its new database skips all ids that the old one has drawn (`pushq.draw_above`). So of two
+-- ids of a tenant, the larger one is always the later one.
 
--- The number of this database, from 0 on.
+-- The number of this database, from 0.
 create or replace function pushq.database_number() returns int
 language sql stable as $$ select (last_value & 1023)::int from pushq.id $$;
 
--- Gives an installation's database its number, before an identifier was drawn in it: those that were, are in use even
--- when their tenants are gone, by APNs, by producers, and by the database that a tenant has moved to.
+-- Sets the number of an installation's database, before it draws its first id. Ids that were drawn stay in use even
+-- when their tenants are gone: by APNs, by producers, and by the database that a tenant has moved to.
 create or replace function pushq.set_database_number(number int) returns void
 language plpgsql as $$
 begin
@@ -29,8 +29,8 @@ begin
   execute format('alter sequence pushq.id minvalue %s start %1$s restart', 1024 + number);
 end $$;
 
--- Has this database draw identifiers above `id` from now on, which another one has drawn, and somewhat more: whoever
--- draws at the same moment does not wait, and is not overtaken.
+-- Makes this database draw only ids above `id`, which another database has drawn. It skips more ids than necessary, so
+-- that a session that draws at the same moment neither waits nor is overtaken.
 create or replace function pushq.draw_above(id bigint) returns void
 language plpgsql as $$
 begin

@@ -1,6 +1,6 @@
 -- The sealed secrets of tenants that are in neither of two databases (move_tenant.sql). They are in no table of
--- credentials, but whoever changes the master key has to seal them anew, too: the tenant arrives with them, or comes
--- back. Columns as in the tables that they come from; a webhook's secret has no `id`.
+-- credentials, but a change of the master key has to seal them again, too: the tenant arrives with them, or comes back.
+-- The columns are as in the tables that the secrets come from; a webhook's secret has no `id`.
 create or replace function pushq.detached_secrets()
 returns table (tenant text, kind text, tenant_id int, id int, name text, sealed bytea)
 language sql stable as $$

@@ -1,16 +1,16 @@
--- The recipients of a campaign without a filter among up to `scan_limit` of the devices up to `last`, or of the list,
--- after one of them: with `upto`, the last device that was looked at; null if there was none.
+-- The recipients of a campaign without a filter. It looks at up to `scan_limit` devices after `after`: of the queue up
+-- to `last`, or of the list. `upto` is the last device that it looked at; null if there was none.
 create or replace function pushq.unfiltered_devices(
   q int, list bigint, aim text, after bigint, last bigint, scan_limit int, out ids bigint[], out upto bigint
 )
 language plpgsql stable
 set search_path = pg_catalog, pg_temp as $$
 declare
-  older bigint[];                                         -- those with a newer token
+  older bigint[];                                         -- devices that have a newer token
 begin
-  -- One pass, over one of the two. Who is wanted stands in the aggregate's filter and never in the where, or the scan
-  -- would not be bounded. An inactive device on a list is a recipient, too: suppressed, when the job is claimed.
-  -- Without a list, one that a newer token has taken the place of since the start is what that is.
+  -- One pass over one of the two tables. The condition for recipients is in the aggregate's filter, never in the
+  -- `where`, or the scan would not be bounded. An inactive device on a list is a recipient, too: the claim of its job
+  -- suppresses it. Without a list, a device that a newer token has replaced since the start counts as the newer token.
   select coalesce(array_agg(id) filter (where wanted), '{}'), max(id), array_agg(id) filter (where replaced)
   into ids, upto, older
   from (
@@ -31,7 +31,7 @@ begin
       union all
       select o.id
       from unnest(older) o(id)
-      -- Not a join: the planner does not know how few they are.
+      -- Not a join: the planner does not know how few rows there are.
       where (
         select coalesce(n.kind, 'alert') = aim
         from pushq.device d
@@ -41,29 +41,30 @@ begin
   end if;
 end $$;
 
--- One step of a campaign's fan-out: bounded by the rows it scans, so that a rare audience cannot make it endless, and
--- by time, so that an expensive filter keeps no other campaign waiting for long; it cuts whole jobs and keeps what is
--- left with the cursor, committed together with the jobs. Returns how many jobs it made; null if there is nothing to
--- do, or if another worker is doing it.
+-- One step of a campaign's fan-out. The number of rows scanned limits the step, so that a rare audience cannot make it
+-- endless. Its time is limited, so that an expensive filter does not keep other campaigns waiting for long. A step
+-- creates whole jobs, and stores the remaining devices with the cursor, in the same commit as the jobs. Returns the
+-- number of jobs created; null if there is nothing to do, or if another worker does it.
 --
--- With `campaign` null it is the lane's first one that nobody has locked: a lane's campaigns fan out one after the
--- other, and one that a producer is pausing, in a transaction that may last, keeps none of the others. The queue's turn
--- keeps other workers from starting the next one while a step of the first is under way.
+-- With `campaign` null, it takes the lane's first campaign that no session has locked. The campaigns of a lane fan out
+-- one after the other, and a producer that is pausing one in a long transaction does not block the others. The queue's
+-- row in `fan_out_turn` keeps other workers from starting the next campaign while a step of the first is being carried
+-- out.
 create or replace function pushq.fan_out_step(
   queue int, of_lane int, campaign bigint, per_job int, job_limit int, scan_limit int) returns int
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   f     pushq.fan_out;
-  tree  jsonb;                                            -- of the campaign's filter
+  tree  jsonb;                                            -- the campaign's parsed filter
   aim   text;                                             -- the kind of device that the message is for
-  ids   bigint[];                                         -- left over by the last step, and seen by this one
-  upto  bigint;                                           -- the last device that was looked at; null at the end
-  jobs  int;                                              -- made of them
+  ids   bigint[];                                         -- left over by the last step, then found by this one
+  upto  bigint;                                           -- the last device looked at; null at the end
+  jobs  int;                                              -- the number of jobs that are created
   taken int;                                              -- recipients in these jobs
-  held  bigint[] := '{}';                                 -- of a campaign with a holdout: those of it
-  due   int;                                              -- of these, those who would be sent to
-  apart bigint[] := '{}';                                 -- campaigns that are passed over
-  spent boolean := false;                                 -- the time for passing over campaigns
+  held  bigint[] := '{}';                                 -- the devices of the campaign's holdout
+  due   int;                                              -- how many of `held` would be sent to
+  apart bigint[] := '{}';                                 -- campaigns that this step skips
+  spent boolean := false;                                 -- whether the time for skipping campaigns is over
 begin
   perform from pushq.fan_out_turn t where t.queue_id = queue for update skip locked;
   if not found then
@@ -85,8 +86,9 @@ begin
     if not found then
       return null;
     end if;
-    -- After midnight. One whose message a producer is bringing, too, keeps none of the others either: each takes 10 ms
-    -- to find that out, and where there are very many, those that need no message from another day go on.
+    -- A campaign is skipped after midnight while a producer is copying its message, so it does not block the others.
+    -- Finding that out takes 10 ms for each, so with very many of them the search is limited in time, and then only
+    -- campaigns that need no message from another day are tried.
     exit when pushq.bring_campaign(f) and not pushq.pause_for_channel(f);
     apart := apart || f.campaign_id;
     spent := clock_timestamp() > now() + interval '0.2 seconds';
@@ -103,8 +105,9 @@ begin
 
   select k.filter_tree into tree from pushq.campaign k where k.queue_id = f.queue_id and k.id = f.campaign_id;
   if tree is not null then
-    -- With a filter: until there are enough for a whole step. Each share may leave nearly a job over, and all of them
-    -- more than a step is to make: what is left over is no part of the step, or it would look for a single device.
+    -- With a filter, the search ends when there are enough devices for a whole step. Each share may leave almost a job
+    -- over, and all shares together more than a step creates. So with shares, the devices left over do not count for
+    -- the step, or it might look for a single device.
     select f.rest || d.ids, d.upto into ids, upto
     from pushq.filtered_devices(f.queue_id, aim, tree, f.start_at, f.cursor_device_id, f.last_device_id, scan_limit,
                                 case when f.clock is not null then scan_limit
@@ -124,7 +127,7 @@ begin
       into ids, held
       from pushq.shares_of(f.shares, ids) s;
     end if;
-    -- Whom the clock leaves out, the holdout does not keep anything from: it is as large as its share of the others.
+    -- Devices that the clock leaves out do not count as held out: the holdout is as large as its share of the others.
     select count(*) into due from pushq.waves_of(f, held) w where w.due_at is not null;
     update pushq.fan_out o
     set left_out = o.left_out + pushq.sort_into_waves(f, ids) + cardinality(held) - due,
@@ -143,7 +146,7 @@ begin
     return pushq.fan_out_shares(f, ids, upto, per_job, job_limit);
   end if;
 
-  -- Full jobs, except for the last one.
+  -- All jobs are full except the last one.
   jobs := case when upto is null then ceil(cardinality(ids)::numeric / per_job)
                else least(cardinality(ids) / per_job, job_limit) end;
   taken := least(cardinality(ids), jobs * per_job);
@@ -158,7 +161,7 @@ begin
       last_device_id = f.last_device_id,
       done = upto is null,
       done_at = case when upto is null then clock_timestamp() end,
-      -- What was seen beyond a full step is seen again by the next one.
+      -- The next step looks again at the devices beyond a full step.
       cursor_device_id = case when jobs = job_limit and upto is not null then ids[taken]
                               else coalesce(upto, o.cursor_device_id) end,
       rest = case when upto is null or jobs = job_limit then '{}' else ids[taken + 1 :] end

@@ -1,7 +1,7 @@
--- What producers read of APNs' reports about their devices (list_feedback.sql).
+-- The functions with which producers read APNs' reports about their devices (list_feedback.sql).
 
--- Up to `most` reports of a queue behind the cursor `after`, in their order: 0 is before the first that is kept. The
--- last one's cursor goes on from there.
+-- Up to `most` reports of a queue after the cursor `after`, in order of their cursors. 0 is before the first report
+-- that is kept. The next call continues after the cursor of the last row.
 create or replace function pushq.feedback_after(queue text, after bigint default 0, most int default 1000)
 returns table (cursor bigint, verdict text, reason text, reported_at timestamptz, recorded_at timestamptz,
                listed_at timestamptz, token text, user_key text, device_id bigint, root_id bigint, campaign_key text,
@@ -27,8 +27,8 @@ begin
   order by f.cursor;
 end $$;
 
--- The cursor behind which are the reports that have been listed since then; without a time, the last one's. 0 if there
--- is none before.
+-- The cursor after which all reports are that were listed since a time; without a time, the cursor of the last report.
+-- 0 if there is no earlier report.
 create or replace function pushq.feedback_cursor(queue text, since timestamptz default null) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare

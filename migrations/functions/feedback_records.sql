@@ -1,11 +1,11 @@
--- Acts on up to `most` records: a device that has not registered again since its token was reported is deactivated,
--- as after a 410, and the producer gets a row of feedback for every known device. Unknown tokens are ignored.
--- Returns how many records were acted on, and how many devices deactivated.
+-- Processes up to `most` records. A device that has not registered again since its token was reported is deactivated,
+-- as after a 410, and the producer gets a row of feedback for every known device. Unknown tokens are ignored. Returns
+-- the number of records processed, and of devices deactivated.
 create or replace function pushq.act_on_feedback(most int)
 returns table (acted bigint, deactivated bigint)
 language plpgsql as $$
 begin
-  -- The usual case. The statement below would lock more than is necessary.
+  -- The usual case. The statement below would take more locks than necessary.
   if not exists (select from pushq.feedback_record) then
     return query select 0::bigint, 0::bigint;
     return;
@@ -14,7 +14,7 @@ begin
   with due as materialized (
     select r.ctid as spot, r.queue_id, r.token, r.reported_at
     from pushq.feedback_record r
-    -- Without those of a tenant that is about to arrive, and may lack its devices.
+    -- Records of a tenant that is still arriving are left out: its devices may be missing.
     where exists (select from pushq.queue q where q.id = r.queue_id)
     order by r.queue_id, r.id
     limit most
@@ -33,7 +33,7 @@ begin
     where ctid = any (array(
       select spot
       from due
-      -- A device that another transaction is writing keeps its record for the next round.
+      -- If another transaction is writing a device, its record stays for the next round.
       where not exists (
         select from known k
         where k.queue_id = due.queue_id and k.token = due.token
@@ -55,14 +55,15 @@ begin
     set active = false, inactive_since = l.reported_at, inactive_reason = l.reason
     from latest l
     where d.queue_id = l.queue_id and d.id = l.device_id
-      -- One that is inactive for another answer of APNs is dead from now on: whoever undoes that leaves it alone.
+      -- A device that another answer of APNs has deactivated is marked dead now, so that undoing that answer leaves it
+      -- alone.
       and (d.active or d.inactive_reason <> l.reason)
       and pushq.known_since(d.registered_at, d.reactivated_at) <= l.reported_at
     returning d.queue_id, d.id, pushq.known_since(d.registered_at, d.reactivated_at) as known_since),
   evidence as (
     insert into pushq.feedback (queue_id, device_id, reason, reported_at, verdict, root_id, job_id)
     select r.queue_id, r.device_id, r.reason, r.reported_at,
-           -- One from before the device registered did not deactivate it, whatever another one did.
+           -- A report from before the device registered did not deactivate it, even if another report did.
            case when d.known_since <= r.reported_at then 'deactivated' else 'kept' end, r.root_id, r.job_id
     from report r
     left join dead d on d.queue_id = r.queue_id and d.id = r.device_id)

@@ -1,12 +1,12 @@
--- A filter as SQL, and the devices that it holds for.
+-- A filter as SQL, and the devices that it matches.
 --
--- The SQL is made of fixed pieces and of numbers of literals. What a filter says is a literal, and these are the
--- parameter `$1`: nothing that anybody wrote becomes SQL.
+-- The SQL consists of fixed pieces and the numbers of literals. All values in a filter are literals, which are passed
+-- as the parameter `$1`. So no text that a user wrote becomes SQL.
 
--- A condition on a device `d` and its profile `p`, which is null for most of what nobody has said. It is true or
--- false and never null: a comparison with what is missing is false, and `not` turns that round.
+-- The condition on a device `d` and its profile `p`; most columns of `p` that were never set are null. The condition is
+-- true or false, never null: a comparison with a missing value is false, and `not` reverses that.
 --
--- `literals` grows by those of this tree. `at` is what `within` counts back from.
+-- The tree's literals are appended to `literals`. `within` counts back from `at`.
 create or replace function pushq.filter_condition_sql(
   tree jsonb, at timestamptz, inout literals text[], out condition text
 )
@@ -55,7 +55,7 @@ begin
     said := array[(extract(epoch from at) - (tree -> 'seconds')::numeric)::text];
     verb := '>=';
   else
-    -- As JSON where the field is JSON.
+    -- The value is JSON if the field is JSON.
     said := array(select case when tree ? 'name' then value::text else value #>> '{}' end
                   from jsonb_array_elements(coalesce(tree -> 'values', jsonb_build_array(tree -> 'value'))));
   end if;
@@ -73,12 +73,12 @@ begin
     condition := case
       when verb = 'in' then
         case tree ->> 'field'
-        -- A language with all its regions: RFC 4647 §3.3.1.
+        -- A language includes all its regions: RFC 4647 §3.3.1.
         when 'locale' then format('(p.locale || ''-'') ^@ any ($1[%s:%s])', first, last)
         when 'tag' then case when first = last then format('$1[%s] = any (p.tags)', first)
                              else format('p.tags && $1[%s:%s]', first, last) end
         when 'attribute' then format('%s = any ($1[%s:%s]::jsonb[])', field, first, last)
-        -- As `pushq.plain_version` writes it.
+        -- The same form as `pushq.plain_version` writes.
         when 'app_version' then
           format('regexp_replace(array_to_string(%s, ''.''), ''([.]0)+$'', '''') = any ($1[%s:%s])', field, first, last)
         else format('%s = any ($1[%s:%s])', field, first, last) end
@@ -88,21 +88,21 @@ begin
         format('(jsonb_typeof(%1$s) = ''number'' and %1$s %2$s $1[%3$s]::jsonb)',
                field, pushq.filter_order(verb), first)
       else
-        -- Texts by their bytes, whatever the database's language: days such as 2026-11-22 are in their order.
+        -- Texts compare by their bytes, whatever the database's language, so days such as 2026-11-22 sort correctly.
         format('(jsonb_typeof(%1$s) = ''string'' and ((%1$s) #>> ''{}'') collate "C" %2$s $1[%3$s]::jsonb #>> ''{}'')',
                field, pushq.filter_order(verb), first) end;
   end if;
   condition := '(' || condition || ') is true';
 end $$;
 
--- One of the operators that order, and nothing else.
+-- The SQL operator for a comparison; null for anything else.
 create or replace function pushq.filter_order(verb text) returns text
 language plpgsql stable as $$
 begin
   return case verb when '<' then '<' when '<=' then '<=' when '>' then '>' when '>=' then '>=' end;
 end $$;
 
--- An order of versions as arrays of numbers. A part that is not there is 0: 4.12 is 4.12.0.
+-- The comparison of versions as arrays of numbers. A missing part is 0: 4.12 is 4.12.0.
 --
 -- The literals are the lowest and the highest array that is equal to the version (`pushq.version_bounds`).
 create or replace function pushq.version_sql(field text, verb text, literals text[]) returns text
@@ -121,26 +121,25 @@ begin
   return array[lowest, lowest || repeat('.0', 8 - cardinality(string_to_array(lowest, '.')))];
 end $$;
 
--- A version without what does not distinguish it from others: 4.12 for 4.12.0 and 4.012.
+-- A version in its shortest form: 4.12 for 4.12.0 and 4.012.
 create or replace function pushq.plain_version(version text) returns text
 language plpgsql stable as $$
 begin
   return regexp_replace(array_to_string(string_to_array(version, '.')::bigint[], '.'), '([.]0)+$', '');
 end $$;
 
--- Of the next `scan_limit` devices behind `after`, up to `last`, the active ones of kind `aim` that a filter holds for,
--- at most `id_limit`. One whose place a token behind `last` has taken is what that is (`pushq.newer_token`): the filter
--- is asked about the newer token. `upto` is the last device that was looked at; null if there is none. With a
--- `time_limit` they are looked at in parts, until that time is over: one filter may cost a thousand times as much as
--- another. A part has as many devices as the time is enough for, by what the one before has cost, and no more than
--- 5,000: what comes next may cost more.
+-- The active devices of kind `aim` that a filter matches, at most `id_limit`, among the next `scan_limit` devices after
+-- `after` and up to `last`. If a token above `last` has replaced a device, the filter is evaluated for the newer token
+-- (`pushq.newer_token`). `upto` is the last device looked at; null if there is none. With a `time_limit`, the devices
+-- are looked at in parts until that time is over: one filter may cost a thousand times as much as another. The cost of
+-- the part before decides how many devices a part has. It has at most 5,000, because the next devices may cost more.
 --
--- The devices and the profiles that are looked at lie between the same two ids, and both are read in their order and
--- merged. So the scan ends with the last device that is wanted, and no join reads more than it needs, whatever the
--- statistics say: with those from before the devices came, a nested loop would read each profile for each device. The
--- profiles are a query of their own, since the planner does not know their index to be in order behind an outer join.
--- Compiling the expressions (`jit`) would take longer than a step. Long attributes are stored compressed or apart from
--- their row; `|| '{}'` reads them once, and not for each condition, which would be 15 times as slow.
+-- The devices and profiles that are read lie between the same two ids, and both are read in order and merged. So the
+-- scan ends with the last device that is wanted, and no join reads more than it needs, whatever the statistics say.
+-- With statistics from before the devices came, a nested loop would read each profile for each device. The profiles are
+-- a query of their own, because the planner does not know that their index is in order behind an outer join. Compiling
+-- the expressions (`jit`) would take longer than a step. Long attributes are stored compressed or apart from their row;
+-- `|| '{}'` reads them once instead of once for each condition, which would be 15 times as slow.
 create or replace function pushq.filtered_devices(
   q int, aim text, tree jsonb, at timestamptz, after bigint, last bigint, scan_limit int, id_limit int,
   time_limit interval default null, out ids bigint[], out upto bigint
@@ -151,7 +150,7 @@ set jit = off as $$
 declare
   ends_at   timestamptz := clock_timestamp() + time_limit;
   first     bigint      := after;
-  begun     timestamptz;                                  -- when a part was begun
+  begun     timestamptz;                                  -- when the current part began
   part      int         := case when time_limit is null then scan_limit else 500 end;
   next      bigint;                                       -- the last device of a part
   seen      int;
@@ -204,7 +203,7 @@ begin
                  end;
   end loop;
 
-  -- Those with a newer token.
+  -- Devices with a newer token.
   if exists (select from pushq.device d where d.queue_id = q and d.replaced_by > last) then
     execute format(
       $sql$
@@ -229,7 +228,7 @@ begin
   end if;
 end $$;
 
--- How many devices of a queue and kind a filter holds for now.
+-- The number of devices of a queue and kind that a filter matches now.
 create or replace function pushq.count_filtered(
   q int, aim text, tree jsonb, at timestamptz, out recipients bigint, out inactive bigint
 )

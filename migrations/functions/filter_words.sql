@@ -1,9 +1,9 @@
--- Reading a filter: its words, and what is said of one that is wrong. The grammar is in docs/audiences.md.
+-- Reading a filter: its words, and the messages about errors in it. The grammar is in docs/audiences.md.
 
 -- The words of a filter and their positions, counted in characters from 1: names and keywords, numbers, quoted texts
--- with their quotes, and signs. Behind the last one comes an empty word, for the end.
+-- with their quotes, and signs. An empty word follows the last one, and marks the end.
 --
--- The pattern has a branch for each character that there is, so the matches follow each other without a gap.
+-- The pattern has a branch for every character, so the matches follow each other without gaps.
 create or replace function pushq.filter_words(filter text, out words text[], out positions int[])
 language plpgsql stable as $$
 begin
@@ -14,7 +14,7 @@ begin
            (1 + sum(length(part[1])) over (order by n) - length(part[1]))::int as place
     from regexp_matches(
            filter,
-           -- Space, quoted texts, words, numbers, signs; and whatever else there is.
+           -- Space, quoted texts, words, numbers, signs; then any other character.
            E'([\\s\\u00a0]+|''(?:[^'']|'''')*''|"(?:[^"]|"")*"|[A-Za-z_][A-Za-z0-9_]*|'
              '-?[0-9]+(?:[.][0-9]+)*|[<>!=]=|<>|.)',
            'g') with ordinality s(part, n)) m
@@ -23,7 +23,7 @@ begin
   positions := positions || length(filter) + 1;
 end $$;
 
--- Refuses a filter, with the position of what is wrong in it.
+-- Refuses a filter, with the position of the error in it.
 create or replace function pushq.refuse_filter(place int, problem text) returns void
 language plpgsql stable as $$
 begin
@@ -39,7 +39,7 @@ begin
               else '“' || word || '”' end;
 end $$;
 
--- How many characters have to be inserted, removed, replaced or swapped with the next one to make one word of the other
+-- The number of characters to insert, remove, replace or swap with the next one to change one word into the other
 -- (Damerau and Levenshtein).
 create or replace function pushq.word_distance(a text, b text) returns int
 language plpgsql stable as $$
@@ -63,8 +63,7 @@ begin
   return above[length(b) + 1];
 end $$;
 
--- The one of some words that was probably meant, as the end of a message: `; did you mean “locale”?`. Empty if none is
--- near.
+-- The known word that was probably meant, as the end of a message: `; did you mean “locale”?`. Empty if none is close.
 create or replace function pushq.suggestion(word text, known text[]) returns text
 language plpgsql stable as $$
 declare

@@ -1,14 +1,13 @@
--- Has the statements of this session planned anew when a table has grown far beyond what it was when they were
--- planned.
+-- Discards the plans of this session's statements when a table has grown far beyond its size at planning.
 --
 -- A prepared statement is planned once, and again only when statistics change. A worker prepares its statements while
--- the queue is empty, and vacuum leaves emptied tables without a page: the cheapest plan is then to read each of them
+-- the queue is empty, and vacuum leaves emptied tables without a page. Then the cheapest plan is to read each of them
 -- from end to end. When ten thousand jobs came at once, a poll for work took 11 s with such plans and 50 ms with new
--- ones; autovacuum comes a minute later. 20 µs a call. The sizes belong to the session whose plans they are about,
--- behind a pooler too.
+-- ones; autovacuum runs only a minute later. A call takes 20 µs. The sizes are stored in the session that has the
+-- plans, so this also works behind a pooler.
 --
--- Functions that producers call for one row after the other run without scans instead (enable_seqscan): within a
--- transaction that fills an emptied table no statistics change, and the sizes say too late that a plan is bad.
+-- Functions that producers call for one row after the other forbid scans instead (enable_seqscan). Within a transaction
+-- that fills an emptied table, statistics do not change, and the sizes show too late that a plan is bad.
 create or replace function pushq.fit_plans() returns void
 language plpgsql as $$
 declare
@@ -25,13 +24,13 @@ declare
   lowest  bigint[] := array[]::bigint[];
 begin
   for i in 1 .. cardinality(sizes) loop
-    -- Below eight pages no plan is bad.
+    -- Below eight pages, no plan is bad.
     if sizes[i] > 4 * greatest(planned[i], 16384) then
       execute 'discard plans';
       lowest := sizes;
       exit;
     end if;
-    -- Plans for a table that was emptied since are made for an empty one, as soon as vacuum has been there.
+    -- If a table was emptied since, plans for it are made for an empty table as soon as vacuum has run.
     lowest := lowest || least(sizes[i], planned[i]);
   end loop;
   if lowest <> planned then
