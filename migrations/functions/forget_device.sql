@@ -1,16 +1,16 @@
 -- Erasure of a device, for a person who wants to be forgotten.
 
--- Erases a device, its profile, APNs' reports about it, and every send that has no other recipient left: its message,
+-- Erases a device, its profile, APNs' reports about it, and every send that has no other recipient: its message,
 -- recipients and results. The recipients of campaigns keep the device's id, which leads nowhere, because its token and
 -- user are gone. A send that a worker holds at this moment is cancelled, and is dropped with its day. The older tokens
--- that it has taken the place of go with it (`pushq.successors`): what is for them is for the same person. So is what
--- is for the device's user, and goes, too, if the user has no other device left (`pushq.forget_users`).
+-- that the device has replaced are erased, too (`pushq.successors`), because pushes to them are for the same person. If
+-- the user has no other device left, pushes to the user are erased for the same reason (`pushq.forget_users`).
 --
--- The key of a send stays as long as any other, and with it only its root and the digest of its content: a repeated
--- call must not send to the person again.
+-- The key of a send is kept as long as any other key, with only its root and the digest of its content: a repeated call
+-- must not send to the person again.
 --
--- `known`: whether there was such a device. `sends`: how many were erased with it. Reads the lists of recipients and
--- the messages of the queue for as long as history is kept: seconds for some millions of sends.
+-- `known`: whether the device existed. `sends`: the number of sends erased. The function reads the queue's recipients
+-- and messages for as long as history is kept: seconds for some millions of sends.
 create or replace function pushq.forget_device(queue text, token text, out known boolean, out sends bigint)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
@@ -18,13 +18,13 @@ declare
   q       int   := (pushq.enter(queue, sends => false)).q;
   bytes   bytea := pushq.token(token);
   device  bigint;
-  owner   text;                                           -- its user
-  users   text[];                                         -- of it and its older tokens, without any other device
-  gone    bigint[];                                       -- it and its older tokens
+  owner   text;                                           -- the device's user
+  users   text[];                                         -- users of it and its older tokens, with no other device
+  gone    bigint[];                                       -- the device and its older tokens
   lowest  bigint;
   highest bigint;
   roots   bigint[];
-  held    bigint[];                                       -- those of them that workers hold
+  held    bigint[];                                       -- of `roots`: those that workers hold
 begin
   perform pushq.check_isolation('a device cannot be forgotten');
   sends := 0;
@@ -68,7 +68,7 @@ begin
   if users <> '{}' then
     roots := roots || pushq.forget_users(q, users, roots);
   end if;
-  -- Waiting jobs are deleted at once. The holder of a job hears of it with its next flush.
+  -- Waiting jobs are deleted at once. The holder of a job learns of it with its next flush.
   delete from pushq.job j
   using pushq.body b
   where b.queue_id = q and b.root_id = any (roots) and j.queue_id = q and j.id = b.job_id;
@@ -88,15 +88,16 @@ begin
   sends := cardinality(roots);
 end $$;
 
--- What is for users who have no device left: takes them from the lists of users, and erases what sends to several users
--- have for them. Returns the roots of the sends that are for nobody else, which are left to be erased, without `known`.
+-- Erases what is for users who have no device left: removes them from the lists of users, and deletes the parts for
+-- them in sends to several users. Returns the roots of sends that are for no other user, without `known`; the caller
+-- erases these.
 create or replace function pushq.forget_users(q int, users text[], known bigint[]) returns bigint[]
 language plpgsql as $$
 declare
   messages bigint[];
   involved bigint[];
-  theirs   bigint[];                                      -- those of the involved sends that are for nobody else
-  jobs     bigint[];                                      -- of the others, those for these users
+  theirs   bigint[];                                      -- of `involved`: sends that are for no other user
+  jobs     bigint[];                                      -- of the other sends: the jobs for these users
 begin
   delete from pushq.list_user m
   using pushq.list l
@@ -104,17 +105,17 @@ begin
   select array_agg(m.id), coalesce(array_agg(distinct m.root_id), '{}') into messages, involved
   from pushq.message m
   where m.queue_id = q and m.user_key = any (users) and m.root_id <> all (known);
-  -- In one reading of the messages, of which there may be millions, and not in one for each send.
+  -- One scan of the messages, not one for each send: there may be millions of messages.
   theirs := array(
     select unnest(involved)
     except
     select m.root_id
     from pushq.message m
     where m.queue_id = q and m.root_id = any (involved) and m.id <> all (messages));
-  -- It may say which of the users had no device.
+  -- The row may say which of the users had no device.
   delete from pushq.empty_send e where e.queue_id = q and e.root_id = any (involved) and e.root_id <> all (theirs);
 
-  -- A job is in one of three tables, whether it waits, is held, or has ended.
+  -- A waiting, a held and an ended job are in three different tables.
   jobs := array(
     select b.job_id
     from pushq.body b
@@ -129,7 +130,7 @@ begin
           from pushq.result r
           where r.queue_id = q and r.root_id = b.root_id and r.job_id = b.job_id and r.message_id = any (messages))));
   delete from pushq.job j where j.queue_id = q and j.id = any (jobs);
-  -- As above: the holder hears of it with its next flush, and the message is dropped with its day.
+  -- As above: the holder learns of it with its next flush, and the message is dropped with its day.
   insert into pushq.cancelled (queue_id, id)
   select q, l.job_id from pushq.lease l where l.queue_id = q and l.job_id = any (jobs)
   on conflict do nothing;

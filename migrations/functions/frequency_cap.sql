@@ -1,11 +1,11 @@
--- Frequency caps: at most so many pushes to a device in a period. docs/frequency-caps.md explains them.
+-- Frequency caps limit the pushes to a device in a period. docs/frequency-caps.md explains them.
 --
 -- Before a worker sends, it takes a place for each recipient (`pushq.hold_to_caps`). When the job ends or is given
--- back, it gives up the places of those that got nothing (`pushq.note_capped`). Nothing has to be
--- written when a push has arrived: a place counts for good once its job is gone, and while the job is there, nobody
--- knows yet. So a crash at any moment loses no place, and none stays that nothing came of.
+-- back, the worker gives up the places of recipients that got nothing (`pushq.note_capped`). A push that arrived needs
+-- no further write: its place is final once its job is gone, and until then the push is open. So a crash at any moment
+-- loses no place, and leaves no place for a push that was not sent.
 
--- A cap as an operator reads it, and as `pushq-admin queue set --frequency-cap` takes its first part.
+-- A cap as text for an operator. Its first part is what `pushq-admin queue set --frequency-cap` accepts.
 create or replace function pushq.cap_in_words(c pushq.frequency_cap) returns text
 language sql stable as $$
   select concat_ws(
@@ -24,31 +24,32 @@ language sql stable as $$
     c.time_zone)
 $$;
 
--- For how long a push can matter. A worker sends for ten seconds after it took it up, and a rolling period is kept to
--- from the last of them. A calendar day can have begun two days ago elsewhere, and devices travel.
+-- The period in which a push can count. A worker sends up to ten seconds after it took the push, and a rolling period
+-- is kept from the last of these seconds. A calendar day may have begun two days ago in another time zone, and devices
+-- travel.
 create or replace function pushq.cap_window(period interval) returns interval
 language sql stable parallel safe as $$
   select coalesce(period + interval '10 seconds', interval '2 days')
 $$;
 
--- When the last place but so many was taken: of `n` 1 the last one, null if there are fewer. Places that lie ahead,
--- from before the database's clock was corrected, do not count: they would hold pushes back until that time has come.
+-- When the n-th place from the end was taken: the last one for `n` 1; null if there are fewer. Places in the future,
+-- from before the database's clock was corrected, do not count: they would hold pushes back until that time.
 create or replace function pushq.last_place(sent_at timestamptz[], n int) returns timestamptz
 language sql stable as $$
   select case when $1[cardinality($1)] > now() + interval '1 minute' then pushq.last_place_by_now($1, $2)
               else $1[cardinality($1) - $2 + 1] end
 $$;
 
--- The same, where some lie ahead. The one above is asked for each push, and so has no query in it.
+-- The same if there are places in the future. The function above runs for each push, and so contains no query.
 create or replace function pushq.last_place_by_now(sent_at timestamptz[], n int) returns timestamptz
 language sql stable as $$
   select p.at from unnest($1) p(at) where p.at <= now() + interval '1 minute' order by p.at desc offset $2 - 1 limit 1
 $$;
 
--- The cap of a queue, in words, if it holds for a campaign of this push type, and how many of its audience it would
--- hold back now: active devices that have had as many pushes as it allows, or have them on their way. The audience is
--- as for `pushq.count_zones`, without the devices of the zones `without`, '' for those that have none, and those that
--- are in the holdout of `shares`; null without one.
+-- The cap of a queue, in words, if it applies to a campaign of this push type, and how many devices of the audience it
+-- would hold back now: active devices with as many recent or open pushes as the cap allows. The audience is as for
+-- `pushq.count_zones`, without devices in the zones `without` ('' for those without a zone), and without the holdout of
+-- `shares`, if that is not null.
 create or replace function pushq.count_capped(
   q int, push_type text, urgent boolean, tree jsonb, tokens bytea[], without text[], shares jsonb, out cap text,
   out devices bigint
@@ -58,7 +59,7 @@ declare
   c         pushq.frequency_cap;
   literals  text[] := '{}';
   condition text   := 'true';
-  ids       bigint[];                                     -- where there is a holdout: the devices, with those in it
+  ids       bigint[];                                     -- with a holdout: the devices, including those in it
 begin
   select x.* into c from pushq.frequency_cap x where x.queue_id = q;
   if c.queue_id is null or push_type <> 'alert' or urgent and not c.includes_urgent then
@@ -70,7 +71,7 @@ begin
   elsif tokens is not null then
     condition := 'd.token in (select unnest($3))';
   end if;
-  -- The day of each zone is computed once.
+  -- Computes the day of each zone only once.
   execute format(
     $sql$
     with day as materialized (
@@ -100,21 +101,20 @@ begin
   end if;
 end $$;
 
--- When the day began that clocks in a zone show at a time: when they first showed it.
+-- When the current local day of a zone began at a time: the first instant at which its clocks showed that day.
 create or replace function pushq.day_began(at timestamptz, time_zone text) returns timestamptz
 language sql stable as $$
   select t.first from pushq.local_times(date_trunc('day', $1 at time zone $2), $2) t
 $$;
 
--- Takes places for the recipients of jobs that `worker` holds. The recipients of a job are those of `device_ids` from
--- its `firsts` to its `lasts`.
+-- Takes places for the recipients of jobs that `worker` holds. The recipients of a job are the elements of `device_ids`
+-- from its `firsts` to its `lasts`.
 --
--- Returns those that get no place: with `wait` null if as many pushes have reached the device as the cap allows, and
--- otherwise with the microseconds after which to ask again, because nobody knows yet what becomes of some of them, or
--- because another transaction keeps the places of the device locked, or because the device has become inactive since
--- the worker read its token, or was forgotten: its places may have moved to a newer one. A recipient that has a place
--- keeps it: to send to it again is a repeat. It needs a place of this day if that which it has is of a day that has
--- ended.
+-- Returns the recipients that get no place. `wait` is null if as many pushes have reached the device as the cap allows.
+-- Otherwise it is the number of microseconds after which to ask again. That is so while some of the device's pushes are
+-- open; if another transaction keeps the device's places locked; or if the device was deactivated or deleted after the
+-- worker read its token, as its places may have moved to a newer token. A recipient that has a place keeps it, because
+-- sending again is a repeat. If the place is of a day that has ended, the recipient needs a place of this day.
 create or replace function pushq.hold_to_caps(
   worker bigint, queue_ids int[], job_ids bigint[], epochs int[], firsts int[], lasts int[], device_ids bigint[]
 ) returns table (queue_id int, job_id bigint, device_id bigint, wait bigint)
@@ -124,7 +124,7 @@ declare
   waiting bigint[];
 begin
   begin
-    -- Whoever has moved them has ended when it is asked which devices are inactive.
+    -- After this lock, every transaction that moved these places has ended, so the check for inactive devices sees it.
     perform from pushq.recent_push r
     where r.queue_id = any (queue_ids) and r.device_id = any (device_ids)
     order by r.queue_id, r.device_id
@@ -140,7 +140,7 @@ begin
       select t.queue_id, t.job_id, t.device_id, t.wait
       from pushq.take_free_places(worker, queue_ids, job_ids, epochs, firsts, lasts, device_ids, waiting) t;
     exception when lock_not_available then
-      -- A row that is being made cannot be seen. All wait, and are told apart when they come again.
+      -- A row that another transaction is inserting cannot be seen. All devices wait; the next try tells them apart.
       waiting := device_ids;
     end;
   end;
@@ -151,7 +151,8 @@ begin
   where d.id = any (waiting);
 end $$;
 
--- Which of these devices have places that another transaction keeps locked. Those of the others are locked by this one.
+-- The devices among these whose places another transaction keeps locked. This transaction locks the places of the
+-- others.
 create or replace function pushq.locked_places(queue_ids int[], device_ids bigint[]) returns bigint[]
 language sql set enable_seqscan = off as $$
   with free as materialized (
@@ -165,7 +166,7 @@ language sql set enable_seqscan = off as $$
     and not exists (select from free f where f.device_id = r.device_id)
 $$;
 
--- Takes places, and passes over the devices of `except_devices`.
+-- Takes places, except for the devices in `except_devices`.
 create or replace function pushq.take_free_places(
   worker bigint, queue_ids int[], job_ids bigint[], epochs int[], firsts int[], lasts int[], device_ids bigint[],
   except_devices bigint[]
@@ -176,10 +177,10 @@ set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_mergej
 declare
   this_round int := 0;
   rounds     int := 1;
-  is_late    bool := false;                                -- others made rows of devices that had none
+  is_late    bool := false;                                -- others inserted rows for devices that had none
   left_over  record;
 begin
-  -- A device that is in several jobs is looked at as often, in their order.
+  -- A device in several jobs has one round for each, in their order.
   while is_late or this_round < rounds loop
     if not is_late then
       this_round := this_round + 1;
@@ -192,7 +193,8 @@ begin
       join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch
         and l.worker_id = worker
       join pushq.frequency_cap c on c.queue_id = l.queue_id),
-    -- The zone is looked up for calendar days only: the limit keeps the condition in front of the table.
+    -- The zone is looked up for calendar days only: because of the limit, the condition is checked before the table is
+    -- read.
     zoned as materialized (
       select h.queue_id, h.job_id, h.root_id, h.pushes, h.period, d.id as device_id,
              coalesce(p.time_zone, h.time_zone) as time_zone, h.time_zone as default_zone,
@@ -205,7 +207,7 @@ begin
         where h.period is null and p.queue_id = h.queue_id and p.device_id = d.id
         limit 1) p on true
       where d.id <> all (except_devices)),
-    -- Each zone's day is computed once.
+    -- Computes the day of each zone only once.
     dated as materialized (
       select z.*,
              case when z.period is null and row_number() over zone = 1
@@ -219,9 +221,9 @@ begin
                       now() - pushq.cap_window(z.period)) as since,
              now() - pushq.cap_window(z.period) as kept_since
       from dated z
-      -- In the order in which all take them, so that no two wait for each other.
+      -- All workers take the rows in the same order, so that no two wait for each other.
       order by z.queue_id, z.device_id),
-    -- What another transaction has changed meanwhile is looked at again, by PostgreSQL.
+    -- PostgreSQL checks a row again if another transaction has changed it meanwhile.
     again as (
       update pushq.recent_push r
       set (root_ids, job_ids, sent_at) = (
@@ -234,14 +236,14 @@ begin
           select a.root_id, a.job_id, now()) e)
       from asked a
       where a.round = this_round and r.queue_id = a.queue_id and r.device_id = a.device_id
-        -- The oldest of those that would be too many with it.
+        -- With the new place, this one would be too many if it were within the period.
         and (coalesce(pushq.last_place(r.sent_at, a.pushes) < a.since, true)
           or exists (
             select
             from unnest(r.root_ids, r.sent_at) x(root, at)
             where x.root = a.root_id and x.at >= a.since))
       returning r.queue_id, r.device_id),
-    -- Grouped and not joined: nobody knows how many rows there are, and a loop within a loop takes ten times as long.
+    -- Grouped, not joined: the planner cannot know the number of rows, and a nested loop takes ten times as long.
     missing as materialized (
       select u.queue_id, u.device_id, max(u.root_id) as root_id, max(u.job_id) as job_id, max(u.pushes) as pushes,
              max(u.since) as since
@@ -274,7 +276,7 @@ begin
     from late;
 
     rounds := coalesce(left_over.rounds, 0);
-    -- Their rows are there by now, and are waited for.
+    -- The rows that other transactions inserted exist now, so the next pass waits for their locks.
     is_late := not is_late and exists (
       select
       from unnest(left_over.queue_ids, left_over.device_ids, left_over.pushes, left_over.since)
@@ -287,7 +289,7 @@ begin
     return query
     select g.queue_id, g.job_id, g.device_id,
            case when c.arrived < g.pushes
-                -- As long as the oldest has taken so far: a second to a minute.
+                -- As long as the oldest open push has taken so far: a second to a minute.
                 then greatest(1000000, least(60000000, extract(epoch from now() - coalesce(c.oldest, now())) * 1000000))
                        ::bigint end
     from unnest(left_over.queue_ids, left_over.job_ids, left_over.device_ids, left_over.pushes, left_over.since)
@@ -304,13 +306,13 @@ begin
   end loop;
 end $$;
 
--- What has become of places under frequency caps: those of recipients that got nothing are given up, and those of
--- recipients that got it are marked as final. The recipients of a job are those of `device_ids` from its `firsts` to
--- its `lasts`. Fenced by the lease, of which the row is only read: a worker does this right before it ends the job or
--- gives it back. If that fails, the next holder takes places anew.
+-- Records what became of places under frequency caps: places of recipients that got nothing are given up, and places of
+-- recipients that got the push become final. The recipients of a job are the elements of `device_ids` from its `firsts`
+-- to its `lasts`. The lease fences this, and its row is only read: a worker calls this right before it ends the job or
+-- gives it back. If that fails, the next holder takes new places.
 --
--- Places that another transaction keeps locked stay as they are, so that the device gets one push less in this period
--- perhaps: a worker that waited for them would renew no lease meanwhile, and other tenants' pushes would be sent twice.
+-- Places that another transaction keeps locked stay unchanged, so the device may get one push less in this period. A
+-- worker that waited for them could not renew its leases meanwhile, and pushes of other tenants would be sent twice.
 create or replace function pushq.note_capped(
   worker bigint, queue_ids int[], job_ids bigint[], epochs int[], firsts int[], lasts int[], device_ids bigint[],
   arrived boolean[]
@@ -324,21 +326,21 @@ exception when lock_not_available then
     pushq.locked_places(queue_ids, pushq.with_newer_tokens(queue_ids, device_ids)));
 end $$;
 
--- Notes as above, and passes over the devices of `except_devices`. In the order of devices, in which places are taken,
--- too.
+-- Records as above, except for the devices in `except_devices`. It goes in the order of devices, in which places are
+-- taken, too.
 create or replace function pushq.note_free_capped(
   worker bigint, queue_ids int[], job_ids bigint[], epochs int[], firsts int[], lasts int[], device_ids bigint[],
   arrived boolean[], except_devices bigint[]
 ) returns void
 language sql set enable_seqscan = off set enable_mergejoin = off set jit = off as $$
   with given as materialized (
-    -- A row for each device: an update changes it once, however many jobs there are that have something to say.
+    -- One row for each device: an update changes a row only once, however many of the jobs concern it.
     select l.queue_id, p.device_id, array_agg(l.root_id) as root_ids,
            coalesce(array_agg(l.root_id) filter (where d.arrived), '{}') as arrived
     from unnest($2, $3, $4, $5, $6) as g(queue_id, job_id, epoch, first, last)
     join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.worker_id = $1
     cross join lateral unnest($7[g.first : g.last], $8[g.first : g.last]) as d(device_id, arrived)
-    -- A place moves to the newer token of a device, also while the push is on its way (pushq.move_recent_pushes).
+    -- A place moves to the newer token of a device, even while the push is being sent (pushq.move_recent_pushes).
     cross join lateral (
       select case
         when exists (
@@ -363,8 +365,8 @@ language sql set enable_seqscan = off set enable_mergejoin = off set jit = off a
   where r.queue_id = g.queue_id and r.device_id = g.device_id and r.root_ids && g.root_ids
 $$;
 
--- Deletes what no cap asks for any more, of `step` rows behind a key. Returns the key of the last of them; null when
--- there was none.
+-- Deletes places that no cap needs any more, from up to `step` rows after a key. Returns the key of the last row; null
+-- if there was none.
 create or replace function pushq.forget_recent_pushes(step int, inout after_queue int, inout after_device bigint)
 language plpgsql set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 begin
@@ -377,7 +379,7 @@ begin
       order by queue_id, device_id
       limit step) r
     left join pushq.frequency_cap c on c.queue_id = r.queue_id),
-  -- A row that a producer has locked is left to the next round.
+  -- A row that a producer has locked stays until the next round.
   old as materialized (
     select r.queue_id, r.device_id
     from page p

@@ -1,9 +1,9 @@
--- What queues need that are sent over the binary interface.
+-- The rules for queues that use the binary interface.
 --
--- Apple's own servers no longer speak it (switched off 31 March 2021); a queue of a compatible service is set to it.
+-- Apple's own servers no longer support it (switched off 31 March 2021); it is for queues of a compatible service.
 
--- The binary interface authenticates by certificate only. So an operator who sets another interface or credential
--- is told at once.
+-- The binary interface authenticates by certificate only. The trigger tells an operator at once who sets an interface
+-- or credential that does not fit.
 create or replace function pushq.check_gateway() returns trigger
 language plpgsql as $$
 begin
@@ -20,8 +20,8 @@ end $$;
 create or replace trigger queue_gateway_fits before insert or update of gateway, credential_id on pushq.queue
 for each row when (new.gateway = 'binary') execute function pushq.check_gateway();
 
--- What is wrong with a message for this queue because of its interface, or null. Only messages that the binary
--- interface cannot carry look up the queue: others cost nothing more.
+-- Why the queue's interface cannot carry a message, or null. The queue is looked up only for messages that the binary
+-- interface cannot carry, so other messages cost nothing more.
 create or replace function pushq.gateway_problem(
   queue_id int, payload json, push_type text, priority int, collapse_id text
 ) returns text

@@ -1,7 +1,7 @@
--- What tokens are for.
+-- The kinds of tokens.
 
--- The kind of token that a message is for. To start a Live Activity needs a token of its own. All payloads of a message
--- in several languages are for the same one.
+-- The kind of token that a message needs. Starting a Live Activity needs a token of its own. All payloads of a message
+-- in several languages need the same kind.
 create or replace function pushq.message_kind(push_type text, payload json) returns text
 language sql immutable parallel safe as $$
   select case when push_type = 'liveactivity'
@@ -9,7 +9,7 @@ language sql immutable parallel safe as $$
               else coalesce(pushq.device_kind(push_type), 'alert') end
 $$;
 
--- What is wrong with the name of a kind, or null.
+-- Why the name of a kind is invalid, or null.
 create or replace function pushq.kind_problem(kind text) returns text
 language plpgsql stable as $$
 begin

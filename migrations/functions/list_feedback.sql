@@ -1,13 +1,13 @@
--- What was done to devices because of APNs' reports, in an order in which a reader misses nothing and gets nothing
+-- Lists the actions taken because of APNs' reports, in an order in which a reader misses nothing and gets nothing
 -- twice.
 
--- Lists up to `most` reports that deactivated a device, or whose deactivation was undone: draws their cursors. Returns
--- how many.
+-- Lists up to `most` reports that deactivated a device, or whose deactivation was undone, by assigning cursors to them.
+-- Returns their number.
 --
--- One step at a time: a step draws its cursors after all earlier steps have been committed, and they come to light at
--- once, with its own commit. So whoever has seen a cursor has seen all lower ones, and what another transaction
--- commits late gets a higher one. After a restore they go on above all that were drawn before, as identifiers do.
--- Where its tenant was moved, they also go on above those that it got elsewhere.
+-- Only one step runs at a time. A step assigns its cursors after all earlier steps have committed, and all of them
+-- become visible with its own commit. So a reader that has seen a cursor has seen all lower ones, and a report that
+-- another transaction commits late gets a higher one. After a restore, cursors continue above all earlier ones, as ids
+-- do. After a tenant has moved, they also continue above those that it got in the other database.
 create or replace function pushq.list_feedback(most int) returns int
 language plpgsql as $$
 declare
@@ -30,17 +30,17 @@ begin
       from (
         select f.day, f.queue_id, f.id, t.id as tenant_id
         from pushq.feedback f
-        -- Without those of a tenant that is about to arrive.
+        -- Without reports of a tenant that is still arriving.
         join pushq.queue q on q.id = f.queue_id
         join pushq.tenant t on t.id = q.tenant_id
         where f.cursor is null and f.verdict in ('deactivated', 'undone')
         order by f.queue_id, f.id
         limit most
-        -- One that a producer erases at this moment, in a transaction that may last, keeps the others from nobody.
+        -- A report that a producer is erasing, in a transaction that may last, does not block the others.
         for no key update of f skip locked) u) n
     where f.day = n.day and f.queue_id = n.queue_id and f.id = n.id
     returning n.tenant_id, n.cursor),
-  -- Webhooks are due by this: whoever delivers need not look for reports of each queue.
+  -- `newest` makes a webhook due, so that a delivery need not look for reports in each queue.
   told as (
     update pushq.webhook_progress p
     set newest = n.cursor

@@ -1,13 +1,13 @@
--- Lists of tokens or users for campaigns: loaded in parts, and deleted when nobody needs them any more.
+-- Lists of tokens or users for campaigns: they are loaded in parts, and deleted when no campaign needs them any more.
 
--- Identifies a set of tokens, whatever their order: the xor of their SHA-256 hashes. `tokens` has no duplicates.
+-- Identifies a set of tokens independently of their order: the xor of their SHA-256 hashes. `tokens` has no duplicates.
 create or replace function pushq.set_digest(tokens bytea[]) returns bit(256)
 language sql immutable as $$
   select coalesce(bit_xor(('x' || encode(sha256(t), 'hex'))::bit(256)), repeat('0', 256)::bit(256)) from unnest($1) t
 $$;
 
--- Creates a list of a queue for a campaign of this push type, which decides the kind of unknown tokens; of one that
--- starts Live Activities that is 'liveactivity-start'. Returns its id.
+-- Creates a list of a queue for a campaign of this push type. The push type decides the kind of unknown tokens; for
+-- campaigns that start Live Activities it is 'liveactivity-start'. Returns the list's id.
 create or replace function pushq.make_list(q int, push_type text) returns bigint
 language plpgsql as $$
 declare
@@ -31,9 +31,9 @@ begin
   return pushq.make_list((pushq.enter(queue, sends => true)).q, push_type);
 end $$;
 
--- Adds hexadecimal tokens to a list: some ten thousand per call are best. Unknown tokens become devices; an
--- inactive device stays inactive. Tokens that are already on the list are skipped, so that a part can be repeated.
--- Returns how many were added. Calls for one list wait for each other's commit.
+-- Adds hexadecimal tokens to a list; about ten thousand per call are best. Unknown tokens become devices; an inactive
+-- device stays inactive. Tokens that are already on the list are skipped, so that a part can be repeated. Returns the
+-- number of tokens added. Calls for one list wait for each other's commit.
 create or replace function pushq.add_to_list(queue text, list bigint, tokens text[]) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
@@ -41,15 +41,15 @@ begin
     (pushq.enter(queue, sends => true)).q, queue, list, array(select pushq.token(t) from unnest(tokens) t));
 end $$;
 
--- The same for tokens as bytes. Under another name: hexadecimal text would be taken for bytes where a literal may be
--- either.
+-- The same for tokens as bytes. It has another name, because PostgreSQL would take a hexadecimal literal for bytes if
+-- the argument could be either.
 create or replace function pushq.add_tokens_to_list(queue text, list bigint, tokens bytea[]) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   return pushq.add_members((pushq.enter(queue, sends => true)).q, queue, list, tokens);
 end $$;
 
--- A list of queue `q`, which is called `queue`, to be added to: other callers wait.
+-- Locks a list of queue `q`, whose name is `queue`, before something is added: other callers wait.
 create or replace function pushq.open_list(q int, queue text, list bigint) returns pushq.list
 language plpgsql as $$
 declare
@@ -66,8 +66,8 @@ begin
   return known;
 end $$;
 
--- Gives up a list that no campaign was started with: it counts for no quota any more, and upkeep deletes it. Returns
--- whether there was one. What was refused because of too many calls must be possible to give up all the same.
+-- Gives up a list without a campaign: no quota counts it any more, and upkeep deletes it. Returns whether the list
+-- existed. The call does not count against the quota for calls, so a list can be given up after a call was refused.
 create or replace function pushq.abandon_list(queue text, list bigint) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -79,17 +79,17 @@ begin
     return false;
   end if;
   if door.has_quota then
-    -- What is gone does not stand in the way of the next call.
+    -- Counts again at once, so that the abandoned list does not limit the next call.
     perform pushq.count_usage(k.tenant_id, by_producer => true) from pushq.queue k where k.id = door.q;
   end if;
   return true;
 end $$;
 
--- Adds users to a list, which is then one of users: some ten thousand per call are best. Of each user the devices are
--- added that are active now and whose tokens are of the list's kind. Of a list for starting Live Activities these are
--- tokens for `activity_type`, or for no type in particular, if that is given; the start of its campaign looks at it in
--- any case. Users who are on the list already are skipped, so that a part can be repeated. Returns how many users were
--- added, with how many devices, and how many of these users have none.
+-- Adds users to a list, which is then a list of users; about ten thousand per call are best. It adds each user's
+-- devices that are active now and whose tokens are of the list's kind. For a list that starts Live Activities, with
+-- `activity_type`, it adds only tokens for that type or for no type in particular; the start of the campaign checks the
+-- type in any case. Users that are already on the list are skipped, so that a part can be repeated. Returns the number
+-- of users added, of their devices, and of users among them without a device.
 create or replace function pushq.add_users_to_list(
   queue text, list bigint, users text[], activity_type text default null,
   out added bigint, out devices bigint, out without_device bigint
@@ -134,9 +134,8 @@ begin
   perform pushq.check_quota(q, recipients => greatest(added, devices));
 end $$;
 
--- The tokens of the active devices of users whose tokens are for this push type, to preview a campaign for them; how
--- many different users these are, and how many of them have no such device. `activity_type` is the type of Live
--- Activity that the campaign starts.
+-- The tokens of these users' active devices for this push type, to preview a campaign; the number of distinct users,
+-- and the number of them without such a device. `activity_type` is the type of Live Activity that the campaign starts.
 create or replace function pushq.tokens_of_users(
   queue text, users text[], push_type text default 'alert', activity_type text default null,
   out tokens bytea[], out given bigint, out without_device bigint
@@ -155,11 +154,11 @@ begin
     and (activity_type is null or not pushq.starts_another(q, d.id, activity_type));
 end $$;
 
--- Adds tokens to a list of queue `q`, which is called `queue`.
+-- Adds tokens to a list of queue `q`, whose name is `queue`.
 --
--- Planned for any queue and any tokens. Planned for these, a queue whose devices are newer than the table's
--- statistics counts as empty, and each token was compared with each device: more than a minute for 20,000 of 60,000,
--- not 0.7 s.
+-- The plan is made for any queue and any tokens. With a plan for the given ones, a queue whose devices are newer than
+-- the table's statistics counted as empty, and each token was compared with each device: 20,000 of 60,000 took more
+-- than a minute instead of 0.7 s.
 create or replace function pushq.add_members(q int, queue text, list bigint, tokens bytea[]) returns bigint
 language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
@@ -173,7 +172,7 @@ begin
       hint = 'begin another list for tokens: pushq.new_list';
   end if;
 
-  -- Ascending, so that neighbours in the index are written together.
+  -- In ascending order, so that neighbours in the index are written together.
   insert into pushq.device (queue_id, token, kind)
   select q, s.t, known.kind
   from (select distinct t from unnest(tokens) t order by t) s
@@ -202,14 +201,14 @@ begin
   return added;
 end $$;
 
--- The lists whose members are not needed any more: their campaign has fanned out or has another list, or they have
--- had no campaign for a day. The users of a list are needed until nothing of its campaign can be sent any more, nor
--- sent again: each recipient is one whose device belongs to one of them when it is sent to.
+-- The lists whose members are not needed any more: their campaign has fanned out or has another list, or they have had
+-- no campaign for a day. The users of a list are needed until nothing of its campaign can be sent or retried any more:
+-- a recipient's device has to belong to one of them when the push is sent.
 create or replace function pushq.lists_to_forget() returns table (queue_id int, list_id bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
-  -- Marked first, so that no caller adds to a list, or starts a campaign with it, when some members are gone. Those
-  -- that a caller adds to at this moment are not abandoned.
+  -- Lists are marked first, so that no caller adds to a list, or starts a campaign with it, when some members are gone
+  -- already. A list that a caller is adding to is not abandoned.
   update pushq.list l set abandoned = true
   where l.ctid = any (array(
     select o.ctid
@@ -238,9 +237,9 @@ begin
                     where p.queue_id = f.queue_id and p.campaign_id = f.campaign_id))));
 end $$;
 
--- Deletes up to `step` members of a list behind the device `after`, and as many of its users; and the list with the
--- last of them. Returns the last one's device, or null when there are none left. What a producer has locked, in a
--- transaction that may last, is left to the next round, and so is the list.
+-- Deletes up to `step` members of a list after the device `after`, and as many of its users; with the last of them it
+-- also deletes the list. Returns the last deleted member's device, or null when none is left. Rows that a producer has
+-- locked, in a transaction that may last, stay until the next round, and so does the list.
 create or replace function pushq.forget_list(q int, list bigint, after bigint, step int) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare

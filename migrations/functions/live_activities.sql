@@ -1,16 +1,16 @@
--- Live Activities for many: what their messages need beside the rules for all messages, and whom they reach.
--- docs/live-activities.md explains them.
+-- Starting Live Activities for many devices: what their messages need besides the rules for all messages, and which
+-- devices they reach. docs/live-activities.md explains it.
 
--- The attributes type of what a message starts; null for other messages. All payloads of a message in several languages
--- start the same.
+-- The attributes type of the Live Activity that a message starts; null for other messages. All payloads of a message in
+-- several languages start the same type.
 create or replace function pushq.started_type(push_type text, payload json) returns text
 language sql immutable parallel safe as $$
   select case when pushq.message_kind(push_type, payload) = 'liveactivity-start'
               then coalesce(payload #>> '{aps,attributes-type}', payload #>> '{default,aps,attributes-type}') end
 $$;
 
--- The filter of a campaign that starts Live Activities of a type, as people read it: only tokens for that, and those of
--- which nobody has said what they are for.
+-- The filter of a campaign that starts Live Activities of a type, as text: only tokens for that type, and tokens
+-- without a type.
 create or replace function pushq.filter_of_starts(filter text, activity_type text) returns text
 language plpgsql stable as $$
 begin
@@ -21,8 +21,8 @@ begin
                 replace(activity_type, '''', ''''''));
 end $$;
 
--- The same as a tree. What is wrong with the filter is said with its position in that, and what comes to it counts for
--- none of its limits (`implied`).
+-- The same as a tree. Positions in error messages refer to the written filter, and the added conditions count for none
+-- of its limits (`implied`).
 create or replace function pushq.tree_of_starts(filter text, activity_type text) returns jsonb
 language plpgsql stable as $$
 declare
@@ -37,7 +37,7 @@ begin
               else (pushq.join_trees(array[tree, starts], 'and', 1))[1] end;
 end $$;
 
--- Whether a token is for starting Live Activities of another type than this.
+-- Whether a token is for starting Live Activities of another type.
 create or replace function pushq.starts_another(q int, device bigint, started text) returns boolean
 language plpgsql stable as $$
 begin
@@ -45,8 +45,8 @@ begin
     select from pushq.profile p where p.queue_id = q and p.device_id = device and p.activity_type <> started);
 end $$;
 
--- Takes those tokens of a list of users off it that are for starting Live Activities of another type: what a list is
--- for is known only when its campaign is started. Planned for any list (`pushq.add_members` says why).
+-- Removes the tokens for another type of Live Activity from a list of users: the type is known only when the campaign
+-- starts. The plan is made for any list, for the reason that `pushq.add_members` gives.
 create or replace function pushq.keep_starts(q int, list bigint, started text) returns void
 language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
@@ -60,8 +60,8 @@ begin
   update pushq.list l set token_count = l.token_count - removed where l.queue_id = q and l.id = list and removed > 0;
 end $$;
 
--- What is wrong with the message of a Live Activity for this queue, or null: its starts may name only channels that are
--- known here, since no other can be broadcast to.
+-- Why this queue refuses the message of a Live Activity, or null. A start may name only channels that are known here,
+-- because no broadcast can be sent to others.
 create or replace function pushq.activity_problem(q int, push_type text, payload json) returns text
 language plpgsql stable as $$
 declare
@@ -81,10 +81,10 @@ begin
              left(asked, 60), c.retired_at::timestamptz(0)) end;
 end $$;
 
--- Pauses a campaign, of which a step of fan-out is under way, if it would start Live Activities that nobody could
--- broadcast to: a channel that one of its payloads names was retired since the campaign was started. Returns whether
--- nothing is to be made of it now. One that a producer is pausing or cancelling, in a transaction that may last, is
--- left to that. With the owner's rights, which workers need for the reason.
+-- Pauses a campaign, whose fan-out step is being carried out, if it would start Live Activities that no broadcast can
+-- reach: a channel in one of its payloads was retired after the campaign was started. Returns whether the step must
+-- create nothing now. If a producer is pausing or cancelling the campaign, in a transaction that may last, the function
+-- leaves it to the producer. It runs with the owner's rights, because workers may not write the reason.
 create or replace function pushq.pause_for_channel(f pushq.fan_out) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -119,8 +119,8 @@ begin
   return true;
 end $$;
 
--- The collapse ID of a message: a start without one gets one of its own, or a repetition after a lost answer would
--- start a second Live Activity. A queue can be set to leave messages as they are.
+-- The collapse ID of a message. A start without one gets its own, because a repetition after a lost answer would start
+-- a second Live Activity. A queue can be set to leave messages unchanged.
 create or replace function pushq.collapse_id_of(
   q int, push_type text, payload json, collapse_id text, root bigint
 ) returns text
@@ -136,9 +136,9 @@ begin
   return (select 'start-' || root from pushq.queue u where u.id = q and u.derive_collapse_id);
 end $$;
 
--- Whom a campaign cannot reach that starts Live Activities of a type: how many active `devices` there are, or of those
--- that a filter holds for, and how many of these are `without_token`, which is that no push-to-start token for the type
--- is registered by the same installation, or, where nobody has said which that is, for the same user. Writes nothing.
+-- The devices that a campaign cannot reach that starts Live Activities of a type. `devices` is the number of active
+-- devices, or of those that match the filter. `without_token` is how many of them have no push-to-start token for the
+-- type, registered by the same installation, or by the same user if the installation is unknown. It writes nothing.
 create or replace function pushq.preview_starts(
   queue text, activity_type text, filter text default null, out devices bigint, out without_token bigint
 )

@@ -1,14 +1,14 @@
--- Campaigns at a local time: each device gets it when the clocks of its own zone show that time. docs/schedules.md
--- explains them.
+-- Campaigns at a local time: each device gets the push when the clocks of its own zone show that time.
+-- docs/schedules.md explains them.
 --
--- What a campaign says about it is its *clock*:
+-- The settings of such a campaign are its *clock*:
 --   {"time": "09:00", "day": "2026-12-24", "if_passed": "never", "catch_up": "01:00:00", "zone": "Europe/Vienna",
---    "start": "2026-11-23T10:00:00Z", "within": "24:00:00"}
--- `day` and `zone` may be missing. `within` is how long after its time a wave is sent; missing: until the campaign's
--- `send_by`, which somebody has given. A campaign that a schedule has started has its `run`, too (`pushq.run_wave`).
+--   "start": "2026-11-23T10:00:00Z", "within": "24:00:00"}
+-- `day` and `zone` may be missing. `within` is how long after its time a wave is sent; if it is missing, until the
+-- campaign's explicit `send_by`. The clock of a campaign that a schedule started also has its `run` (`pushq.run_wave`).
 --
 -- The devices that are due at the same instant are a wave. Fan-out first sorts all devices into waves
--- (`pushq.sort_into_waves`), and makes jobs of a wave when it is due (`pushq.deal_wave`).
+-- (`pushq.sort_into_waves`), and creates the jobs of a wave when it is due (`pushq.deal_wave`).
 
 -- Reads the arguments of a campaign; null for one without a local time.
 create or replace function pushq.read_clock(
@@ -41,7 +41,8 @@ begin
   return jsonb_strip_nulls(jsonb_build_object(
     'day', parts[1]::date, 'time', format('%s:%s', lpad(parts[2], 2, '0'), parts[3]),
     'if_passed', coalesce(if_passed, case when parts[1] is null then 'next-day' else 'never' end),
-    -- Part of the campaign's digest: the same for a day and for 24 hours, and whatever the session's IntervalStyle is.
+    -- This is in the campaign's digest, so it is the same for a day and for 24 hours, whatever the session's
+    -- IntervalStyle is.
     'catch_up', to_char(make_interval(secs => extract(epoch from coalesce(catch_up, interval '1 hour'))::float8),
                         'HH24:MI:SS'),
     'zone', default_zone));
@@ -49,12 +50,12 @@ exception when datetime_field_overflow or invalid_datetime_format then
   raise exception using errcode = 'PQ400', message = format('there is no day %s', parts[1]);
 end $$;
 
--- When fan-out begins: at once if `start_at` has passed, as without a local time. Of a campaign on a day, when the
--- day's time comes in the zone where it comes first, which is 14 hours ahead of UTC.
+-- When fan-out begins: at `start_at`, or at once if that has passed, as for any campaign. For a campaign on a day, not
+-- before the local time in the first zone, which is 14 hours ahead of UTC.
 create or replace function pushq.clock_start(clock jsonb, start_at timestamptz) returns timestamptz
 language plpgsql stable as $$
 begin
-  -- An infinite one is refused (`pushq.check_times`).
+  -- `pushq.check_times` refuses an infinite time.
   if not isfinite(start_at) then
     return start_at;
   end if;
@@ -63,8 +64,8 @@ begin
     ((clock ->> 'day')::date + (clock ->> 'time')::time - interval '14 hours') at time zone 'UTC');
 end $$;
 
--- Refuses the time of a day on which it has passed everywhere when the campaign starts, if nobody gets it then: the
--- zone where it comes last is 12 hours behind UTC.
+-- Refuses a day and time that have passed in all zones when the campaign starts, if no device would get it then. The
+-- last zone is 12 hours behind UTC.
 create or replace function pushq.check_clock(clock jsonb, start_at timestamptz) returns void
 language plpgsql stable as $$
 begin
@@ -77,17 +78,16 @@ begin
   end if;
 end $$;
 
--- When the time ends in which something of a campaign can be sent, as its start is given it: null if each wave has its
--- own end (`within`).
+-- The end of the whole campaign, as the arguments of its start give it; null if each wave has its own end (`within`).
 create or replace function pushq.given_end(send_by timestamptz, expiration bigint) returns timestamptz
 language sql stable as $$
-  -- Other expirations than these are none, or refused.
+  -- Other expirations mean no end, or are refused.
   select least(send_by, case when expiration between 1 and 99999999999 then to_timestamp(expiration) end)
 $$;
 
--- Refuses a campaign that ends, at `ends`, before its local time has come for more than one in a hundred of its
--- audience: those devices would get nothing, and only the outcomes would show it. For fewer, such as a few people who
--- travel, it warns. The audience is as for `pushq.count_zones`.
+-- Refuses a campaign that ends, at `ends`, before its local time has come for more than one in a hundred devices of its
+-- audience: they would get nothing, and only the outcomes would show it. For fewer devices, such as those of a few
+-- travellers, it warns. The audience is as for `pushq.count_zones`.
 create or replace function pushq.check_waves(
   q int, clock jsonb, ends timestamptz, aim text, tree jsonb, tokens bytea[] default null, list bigint default null
 ) returns void
@@ -97,8 +97,8 @@ declare
   problem text;
   advice  text;
 begin
-  -- Most campaigns end after the last wave that there can be, and their devices need not be counted for that. A time
-  -- that has passed comes again within 25 hours, if clocks are put back, and within 27 for a run of a schedule.
+  -- Most campaigns end after the last possible wave, so their devices need not be counted. A local time that has passed
+  -- comes again within 25 hours if clocks are put back, and within 27 hours for a run of a schedule.
   if ends is null or ends > greatest(
     (clock ->> 'start')::timestamptz,
     ((clock ->> 'day')::date + (clock ->> 'time')::time + interval '12 hours') at time zone 'UTC'
@@ -130,12 +130,12 @@ begin
   end if;
 end $$;
 
--- When a campaign is due in a zone; null for never. Where nobody has said a zone, or this server does not know it, that
--- is in the clock's own zone, and never if it has none. For a run of a schedule see `pushq.run_wave`; where this server
+-- When a campaign is due in a zone; null for never. A device whose zone is missing, or unknown to this server, is due
+-- in the clock's own zone, or never if that is missing. For a run of a schedule see `pushq.run_wave`; if this server
 -- does not know the schedule's zone, the time counts from the start, as in other campaigns.
 --
--- Without a day it is the day that it is there at the start. Where the time has passed by then, it is due at once for
--- as long as `catch_up`, and after that as `if_passed` says.
+-- Without a day, the campaign takes the zone's local day at the start. If the time has passed there by then, the
+-- campaign is due at once during `catch_up`, and after that as `if_passed` says.
 create or replace function pushq.wave_of(clock jsonb, time_zone text) returns timestamptz
 language plpgsql stable as $$
 declare
@@ -165,15 +165,15 @@ begin
   return null;
 end $$;
 
--- When a campaign that a schedule has started is due in a zone: at the first such time behind its run. `run` is that
--- run's time by the clocks of `run_zone`, however late it was started.
+-- When a campaign that a schedule started is due in a zone: at the first such local time after its run. `run` is the
+-- run's time by the clocks of `run_zone`, however late the campaign was started.
 --
--- Runs of a daily schedule have each local day once between them. The clocks of the two zones change on different days,
--- or only those of one do, so a time that comes just behind the run in winter may come just before it in summer: taken
--- as it is on each day, one local day would have two runs and another one none. So it is taken as it is on the days of
--- the year on which the zone's clocks are ahead of the schedule's the most. The year is looked at on Wednesdays, since
--- clocks change on other days. Where a zone gets to the other side of the date line, its day changes, and its time does
--- not.
+-- The runs of a daily schedule cover each local day once. The clocks of the two zones may change on different days, or
+-- only in one zone. So a time just after the run in winter may be just before it in summer. If each day were taken by
+-- itself, one local day would have two runs and another none. So the function uses the difference between the zones on
+-- the days of the year on which the zone's clocks are furthest ahead of the schedule's. It samples the year on
+-- Wednesdays, because clocks change on other days. If a zone moves across the date line, its day changes, but not its
+-- time.
 create or replace function pushq.run_wave(clock jsonb, time_zone text) returns timestamptz
 language plpgsql stable as $$
 declare
@@ -195,11 +195,11 @@ begin
   return (select t.first from pushq.local_times(due, time_zone) t);
 end $$;
 
--- When a campaign is due for devices of a wave that was due at `dealt`, and that are in this zone now.
+-- When a campaign is due for devices of a wave that was due at `dealt` and that are in this zone now.
 --
--- Where it is still to come there, that is known. Where it has passed, they have moved, and it may be the middle of the
--- night: with `next-day` they wait for the next such time there, if there is one before `send_by`. Not in a run of a
--- schedule, since the next one is due then.
+-- If the time is still to come there, it is that time. If it has passed, the devices have moved, and it may be the
+-- middle of the night: with `next-day` they wait for the next such time there, if that is before `send_by`. This does
+-- not apply to a run of a schedule, because the next run is due then.
 create or replace function pushq.wave_after(f pushq.fan_out, dealt timestamptz, time_zone text) returns timestamptz
 language plpgsql stable as $$
 declare
@@ -211,28 +211,28 @@ begin
   if due > now() or due = dealt or f.clock ? 'run' or f.clock ->> 'if_passed' <> 'next-day' then
     return due;
   end if;
-  -- For those that have waited for it, it is `dealt`.
+  -- For devices that have waited for this time, it is `dealt`.
   select min(t.first) filter (where t.first > now() or t.first = dealt) into later
   from unnest(array[(dealt at time zone zone)::date, today, today + 1]) day
   cross join lateral pushq.local_times(day + (f.clock ->> 'time')::time, zone) t;
   return case when later < f.send_by then later else due end;
 end $$;
 
--- The zones of some devices, ascending, as they are now, and when the campaign is due in each. A device of which nobody
--- has said a zone has the clock's, if that has one. `dealt`: they are of the wave that was due then
+-- When the campaign is due for each of some devices, in their present zones, in ascending order of devices. A device
+-- without a known zone has the clock's zone, if there is one. `dealt`: the devices are of the wave that was due then
 -- (`pushq.wave_after`).
 create or replace function pushq.waves_of(f pushq.fan_out, ids bigint[], dealt timestamptz default null)
 returns table (device_id bigint, due_at timestamptz)
 language plpgsql stable set enable_nestloop = off set jit = off as $$
 #variable_conflict use_column
 begin
-  -- A zone is looked at once, and not for each device.
+  -- Each zone is computed once, not for each device.
   return query
   with zoned as materialized (
     select i.id,
            coalesce(
              p.time_zone,
-             -- Of a device that a newer token has taken the place of, that one's.
+             -- For a device that a newer token has replaced, the newer one's zone.
              (select n.time_zone
               from pushq.profile n
               where n.queue_id = f.queue_id
@@ -254,8 +254,8 @@ begin
   order by z.id;
 end $$;
 
--- Puts devices, ascending, into their waves. Returns how many are in none: nobody has said a known zone, or the time
--- has passed there. `dealt`: they are of the wave that was due then.
+-- Puts devices, ascending, into their waves. Returns the number of devices in no wave, because their zone is not known
+-- or the time has passed there. `dealt`: the devices are of the wave that was due then.
 create or replace function pushq.sort_into_waves(
   f pushq.fan_out, ids bigint[], dealt timestamptz default null
 ) returns int
@@ -263,7 +263,7 @@ language plpgsql as $$
 declare
   sorted int;
 begin
-  -- In parts, so that a step that takes some of a wave does not write the rest of it anew.
+  -- Waves are stored in parts, so that a step that takes some devices of a wave does not rewrite the rest.
   with placed as materialized (
     select w.device_id, w.due_at, (row_number() over (partition by w.due_at order by w.device_id) - 1) / 5000 as part
     from pushq.waves_of(f, ids, dealt) w
@@ -277,22 +277,22 @@ begin
   return cardinality(ids) - sorted;
 end $$;
 
--- When the time ends in which a wave is sent.
+-- The time until which a wave is sent.
 create or replace function pushq.wave_end(f pushq.fan_out, due_at timestamptz) returns timestamptz
 language sql stable as $$
-  -- Of a missing time and another one, it is the other one.
+  -- `least` ignores nulls: if one of the times is missing, it returns the other.
   select least(f.send_by, due_at + (f.clock ->> 'within')::interval)
 $$;
 
--- Makes up to `job_limit` jobs of the first wave of a campaign, which is due. Returns how many.
+-- Creates up to `job_limit` jobs of a campaign's first wave, if it is due. Returns their number.
 --
--- Devices that have moved since they were sorted, to a zone where the campaign is due later (`pushq.wave_after`), go
--- into that wave. Each is in one wave at any time, so it gets the campaign once.
+-- Devices that have moved since they were sorted to a zone where the campaign is due later (`pushq.wave_after`) go into
+-- that wave. A device is in one wave at any time, so it gets the campaign once.
 create or replace function pushq.deal_wave(f pushq.fan_out, per_job int, job_limit int) returns int
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   w     pushq.wave;
-  ids   bigint[];                                         -- of the wave, for this step
+  ids   bigint[];                                         -- the devices of the wave for this step
   moved bigint[];
   jobs  int := 0;
   due   timestamptz;
@@ -328,7 +328,7 @@ begin
         per_job, f.campaign_id, uncertain => coalesce(w.due_at <= f.uncertain_to, false));
     end if;
   end if;
-  -- It comes into question again when its next wave is due.
+  -- The campaign is due again when its next wave is due.
   select min(x.due_at) into due from pushq.wave x where x.queue_id = f.queue_id and x.campaign_id = f.campaign_id;
   update pushq.fan_out o
   set made = o.made + coalesce(cardinality(ids), 0),
@@ -353,8 +353,8 @@ begin
     where not exists (select from pushq.device d where d.queue_id = q and d.token = t and not d.active));
 end $$;
 
--- How many recipients a campaign would have in each time zone now; null for those of whom nobody has said it. `tokens`
--- and `tree` are those of a list and of a filter; `list` is one that is stored, whose inactive devices do not count.
+-- How many recipients a campaign would have in each time zone now; null is for recipients without a zone. `tokens` are
+-- those of a list, `tree` is that of a filter; `list` is a stored list, whose inactive devices do not count.
 create or replace function pushq.count_zones(
   q int, aim text, tree jsonb, tokens bytea[], list bigint default null)
 returns table (time_zone text, recipients bigint)
@@ -395,9 +395,9 @@ begin
   using literals, q, aim;
 end $$;
 
--- When a campaign at a local time would reach how many recipients, and in which zones, if it were started now: a row
--- for each wave, and one without a time for those whom it would leave out. `is_late`: the campaign would end before the
--- wave is due. Writes nothing. `tokens`, `filter` and `activity_type` as for `pushq.preview_campaign`.
+-- The waves of a campaign at a local time, if it were started now, with the number of recipients and the zones of each.
+-- Recipients that the campaign would leave out are in a row without a time. `is_late`: the campaign would end before
+-- the wave is due. It writes nothing. `tokens`, `filter` and `activity_type` are as for `pushq.preview_campaign`.
 create or replace function pushq.preview_waves(
   queue text, local_time text, push_type text default 'alert', if_passed text default null,
   catch_up interval default null, default_zone text default null, start_at timestamptz default now(),
@@ -423,7 +423,7 @@ begin
          array_agg(coalesce(z.time_zone, 'unknown') order by z.recipients desc, z.time_zone),
          coalesce(w.due >= pushq.given_end(send_by, expiration), false)
   from (
-    -- Those of whom nobody has said a known zone are in the default one, as others may be.
+    -- Recipients without a known zone count in the default zone, together with those that are in it.
     select pushq.known_zone(c.time_zone, clock ->> 'zone') as time_zone, sum(c.recipients) as recipients
     from pushq.count_zones(q, aim, pushq.with_audiences(tree, q), tokens) c
     group by 1) z

@@ -1,8 +1,8 @@
--- Makes jobs. Beside it, `pushq.send` makes the job of its usual case, and `pushq.make_sends` those of many sends to
--- one device each; workers move jobs, and make those for retries (PostgresStore/Settling).
+-- Creates jobs. `pushq.send` creates the job of its usual case itself, and `pushq.make_sends` the jobs of many sends to
+-- one device each. Workers move jobs, and create those for retries (PostgresStore/Settling).
 
--- The recipients of one job of this queue and lane: what its rate, its tenant's or that of the lane's campaign sends in
--- two seconds, so that a slow one does not hold tokens for minutes.
+-- The number of recipients in a job of this queue and lane: as many as its rate, its tenant's rate or the lane's
+-- campaign's rate sends in two seconds, so that a slow job does not hold tokens for minutes.
 create or replace function pushq.job_size(queue_id int, lane int) returns int
 language plpgsql stable as $$
 begin
@@ -16,12 +16,12 @@ begin
     where q.id = $1), 500);
 end $$;
 
--- Makes the jobs of a message for these devices, or for a channel. Today must have a copy of the message
--- (`pushq.bring_message`). `per_job` is how many recipients a job has; null for `pushq.job_size`.
+-- Creates the jobs of a message for these devices, or for a channel. Today must have a copy of the message
+-- (`pushq.bring_message`). `per_job` is the number of recipients in a job; null means `pushq.job_size`.
 --
--- Without devices it is one job with recipients that are not known yet: the worker that claims it finds them
--- (`pushq.find_recipients`). `first_job` and `epoch` are those of the job that the first one replaces. `uncertain`: its
--- recipients may have been sent to, so they end as unknown (functions/restore.sql).
+-- Without devices, it creates one job whose recipients are not known yet: the worker that claims it finds them
+-- (`pushq.find_recipients`). `first_job` and `epoch` are those of the job that the first new one replaces. `uncertain`:
+-- its recipients may have been sent to, so they end as unknown (functions/restore.sql).
 create or replace function pushq.make_jobs(
   q int, root bigint, message bigint, devices bigint[], lane int, run_at timestamptz, send_by timestamptz,
   at_most_once boolean, per_job int default null, campaign bigint default null, slice smallint default 0,
@@ -32,7 +32,7 @@ begin
   if per_job is null then
     per_job := case when cardinality(devices) > 1 then pushq.job_size(q, lane) else 1 end;
   end if;
-  -- As a row of its own, the array is not copied for each job that takes a part of it.
+  -- The array is a row of its own, so that it is not copied for each job that takes a part of it.
   with given as materialized (
     select devices as ids),
   cut as materialized (

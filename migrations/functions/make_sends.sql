@@ -1,8 +1,8 @@
--- Makes many sends at once, of which each has one recipient: element n of each array is of the same one. Returns their
+-- Creates many sends at once, each with one recipient: element n of each array belongs to the same send. Returns their
 -- messages in this order.
 --
--- Message, body and job are written by one statement, so that what they are made of is put into rows once. Their day is
--- given to them, because the columns' defaults would find it out for each row.
+-- One statement writes message, body and job, so that the arrays are turned into rows once. It passes the day
+-- explicitly, because the columns' defaults would compute it for each row.
 create or replace function pushq.make_sends(
   q int, roots bigint[], bodies json[], devices bigint[], collapse_ids text[], push_type text, priority int,
   expiration bigint, lane int, run_at timestamptz, send_by timestamptz, at_most_once boolean, replaces boolean,

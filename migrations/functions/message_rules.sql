@@ -1,10 +1,9 @@
--- What APNs takes, checked in the producer's transaction: a push that it refuses would be refused for every
--- recipient.
+-- The rules of APNs, checked in the producer's transaction: APNs would refuse an invalid push for every recipient.
 --
--- The rules are those of Sources/QueueCore/MessageRules, error for error and word for word; a test sends one list of
--- messages through both. Warnings are `pushq lint`'s alone. A key that Apple may have added since is never an error.
+-- The rules are those of Sources/QueueCore/MessageRules, error for error and word for word; a test checks one list of
+-- messages with both. Only `pushq lint` gives warnings. A key that Apple may have added since is never an error.
 
--- What a documented key's value has to be; null for a key that is not documented.
+-- What the value of a documented key has to be; null for other keys.
 create or replace function pushq.payload_kind(path text, key text, push_type text) returns text
 language sql immutable parallel safe as $$
   select case path
@@ -21,7 +20,7 @@ language sql immutable parallel safe as $$
       when key in ('content-state', 'attributes') then 'an object'
       when key in ('url-args') then 'an array of strings' end
     when 'aps.alert' then case
-      -- In a Live Activity a text may be an object with loc-key and loc-args.
+      -- In a Live Activity, a text may be an object with loc-key and loc-args.
       when key in ('title', 'subtitle', 'body') and push_type = 'liveactivity' then 'a string or an object'
       when key in ('title-loc-args', 'subtitle-loc-args', 'loc-args') then 'an array of strings'
       when key in ('title', 'subtitle', 'body', 'launch-image', 'title-loc-key', 'subtitle-loc-key', 'loc-key',
@@ -33,7 +32,7 @@ language sql immutable parallel safe as $$
   end
 $$;
 
--- What is wrong with one value, or null.
+-- Why one value is invalid, or null.
 create or replace function pushq.value_problem(path text, value json, kind text) returns text
 language plpgsql immutable parallel safe as $$
 declare
@@ -76,7 +75,7 @@ begin
   return format('%s is %s: use %s', path, shown, kind);
 end $$;
 
--- What is wrong with the members of aps, or of its alert or sound: the first of them, or null.
+-- The first error in the members of aps, or of its alert or sound; null if there is none.
 create or replace function pushq.members_problem(path text, object json, push_type text) returns text
 language plpgsql immutable parallel safe as $$
 declare
@@ -105,7 +104,7 @@ begin
   return null;
 end $$;
 
--- What is wrong with a badge that is to be raised, or null. It is pushq's own: APNs gets the number that it comes to.
+-- Why an increment of a badge is invalid, or null. The increment is pushq's own: APNs gets the resulting number.
 create or replace function pushq.increment_problem(badge json, push_type text) returns text
 language plpgsql immutable parallel safe as $$
 begin
@@ -119,8 +118,8 @@ begin
   return pushq.value_problem('aps.badge.increment', badge -> 'increment', 'a whole number, 1 to 99');
 end $$;
 
--- The first key of an object that stands in it twice: one of them would be lost. In plpgsql, which keeps the query's
--- plan for the session; a function in SQL would be planned in every transaction.
+-- The error for the first key that an object has twice, because one of the values would be lost. It is in plpgsql,
+-- which keeps the query's plan for the session; a function in SQL would be planned in every transaction.
 create or replace function pushq.repetition(object json, place text) returns text
 language plpgsql immutable parallel safe as $$
 begin
@@ -133,7 +132,7 @@ begin
     limit 1);
 end $$;
 
--- How deep a JSON text nests. Counting costs a row for each character, so only what has many brackets is counted.
+-- How deep a JSON text nests. Counting needs a row for each character, so only texts with many brackets are counted.
 create or replace function pushq.nesting(payload text) returns int
 language plpgsql immutable parallel safe as $$
 begin
@@ -148,8 +147,8 @@ begin
              with ordinality s(c, n)) d);
 end $$;
 
--- Whether every \u escape is a character: neither a zero nor half of a surrogate pair. PostgreSQL's json takes them
--- unread, and fails when somebody looks.
+-- Whether every \u escape is a character: neither a zero nor half of a surrogate pair. PostgreSQL's json accepts
+-- escapes unread, and fails when a value is read.
 create or replace function pushq.has_readable_escapes(payload text) returns boolean
 language plpgsql immutable parallel safe as $$
 begin
@@ -159,13 +158,14 @@ exception
   when numeric_value_out_of_range then return true;
 end $$;
 
--- Whether an alert is plainly right, which `pushq.payload_problem` would find out member by member in five times the
--- time: aps has only members of the kinds below, and no object has a key twice. Says nothing of any other payload.
+-- Whether an alert is obviously valid. `pushq.payload_problem` checks each member and takes five times as long. The
+-- alert is valid if aps has only members of the kinds below, and no object has a key twice. False says nothing about
+-- the payload.
 --
--- A key stands twice where the text has more quotation marks than what jsonb makes of it. A number with an exponent may
--- be more than jsonb holds, and \u may be no character: such payloads are not read here.
+-- A key is repeated if the text has more quotation marks than its jsonb. A number with an exponent may be too large for
+-- jsonb, and \u may be no character: such payloads are not checked here.
 --
--- What asks for one member costs 0.1 µs; `-`, `?|` and a path cost 1 µs each, and a pattern that finds strings 12.
+-- Reading one member costs 0.1 µs; `-`, `?|` and a path cost 1 µs each, and a pattern that finds strings 12.
 create or replace function pushq.is_plain_alert(payload json) returns boolean
 language plpgsql immutable parallel safe as $$
 declare
@@ -175,9 +175,9 @@ declare
   alert jsonb;
 begin
   if octet_length(given) > 4096 or strpos(given, E'\\u') > 0
-    -- Outside strings; nearly no payload has it inside one, either.
+    -- Outside strings. Few payloads have it inside a string.
     or given ~ '[0-9][eE][-+0-9]' and regexp_replace(given, E'"(?:[^"\\\\]|\\\\.)*"', '', 'g') ~ '[0-9][eE]'
-    -- What nests deeper than 64 levels has as many brackets.
+    -- A payload that nests deeper than 64 levels has as many brackets.
     or octet_length(given) > 128
       and 2 * length(given) - length(replace(given, '{', '')) - length(replace(given, '[', '')) > 64 then
     return false;
@@ -205,8 +205,8 @@ begin
     false);
 end $$;
 
--- What is wrong with a payload, or null. A broadcast may be longer than a push to a device, and cannot start a Live
--- Activity; an alert to a Wallet pass may say nothing: the pass is fetched anew.
+-- Why a payload is invalid, or null. A broadcast may be longer than a push to a device, and cannot start a Live
+-- Activity. An alert to a Wallet pass may be empty: the device fetches the pass again.
 create or replace function pushq.payload_problem(
   payload json, push_type text, is_broadcast boolean default false, for_wallet_pass boolean default false
 ) returns text
@@ -236,7 +236,7 @@ begin
     return problem;
   end if;
 
-  -- Keys that do not go with the push type. A value of null is as good as none: ->> makes it one.
+  -- Keys that the push type does not allow. A null value counts as missing, because ->> returns null for it.
   aps := payload -> 'aps';
   if push_type = 'mdm' and payload ->> 'aps' is not null then
     return 'aps does not go with push type mdm: leave it out';
@@ -248,7 +248,7 @@ begin
     end loop;
   end if;
 
-  -- Keys beside aps that the push type requires, and what to set them to.
+  -- Keys besides aps that the push type requires, and what to set them to.
   required := case push_type
     when 'mdm' then array[['mdm', 'the device''s PushMagic']]
     when 'fileprovider' then array[['container-identifier', 'the container''s identifier'],
@@ -274,7 +274,7 @@ begin
                        then pushq.push_type_problem(aps, push_type, is_broadcast) end);
 end $$;
 
--- What a push type requires of aps.
+-- What is missing in aps for a push type, or null.
 create or replace function pushq.push_type_problem(aps json, push_type text, is_broadcast boolean) returns text
 language plpgsql immutable parallel safe as $$
 declare
@@ -307,7 +307,7 @@ begin
   return null;
 end $$;
 
--- What is wrong with a push type, or null.
+-- Why a push type is unknown, or null.
 create or replace function pushq.unknown_push_type(push_type text) returns text
 language plpgsql immutable parallel safe as $$
 begin
@@ -319,7 +319,7 @@ begin
   return null;
 end $$;
 
--- What is wrong with a message, in one line with what to do about it, or null.
+-- Why a message is invalid and what to do about it, in one line, or null.
 create or replace function pushq.message_problem(
   payload json, push_type text, priority int, expiration bigint, collapse_id text, for_wallet_pass boolean default false
 ) returns text
@@ -346,7 +346,7 @@ begin
   return null;
 end $$;
 
--- What is wrong with a broadcast, in one line with what to do about it, or null. `policy` is the channel's.
+-- Why a broadcast is invalid and what to do about it, in one line, or null. `policy` is the channel's.
 create or replace function pushq.broadcast_problem(payload json, priority int, expiration bigint, policy int)
 returns text
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
