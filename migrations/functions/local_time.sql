@@ -3,7 +3,7 @@
 --
 -- The settings of such a campaign are its *clock*:
 --   {"time": "09:00", "day": "2026-12-24", "if_passed": "never", "catch_up": "01:00:00", "zone": "Europe/Vienna",
---   "start": "2026-11-23T10:00:00Z", "within": "24:00:00"}
+--    "start": "2026-11-23T10:00:00Z", "within": "24:00:00"}
 -- `day` and `zone` may be missing. `within` is how long after its time a wave is sent; if it is missing, until the
 -- campaign's explicit `send_by`. The clock of a campaign that a schedule started also has its `run` (`pushq.run_wave`).
 --

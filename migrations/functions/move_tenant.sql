@@ -1,23 +1,23 @@
 -- Moving a tenant to another database of the installation (PostgresStore/Moving/TenantMover.swift carries it out).
 --
--- What is large goes first, while the tenant is sent for: its rows come to lie in the other database under the number
--- of a queue that is not there yet, so that nobody there does anything with them. What changes meanwhile is noted
--- (moved_rows.sql). Then the tenant is stopped, its settings are taken out of their tables, and with them everybody's
--- way to what it has: nobody can change anything, whoever it is. What has changed since is copied, and the settings are
--- put in at the other side. At each moment the settings are in one of the two databases at most, so nothing is sent
--- twice.
+-- The contents are copied first, while the tenant's pushes are still sent. In the other database they are stored under
+-- the number of a queue that does not exist yet, so nothing there processes them. Changes made meanwhile are noted
+-- (moved_rows.sql). Then the tenant is stopped, and its settings are taken out of their tables. Without them, no
+-- session can reach or change what the tenant has. The noted changes are copied, and the settings are put into the
+-- other database. At any moment at most one of the two databases has the settings, so nothing is sent twice.
 
--- Every table with rows of a tenant or its queues, in the order in which they are put in.
---   setting: a few rows, which say that the tenant is there and how it is to be served
+-- All tables with rows of a tenant or its queues, in the order in which they are filled.
+--   setting: a few rows, which say that the tenant exists and how it is served
 --   content: any number of rows, by queue
---   stays:   counts for the moment that each database makes for itself, and what must not be there when a tenant moves
+--   stays:   counts that each database makes for itself, and rows that must not exist when a tenant moves
 create or replace function pushq.tables_of_tenants() returns table (name text, kind text)
 language sql stable as $$
   values ('tenant', 'setting'), ('tenant_quota', 'setting'), ('tenant_login', 'setting'), ('app', 'setting'),
          ('credential', 'setting'), ('queue', 'setting'), ('rate_limit', 'setting'), ('frequency_cap', 'setting'),
          ('quiet_hours', 'setting'), ('audience', 'setting'), ('schedule', 'setting'), ('webhook', 'setting'),
          ('webhook_progress', 'setting'), ('feedback_poll', 'setting'), ('judgement', 'setting'),
-         -- A message is kept for its recipients, a list for its campaign, and what was cancelled for its jobs.
+         -- A message is kept because of its recipients, a list because of its campaign, and a cancellation because of
+         -- its jobs.
          ('body', 'content'), ('message', 'content'), ('result', 'content'), ('feedback', 'content'),
          ('device', 'content'), ('profile', 'content'), ('channel', 'content'), ('campaign', 'content'),
          ('fan_out', 'content'), ('wave', 'content'), ('campaign_share', 'content'), ('campaign_tally', 'content'),
@@ -29,7 +29,7 @@ language sql stable as $$
          ('restored_queue', 'stays'), ('removed_queue', 'stays'), ('fan_out_turn', 'stays')
 $$;
 
--- Which rows of a table of settings are those of a tenant with these queues.
+-- The condition for the rows of a settings table that belong to a tenant with these queues.
 create or replace function pushq.setting_condition(from_table text, owner int, queues int[]) returns text
 language sql stable as $$
   select case
@@ -44,14 +44,14 @@ $$;
 create or replace function pushq.queues_of_tenant(owner int) returns int[]
 language sql stable as $$ select array(select q.id from pushq.queue q where q.tenant_id = $1 order by q.id) $$;
 
--- Queues whose contents are here while their tenant is on its way. Nothing may be done with these: they are to stay as
--- they were copied, and what the settings say about them is not here.
+-- The queues whose contents are here while their tenant is moving. Nothing may process these rows: they must stay as
+-- they were copied, and the settings for them are not here.
 create or replace function pushq.queues_under_way() returns int[]
 language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select array(select unnest(m.queues) from pushq.tenant_move m)
 $$;
 
--- The settings of a tenant: the rows of each table. As json and not jsonb, which would write a payload anew.
+-- The settings of a tenant: the rows of each table. They are json, not jsonb, which would rewrite a payload.
 create or replace function pushq.settings_of(owner int) returns json
 language plpgsql stable set timezone = 'UTC' set datestyle = 'ISO' set intervalstyle = 'iso_8601'
 set extra_float_digits = 1 set bytea_output = 'hex' as $$
@@ -68,9 +68,9 @@ begin
   return format('{%s}', array_to_string(parts, ', '))::json;
 end $$;
 
--- Puts settings in. `ids` has the numbers of this database for those of the one that they come from, by table; null:
--- they come from this one. Of rows with one key, the first one counts, and before it the one that is there. A column
--- that a row does not have is younger than the row, and gets its default.
+-- Inserts settings. `ids` maps the numbers of the database that they come from to numbers of this one, by table; null:
+-- they come from this database. An existing row wins over a new row with the same key, and the first of several new
+-- ones over the others. A column that a row lacks was added after the row was written, and gets its default.
 create or replace function pushq.put_settings(settings json, ids jsonb) returns void
 language plpgsql set timezone = 'UTC' set datestyle = 'ISO' set intervalstyle = 'iso_8601' as $$
 declare
@@ -83,7 +83,7 @@ begin
            string_agg(
              case
                when ids is null or n.kind is null then format('r.%I', a.attname)
-               -- A limit of the tenant as a whole is for no queue.
+               -- A limit of the whole tenant has no queue.
                else format('case when r.%1$I = 0 then 0 else ($2 -> %2$L ->> r.%1$I::text)::int end', a.attname, n.kind)
              end, ', ' order by a.attnum)
     into columns, fields
@@ -113,8 +113,8 @@ end $$;
 
 -- Takes the settings of a tenant with these queues out of their tables, and returns them.
 --
--- What somebody is just changing is waited for, and taken as it is then: a schedule that has run in between would run
--- again at the other side.
+-- It waits for transactions that are changing a setting, and takes the changed setting: a schedule that has run in
+-- between would otherwise run again in the other database.
 create or replace function pushq.take_settings(owner int, queues int[]) returns json
 language plpgsql set timezone = 'UTC' set datestyle = 'ISO' set intervalstyle = 'iso_8601'
 set extra_float_digits = 1 set bytea_output = 'hex' as $$
@@ -140,7 +140,7 @@ begin
   return format('{%s}', array_to_string(parts, ', '))::json;
 end $$;
 
--- Begins a move on the side that the tenant leaves.
+-- Begins a move in the database that the tenant leaves.
 create or replace function pushq.begin_leaving(tenant text, id uuid, peer text) returns void
 language plpgsql as $$
 declare
@@ -151,14 +151,15 @@ begin
     raise exception using errcode = 'PQ404', message = format('there is no tenant %s', begin_leaving.tenant);
   end if;
   perform pushq.refuse_undecided(tenant, owner.id);
-  -- Another tenant of this name has left before.
+  -- Another tenant with this name has moved away before.
   delete from pushq.tenant_move m where m.tenant = begin_leaving.tenant and m.leaves and m.stage = 'moved';
   insert into pushq.tenant_move (tenant, id, leaves, stage, peer, owner, history_days, feedback_days)
   values (begin_leaving.tenant, begin_leaving.id, true, 'copying', begin_leaving.peer, owner.id, owner.history_days,
           owner.feedback_days);
 end $$;
 
--- Refuses to move a tenant that waits for a decision since the database was restored: the decision is made here.
+-- Refuses to move a tenant that waits for a decision since the database was restored: the decision is made in this
+-- database.
 create or replace function pushq.refuse_undecided(tenant text, owner int) returns void
 language plpgsql stable as $$
 begin
@@ -170,15 +171,15 @@ begin
   end if;
 end $$;
 
--- Has a tenant's webhook wait, so that no message to it is under way when the tenant leaves: the other side would send
--- that again. Returns how many are.
+-- Makes a tenant's webhook wait, so that no message to it is being sent when the tenant leaves: the other database
+-- would send it again. Returns the number of messages that are still being sent.
 create or replace function pushq.hold_reports(tenant text) returns bigint
 language plpgsql as $$
 declare
   move pushq.tenant_move;
 begin
   update pushq.tenant_move m
-  -- If nobody goes on, the webhook does.
+  -- If the mover does not continue, the webhook continues after this time.
   set reports_held_until = clock_timestamp() + interval '1 minute'
   where m.tenant = hold_reports.tenant and m.leaves and m.stage in ('copying', 'stopping')
   returning * into strict move;
@@ -188,8 +189,8 @@ begin
     where p.tenant_id = move.owner and p.taken_until > clock_timestamp());
 end $$;
 
--- Stops a tenant. Returns how many jobs of it workers hold, and how many lists of the feedback service they are reading
--- for it.
+-- Stops a tenant. Returns the number of its jobs that workers hold, plus the number of its lists of the feedback
+-- service that workers are reading.
 create or replace function pushq.stop_leaving(tenant text) returns bigint
 language plpgsql as $$
 declare
@@ -219,7 +220,7 @@ begin
     where q.tenant_id = move.owner and p.taken_until > clock_timestamp());
 end $$;
 
--- Undoes `pushq.stop_leaving`: the tenant goes on as it was, and is still being moved.
+-- Undoes `pushq.stop_leaving`: the tenant continues as before, and is still being moved.
 create or replace function pushq.continue_leaving(tenant text) returns void
 language plpgsql as $$
 declare
@@ -240,8 +241,8 @@ end $$;
 
 -- Takes a stopped tenant out of use.
 --
--- Settings that somebody is just changing are waited for, but not for long: who has found the tenant before waits
--- behind this. The call is repeated.
+-- It waits for transactions that are changing settings, but not for long, because sessions that have already found the
+-- tenant wait behind it. After a time-out, the caller repeats the call.
 create or replace function pushq.detach_tenant(tenant text) returns void
 language plpgsql set lock_timeout = '1s' as $$
 declare
@@ -251,7 +252,8 @@ declare
   names   text[];
   numbers int[];
 begin
-  -- Whoever notices a restore now does so before this, and its queues are found to be undecided, or afterwards.
+  -- With this lock, a session that detects a restore does so either before this call, which then finds undecided
+  -- queues, or after it.
   perform pushq.take_lock('lineage');
   select m.* into strict move
   from pushq.tenant_move m
@@ -264,7 +266,7 @@ begin
       message = format('workers hold %s jobs of %s, which was resumed during its move', held, tenant),
       hint = 'do not resume it during the move, and repeat the call';
   end if;
-  -- It is at the other side as it was before it was stopped.
+  -- In the other database, the tenant is suspended only if it was before the move stopped it.
   update pushq.tenant t set suspended_at = move.suspended_at where t.id = move.owner;
   select t.* into owner from pushq.tenant t where t.id = move.owner;
   names := array(select l.login from pushq.tenant_login l where l.tenant_id = owner.id);
@@ -275,7 +277,8 @@ begin
   where m.tenant = move.tenant;
 end $$;
 
--- Adds what transactions that had found a queue of a detached tenant have set since. To be called when they are over.
+-- Adds the settings that were changed by transactions that had found a queue of a tenant before it was detached. The
+-- caller waits until these transactions have ended.
 create or replace function pushq.take_late_settings(tenant text) returns void
 language plpgsql as $$
 declare
@@ -292,7 +295,7 @@ begin
       hint = 'decide about its queues, then repeat the command; list them with: pushq-admin restore show';
   end if;
   late := pushq.take_settings(move.owner, move.queues);
-  -- The later one of two rows with one key comes first, and counts.
+  -- The later of two rows with the same key comes first, and wins.
   update pushq.tenant_move m
   set settings = (
     select format('{%s}', string_agg(
@@ -304,8 +307,9 @@ begin
   where m.tenant = move.tenant;
 end $$;
 
--- The settings of a detached tenant go back to where they were. If the database was restored meanwhile, the tenant had
--- gone on after the restored moment, as it does now, or has arrived: its queues wait for a decision like others.
+-- Puts the settings of a detached tenant back into their tables. If the database was restored meanwhile, the tenant had
+-- continued after the restored moment, as it does now, or has arrived in the other database: so its queues wait for a
+-- decision like those of others.
 create or replace function pushq.put_back(move pushq.tenant_move) returns void
 language plpgsql as $$
 declare
@@ -322,7 +326,7 @@ begin
   end if;
 end $$;
 
--- Undoes `pushq.detach_tenant`: the tenant is sent for here, and the move goes on later.
+-- Undoes `pushq.detach_tenant`: the tenant's pushes are sent from here again, and the move continues later.
 create or replace function pushq.reattach_tenant(tenant text) returns void
 language plpgsql as $$
 declare
@@ -340,8 +344,8 @@ begin
   perform pushq.tell('tenant', move.owner), pushq.wake();
 end $$;
 
--- Undoes a move where the tenant would have left: the tenant is here as it was. `suspends`: but nothing of it is sent,
--- because the other side has it, too.
+-- Undoes a move in the database that the tenant would have left: the tenant is here as before. With `suspends`, nothing
+-- is sent for it, because the other database has it, too.
 create or replace function pushq.abandon_leaving(tenant text, suspends boolean) returns void
 language plpgsql as $$
 declare
@@ -364,9 +368,10 @@ begin
   perform pushq.tell('tenant', move.owner), pushq.wake();
 end $$;
 
--- Suspends a tenant, or resumes it. Returns whether that has changed anything; null if there is no such tenant here.
+-- Suspends a tenant, or resumes it. Returns whether that changed anything; null if the tenant does not exist here.
 --
--- One that is stopped to be moved is suspended by the move. What an operator says then is how it is at the other side.
+-- A tenant that is stopped for a move is suspended by the move. What an operator sets then applies in the other
+-- database.
 create or replace function pushq.suspend_tenant(tenant text, suspends boolean) returns boolean
 language plpgsql as $$
 declare
@@ -397,8 +402,8 @@ begin
     return false;
   end if;
   if not suspends then
-    -- Runs that fell due meanwhile have failed again and again. They are tried at once, and not only after a quarter of
-    -- an hour, when it may be too late for them.
+    -- Runs that were due meanwhile have failed repeatedly. They are tried at once instead of after a quarter of an
+    -- hour, when it may be too late for them.
     update pushq.schedule s
     set retry_at = now()
     from (
@@ -413,7 +418,7 @@ begin
   return true;
 end $$;
 
--- How many jobs of a detached tenant workers hold, which have claimed them in a statement that began before.
+-- The number of jobs of a detached tenant that workers hold: a statement that began before has claimed them.
 create or replace function pushq.held_of_move(tenant text) returns bigint
 language sql stable as $$
   select count(*)
@@ -422,7 +427,7 @@ language sql stable as $$
   where m.tenant = $1 and m.leaves
 $$;
 
--- The tenant is at the other side. What is left of it here is removed as that of a tenant that was removed.
+-- Marks that the tenant is in the other database. Its remains here are deleted like those of a removed tenant.
 create or replace function pushq.finish_leaving(tenant text) returns void
 language plpgsql as $$
 declare
@@ -442,8 +447,8 @@ begin
                             jsonb_build_object('database', jsonb_build_object('to', move.peer)));
 end $$;
 
--- Begins a move on the side where the tenant arrives, or goes on with it: gives a number of this database to each of
--- `numbers`, which are by table, unless it has one. Returns all that have one.
+-- Begins a move in the database where the tenant arrives, or continues it. `numbers` has the tenant's numbers by table;
+-- each one that has no number of this database yet gets one. Returns all numbers, with those of this database.
 create or replace function pushq.begin_arriving(
   tenant text, id uuid, peer text, numbers jsonb, history_days int, feedback_days int
 ) returns jsonb
@@ -458,7 +463,7 @@ begin
       message = format('the other database already has a tenant %s', begin_arriving.tenant),
       hint = 'see where it is with: pushq-admin tenant where';
   end if;
-  -- It was here before, and comes back.
+  -- The tenant was here before, and comes back.
   delete from pushq.tenant_move m
   where m.tenant = begin_arriving.tenant and m.leaves and m.stage = 'moved' and m.id <> begin_arriving.id;
   insert into pushq.tenant_move (tenant, id, leaves, stage, peer, history_days, feedback_days)
@@ -492,8 +497,8 @@ begin
   return known;
 end $$;
 
--- The tenant is here from now on. `last_lane` and `last_id` are the highest numbers that its old database may have
--- given to a lane or anything else of it: here they go on above them.
+-- Puts the tenant into this database. `last_lane` and `last_id` are the highest lane and id that its old database may
+-- have assigned: this database continues above them.
 create or replace function pushq.arrive(tenant text, settings json, last_lane int, last_id bigint) returns void
 language plpgsql as $$
 declare
@@ -509,7 +514,7 @@ begin
   perform pushq.draw_above(last_id);
   update pushq.tenant_move m set stage = 'arrived', changed_at = clock_timestamp() where m.tenant = move.tenant;
   perform pushq.put_settings(settings, move.ids);
-  -- Of apps that were removed since they were copied.
+  -- Queues of apps that were removed after they had been copied.
   insert into pushq.removed_queue (queue_id, tenant)
   select q.id::int, move.tenant
   from jsonb_each_text(move.ids -> 'queue') q(there, id)
@@ -519,7 +524,7 @@ begin
   perform pushq.tell('tenant', (move.ids -> 'tenant' ->> (settings -> 'tenant' -> 0 ->> 'id'))::int), pushq.wake();
 end $$;
 
--- Undoes what has come here of a tenant that stays where it was.
+-- Undoes the arrival of a tenant that stays where it was.
 create or replace function pushq.abandon_arriving(tenant text) returns void
 language plpgsql as $$
 declare
@@ -531,7 +536,7 @@ begin
   insert into pushq.removed_queue (queue_id, tenant) select q, move.tenant from unnest(move.queues) q;
 end $$;
 
--- Nobody may take the name of a tenant that is on its way: it could not come in, or back.
+-- Refuses the name of a tenant that is moving: the tenant could not arrive, or come back.
 create or replace function pushq.keep_name() returns trigger
 language plpgsql as $$
 begin
@@ -548,8 +553,8 @@ end $$;
 create or replace trigger tenant_keep_name before insert or update of name on pushq.tenant
 for each row execute function pushq.keep_name();
 
--- Why there is no such tenant for a caller who may know: it is being moved, or has moved.
--- `is_known`: the caller has found the tenant.
+-- Raises the error for a tenant that is being moved or has moved, if the caller may know that. `is_known`: the caller
+-- has found the tenant.
 create or replace function pushq.refuse_moved(tenant text, who text, is_known boolean) returns void
 language plpgsql stable as $$
 declare
@@ -557,7 +562,8 @@ declare
 begin
   select m.* into move
   from (
-    -- All that the caller may know of, whatever the name: another tenant's takes as long as one that nobody has.
+    -- Reads all moves that the caller may know of, whatever the name: so the name of another tenant takes as long as
+    -- one that does not exist.
     select m.*
     from pushq.tenant_move m
     where is_known or who = any (m.logins) or pg_has_role(who::name, current_user, 'usage')

@@ -1,7 +1,7 @@
--- What the queues of a tenant that moves contain (move_tenant.sql): which rows, by range, and whether they are the same
--- in two databases (PostgresStore/Moving/ContentCopy.swift).
+-- The contents of a moving tenant's queues (move_tenant.sql): their rows by range, and whether they are equal in two
+-- databases (PostgresStore/Moving/ContentCopy.swift).
 
--- The columns of a table of contents, but for the queue's number, and those of them that tell its rows apart within a
+-- The columns of a table of contents, without the queue's number, and the key columns that identify a row within a
 -- queue and a day.
 create or replace function pushq.content_columns(
   from_table text, out all_columns text[], out keys text[], out types text[], out by_day boolean)
@@ -23,8 +23,8 @@ language sql stable as $$
   where c.oid = format('pushq.%I', from_table)::regclass
 $$;
 
--- The rows of a queue, and of a day where they are kept by day, behind the key `after` and up to `last`; null: from the
--- first, to the last.
+-- The condition for the rows of a queue, and of a day in tables by day, after the key `after` and up to `last`; null
+-- means from the first, or to the last.
 create or replace function pushq.content_range(from_table text, q int, on_day date, after text[], last text[])
 returns text
 language plpgsql stable as $$
@@ -43,7 +43,7 @@ language sql stable as $$
   select string_agg(format('%L::%s', v, t), ', ' order by n) from unnest(key, types) with ordinality k(v, t, n)
 $$;
 
--- What tells an entry of the audit from others, also in another database, where it has another number.
+-- The digest that identifies an entry of the audit. The entry has another number in another database.
 create or replace function pushq.digest_of_entry(a pushq.audit) returns text
 language sql stable as $$
   select md5(jsonb_build_array(
@@ -51,8 +51,8 @@ language sql stable as $$
     a.name, a.action, a.changes)::text)
 $$;
 
--- The next `step` rows behind the key `after`: the key of the last one (null: there are no more behind them), how many
--- they are, and a digest of all that is in them. With `last`, the rows up to it, however many.
+-- The next `step` rows after the key `after`: the key of the last one (null: there are no more), their number, and a
+-- digest of their contents. With `last`, it covers all rows up to that key.
 create or replace function pushq.digest_range(
   from_table text, q int, on_day date, after text[], step int, inout last text[], out count bigint, out digest numeric
 )
@@ -62,7 +62,7 @@ as $$
 declare
   c    record := pushq.content_columns(from_table);
   keys text   := array_to_string(array(select format('r.%I', k) from unnest(c.keys) k), ', ');
-  -- Text takes longer. PostgreSQL has no hash of json and bit.
+  -- Text takes longer, but PostgreSQL has no hash of json and bit.
   hash text   := case when exists (
     select from pg_attribute a
     where a.attrelid = format('pushq.%I', from_table)::regclass and a.atttypid in ('json'::regtype, 'bit'::regtype)
@@ -98,7 +98,7 @@ begin
     'delete from pushq.%I r where %s', from_table, pushq.content_range(from_table, q, on_day, after, last));
 end $$;
 
--- Makes a day of history that a tenant brings with it, unless it is there.
+-- Creates a day of history that a tenant brings with it, unless it exists.
 create or replace function pushq.make_day(parent text, day date) returns void
 language plpgsql set lock_timeout = '5s' as $$
 declare
@@ -108,7 +108,7 @@ begin
     select from pg_inherits i join pg_class c on c.oid = i.inhrelid
     where i.inhparent = format('pushq.%I', parent)::regclass and c.relname = name) then
     execute format('create table if not exists pushq.%I (like pushq.%I including all)', name, parent);
-    -- Upkeep clears it with the owner's rights.
+    -- Upkeep drops it with the owner's rights.
     execute format('alter table pushq.%I owner to %I', name, (
       select pg_get_userbyid(c.relowner) from pg_class c where c.oid = format('pushq.%I', parent)::regclass));
     execute format(

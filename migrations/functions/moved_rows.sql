@@ -1,15 +1,14 @@
--- What changes of a tenant while it is copied to another database (PostgresStore/Moving/NotedChanges.swift).
+-- The rows of a tenant that change while it is copied to another database (PostgresStore/Moving/NotedChanges.swift).
 --
--- Triggers note the key of each row that anybody changes, in the transaction that changes it. So what has changed is
--- found without looking at anything else, and a tenant is stopped for as long as that takes to copy, whatever it has
--- beside.
+-- Triggers note the key of each changed row, in the transaction that changes it. So the changes are found without
+-- comparing anything else, and the tenant is stopped only while its changes are copied, whatever its size.
 --
--- Making a trigger waits for all who have written to the table and are not over, so a change is either committed before
--- the table is copied, or noted. A note is deleted after its row was copied as it was when the note was read: whoever
--- commits late has notes that nobody has read, whatever their numbers. The triggers are there only while a tenant
--- moves. For rows of others they compare the queue, and do nothing.
+-- Creating a trigger waits for all open transactions that have written to the table. So a change is either committed
+-- before the table is copied, or noted. A note is deleted after its row was copied in the state in which it was when
+-- the note was read. A transaction that commits late has notes that were not read yet, whatever their numbers. The
+-- triggers exist only while a tenant moves. For rows of other tenants, they compare the queue and do nothing.
 
--- The columns that tell the rows of a table apart within a queue, with their types.
+-- The columns that identify a row of a table within a queue, with their types.
 create or replace function pushq.content_key(from_table text, out names text[], out types text[])
 language sql stable as $$
   select c.keys || case when c.by_day then array['day'] else '{}' end,
@@ -17,7 +16,7 @@ language sql stable as $$
   from pushq.content_columns(from_table) c
 $$;
 
--- That the row `r` has the key `k.key`.
+-- The condition that the row `r` has the key `k.key`.
 create or replace function pushq.has_key(from_table text) returns text
 language sql stable as $$
   select string_agg(format('r.%I = (k.key::text[])[%s]::%s', p.name, p.n, p.type), ' and ' order by p.n)
@@ -25,8 +24,8 @@ language sql stable as $$
   cross join lateral unnest(c.names, c.types) with ordinality p(name, type, n)
 $$;
 
--- Notes a change. The arguments of the trigger: whose row it is, the table, and the columns of its key. With the
--- owner's rights: who changes a row need not be able to write here otherwise.
+-- Notes a change. The arguments of the trigger are the tenant's number, the table, and the columns of its key. It runs
+-- with the owner's rights, because a role that may change the row need not have the right to write here.
 create or replace function pushq.note_moved_row() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
 declare
@@ -35,7 +34,8 @@ declare
                    when 'DELETE' then array[to_json(old)]
                    else array[to_json(old), to_json(new)] end;
 begin
-  -- What is left at the old place is being deleted. Who cannot see that yet notes it in vain.
+  -- The remains of a tenant that has moved are being deleted. A transaction that cannot see the end of the move yet
+  -- notes them needlessly.
   if exists (select from pushq.tenant_move m where m.owner = tg_argv[0]::int and m.stage = 'moved') then
     return null;
   end if;
@@ -46,7 +46,7 @@ begin
   return null;
 end $$;
 
--- Begins to note what changes, from nothing.
+-- Starts noting changes, without earlier notes.
 create or replace function pushq.begin_noting(tenant text) returns void
 language plpgsql as $$
 declare
@@ -60,8 +60,8 @@ begin
   delete from pushq.moved_row r where r.owner = move.owner;
 end $$;
 
--- Has changes of the rows of these queues in one table noted, if they are not yet. Fails if somebody has written to the
--- table and is not over: meanwhile, others who want to write wait as well, for a tenth of a second at most.
+-- Creates the triggers that note changes to these queues' rows in one table, unless they exist. Fails if an open
+-- transaction has written to the table. Other writers then wait as well, for a tenth of a second at most.
 create or replace function pushq.note_changes(tenant text, queues int[], from_table text) returns void
 language plpgsql as $$
 declare
@@ -88,8 +88,9 @@ begin
   end loop;
 end $$;
 
--- Takes a lock on a table that others write to all the time. First one for which nobody waits but upkeep, which is
--- waited for: vacuum gives way after a second. Then only transactions are left, and they get a tenth.
+-- Locks a table that is written all the time. It first takes a lock that conflicts only with upkeep, and waits for it:
+-- vacuum gives way after a second. Then only other transactions are left, and it waits for them for a tenth of a
+-- second.
 create or replace function pushq.lock_contents(from_table text, mode text) returns void
 language plpgsql as $$
 begin
@@ -99,8 +100,8 @@ begin
   execute format('lock table pushq.%I in %s mode', from_table, mode);
 end $$;
 
--- Removes the triggers of a tenant's move from one table, if there are any, and those of moves that nobody knows any
--- more: their tenant came back before they could be removed. Fails while somebody has the table open.
+-- Removes the triggers of a tenant's move from a table, and the triggers of moves that are gone: their tenant came back
+-- before the triggers could be removed. Fails while another session has the table open.
 create or replace function pushq.stop_noting(tenant text, from_table text) returns void
 language plpgsql as $$
 declare
@@ -120,8 +121,8 @@ begin
   delete from pushq.moved_row r where not exists (select from pushq.tenant_move m where m.owner = r.owner);
 end $$;
 
--- The first `step` notes of a tenant, by table and queue, with the rows that they are about as they are now, of those
--- that are there. Rows are as text, which every type has and no value is lost in.
+-- The first `step` notes of a tenant, by table and queue, with the current rows that they name, if those still exist.
+-- The rows are text, which every type has, and which loses no value.
 create or replace function pushq.moved_rows(tenant text, step int)
 returns table (name text, queue int, ids bigint[], keys text[], rows text[])
 language plpgsql stable set timezone = 'UTC' set datestyle = 'ISO' set intervalstyle = 'iso_8601'
@@ -161,15 +162,14 @@ begin
   return rows;
 end $$;
 
--- Makes the rows with these keys what they are at the other side: those of `rows`, and no others. Returns how many
--- these are.
+-- Makes the rows with these keys equal to the other database: `rows`, and no others. Returns the number of `rows`.
 --
--- A row that has what another one may not have as well is in their way. At the other side it is something else by now,
--- or gone: so it is noted, or in a range that is still to be compared, and comes again.
+-- Another row may conflict with one of them by a unique constraint, and is deleted. In the other database that row has
+-- changed or is gone, so it is noted, or in a range that is still to be compared, and is copied again.
 create or replace function pushq.put_moved_rows(from_table text, q int, keys text[], rows text[]) returns bigint
 language plpgsql set timezone = 'UTC' set datestyle = 'ISO' set intervalstyle = 'iso_8601'
 set extra_float_digits = 1 set bytea_output = 'hex' set plan_cache_mode = force_custom_plan
--- Each row is found by an index, whatever is known of the table.
+-- Each row is found by an index, whatever the statistics of the table say.
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 declare
   c       record := pushq.content_columns(from_table);

@@ -1,18 +1,18 @@
--- Which session moves a tenant. It is known by its process and not by a lock of PostgreSQL: one that lasts for hours
--- would be an advisory lock, which everybody who may connect to the database can take, or would hold up vacuum.
+-- The session that moves a tenant. It is identified by its process, not by a lock of PostgreSQL: a lock for hours would
+-- hold up vacuum, or be an advisory lock, which every login of the database can take.
 
--- Whether another session moves the tenant. One that was lost does so until the server has noticed.
+-- Whether another session moves the tenant. A session that was lost counts until the server notices.
 create or replace function pushq.has_mover(tenant text) returns boolean
 language sql stable as $$
   select exists (
     select from pushq.mover m
     join pg_stat_activity a
-      -- Of sessions of other roles the start may not be shown.
+      -- The start of other roles' sessions may be hidden.
       on a.pid = m.pid and a.usesysid = m.role and coalesce(a.backend_start = m.started_at, true)
     where m.tenant = $1 and m.pid <> pg_backend_pid())
 $$;
 
--- Whether this session alone moves the tenant from now on.
+-- Makes this session the only one that moves the tenant. Returns whether that succeeded.
 create or replace function pushq.lock_move(tenant text) returns boolean
 language plpgsql as $$
 begin
@@ -24,7 +24,7 @@ begin
   return found;
 end $$;
 
--- The session does not move the tenant any more.
+-- Ends this session's move of the tenant.
 create or replace function pushq.unlock_move(tenant text) returns void
 language plpgsql as $$
 begin

@@ -1,8 +1,9 @@
--- Locks by name that only pushq can take. Everybody who may connect to the database can see the keys of PostgreSQL's
--- advisory locks in `pg_locks`, take them and keep them.
+-- Locks by name that only pushq can take. PostgreSQL's advisory locks would not do: every login of the database can see
+-- their keys in `pg_locks`, and take and keep them.
 
--- Locks a name until the end of the transaction, or of the subtransaction if that is rolled back. Waits for whoever has
--- locked it: a row with the same key cannot be inserted before it is known what becomes of theirs.
+-- Locks a name until the end of the transaction, or until the subtransaction rolls back. It waits for a transaction
+-- that has locked the name: PostgreSQL cannot insert a row with the same key before it knows whether the other row is
+-- committed.
 create or replace function pushq.take_lock(name text) returns void
 language plpgsql as $$
 begin

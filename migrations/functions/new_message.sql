@@ -1,5 +1,5 @@
--- Whether a message is of the usual kind, to which no rule has an objection: an alert with nothing special. In SQL, so
--- that it becomes part of the expression that asks.
+-- Whether a message is of the usual kind, which no rule refuses: an alert with nothing special. It is in SQL, so that
+-- the planner inlines it into the calling expression.
 create or replace function pushq.is_usual(
   payload json, push_type text, priority int, expiration bigint, collapse_id text
 ) returns boolean
@@ -8,7 +8,7 @@ language sql stable as $$
     and octet_length(payload::text) <= 2048 and pushq.is_plain_alert(payload)
 $$;
 
--- What is wrong with a message for this queue (message_rules.sql, topic_rules.sql, gateway_rules.sql), or null.
+-- Why a queue refuses a message (message_rules.sql, topic_rules.sql, gateway_rules.sql), or null.
 create or replace function pushq.draft_problem(
   queue_id int, payload json, push_type text, priority int, expiration bigint, collapse_id text
 ) returns text
@@ -20,7 +20,7 @@ begin
     return null;
   end if;
   problem := pushq.message_problem(payload, push_type, priority, expiration, collapse_id);
-  -- Only what looks wrong is worth asking whether it is right for a Wallet pass.
+  -- Only for a message that looks invalid, it is looked up whether the queue is for Wallet passes.
   if problem is not null and pushq.is_for_wallet_passes(queue_id) then
     problem := pushq.message_problem(payload, push_type, priority, expiration, collapse_id, for_wallet_pass => true);
   end if;
@@ -30,8 +30,8 @@ begin
     pushq.activity_problem(queue_id, push_type, payload));
 end $$;
 
--- Refuses what is not a traceparent (QueueCore/Names/TraceParent.swift). A later version than 00 may have more behind
--- what all versions have.
+-- Refuses an invalid traceparent (QueueCore/Names/TraceParent.swift). A version later than 00 may have more after the
+-- part that all versions have.
 create or replace function pushq.check_traceparent(traceparent text) returns void
 language plpgsql stable as $$
 begin
@@ -55,7 +55,7 @@ begin
   end if;
 end $$;
 
--- Checks a message and stores it. Returns its id. Of a personal one `plain` is what is checked (campaign_message.sql).
+-- Checks a message and stores it. Returns its id. For a personal message, `plain` is checked (campaign_message.sql).
 create or replace function pushq.new_message(
   queue_id int, root_id bigint, payload json, push_type text, priority int, expiration bigint, collapse_id text,
   at_most_once boolean, user_key text default null, replaces boolean default false, due_at timestamptz default null,

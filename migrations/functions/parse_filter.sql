@@ -1,17 +1,18 @@
 -- Parsing a filter: from its text to a tree as jsonb, which is stored with the campaign and never changes.
 --
 -- A tree is `{"and": [trees]}`, `{"or": [trees]}`, `{"not": tree}` or a condition:
---   {"field": "locale", "is": "in", "values": ["de"]}             equal to one of the values; of tags, has one of them
+--   {"field": "locale", "is": "in", "values": ["de"]}             equals one of the values; of tags: has one of them
 --   {"field": "attribute", "name": "visits", "is": "<", "value": 7}
 --   {"field": "seen", "is": "within", "seconds": 2592000}
 --   {"field": "user", "is": "missing"}
 --   {"field": "audience", "name": "vips"}                         a saved one (`pushq.with_audiences`)
--- A condition with `"implied": true` was written by nobody (`pushq.tree_of_starts`).
+-- pushq adds conditions with `"implied": true`; no user wrote them (`pushq.tree_of_starts`).
 
--- Parses a filter; null for null. What is wrong is said with its position (`PQ400`).
+-- Parses a filter; null for null. An error (`PQ400`) names its position.
 --
--- Operators wait on a stack until one that binds less comes, or the end: `not` before `and` before `or`. The operators
--- of a chain wait together, so that it becomes a tree once, and not anew with each of its parts.
+-- Operators wait on a stack until an operator with lower precedence follows, or the end: `not` before `and` before
+-- `or`. The operators of a chain wait together, so that the chain becomes a tree once, and not again for each of its
+-- parts.
 create or replace function pushq.parse_filter(filter text) returns jsonb
 language plpgsql stable as $$
 declare
@@ -21,9 +22,9 @@ declare
   word       text;
   trees      jsonb[] := '{}';
   waiting    text[]  := '{}';                             -- not, and, or, and opening parentheses
-  many       int;                                         -- equal ones at the end of these
-  opened     int[]   := '{}';                             -- where the parentheses are
-  wants      boolean := true;                             -- a condition, and not what joins two of them
+  many       int;                                         -- the number of equal ones at the end of `waiting`
+  opened     int[]   := '{}';                             -- the positions of the open parentheses
+  wants      boolean := true;                             -- a condition comes next, not an operator
   conditions int     := 0;
   tree       jsonb;
   next       int;
@@ -92,8 +93,8 @@ begin
   return trees[1];
 end $$;
 
--- Joins the last trees by an operator that stands there so `many` times. A chain of one operator is one tree, and two
--- `not` are none, so a tree is not deeper than its parentheses make it.
+-- Joins the last trees with an operator that waits `many` times. A chain of one operator becomes one tree, and two
+-- `not` cancel out, so a tree is not deeper than its parentheses.
 create or replace function pushq.join_trees(trees jsonb[], operator text, many int) returns jsonb[]
 language plpgsql stable as $$
 declare
@@ -109,11 +110,12 @@ begin
                                       || to_jsonb(trees[cardinality(trees) - many + 1 :]));
 end $$;
 
--- The most conditions of a filter, with those of its saved audiences. Each is looked at for each device.
+-- The maximum number of conditions in a filter, including those of its saved audiences. Each is evaluated for each
+-- device.
 create or replace function pushq.most_conditions() returns int
 language sql stable as $$ select 200 $$;
 
--- What is said of a filter with more of them.
+-- The error message for a filter with too many conditions.
 create or replace function pushq.many_conditions(count bigint) returns text
 language plpgsql stable as $$
 begin
@@ -122,7 +124,7 @@ begin
     count, pushq.most_conditions());
 end $$;
 
--- Parses the condition that begins with word `i`, and says with which word it goes on behind it.
+-- Parses the condition that begins at word `i`. Returns it with the index of the next word.
 create or replace function pushq.filter_condition(
   words text[], positions int[], i int, out condition jsonb, out next int
 )
@@ -163,7 +165,7 @@ begin
     return;
   end if;
 
-  -- tag 'vip'
+  -- The short form: tag 'vip'
   if field = 'tag' and words[next] ~ '^[''"].' then
     condition := condition
       || jsonb_build_object('is', 'in', 'values', jsonb_build_array(pushq.filter_value(words, positions, next, field)));
@@ -257,22 +259,22 @@ begin
     positions[i], format('expected the name of an %s, not %s', field, pushq.shown_word(words[i])));
 end $$;
 
--- A text without its quotes, of which those within are written twice.
+-- A text without its quotes. A quote within it is written twice.
 create or replace function pushq.unquoted(word text) returns text
 language plpgsql stable as $$
 begin
   return replace(substr(word, 2, length(word) - 2), repeat(left(word, 1), 2), left(word, 1));
 end $$;
 
--- The value that a field is compared with, as the tree has it: a text, a number, true or false; of a time its seconds
--- since 1970.
+-- The value that a field is compared with, as the tree stores it: a text, a number, true or false; for a time, the
+-- seconds since 1970.
 create or replace function pushq.filter_value(words text[], positions int[], i int, field text) returns jsonb
 language plpgsql stable as $$
 declare
   word    text := words[i];
   value   text;
-  plain   text;                                           -- as registrations store it
-  right_name text;                                        -- of a time zone that is written otherwise
+  plain   text;                                           -- in the form that registrations store
+  right_name text;                                        -- of a time zone whose name is misspelt
   problem text;
 begin
   if word ~ '^[''"].' then
@@ -313,7 +315,7 @@ begin
     problem := format('%s is not a language tag: use one such as de or de-AT', pushq.shown_word(value));
   elsif field = 'time_zone' then
     problem := pushq.time_zone_problem(plain);
-    -- PostgreSQL takes a name however its letters are written, and devices have it as the IANA database does.
+    -- PostgreSQL ignores the case of a name; devices have it as in the IANA database.
     if plain <> '' and (problem is not null or plain ~ '(^|[/_-])[a-z]|[A-Z]{4}|-Au-|_(Es|Of)_|Etc/U[a-z]') then
       select z.name into right_name
       from pg_timezone_names z
@@ -337,7 +339,7 @@ begin
   return to_jsonb(plain);
 end $$;
 
--- A day, which begins in UTC, or a time with its zone, in seconds since 1970.
+-- The seconds since 1970 of a day, which begins in UTC, or of a time with its zone.
 create or replace function pushq.filter_time(value text, place int) returns numeric
 language plpgsql stable as $$
 begin
@@ -354,7 +356,7 @@ exception when invalid_datetime_format or datetime_field_overflow or invalid_par
   perform pushq.refuse_filter(place, format('%s is not an existing day and time', pushq.shown_word(value)));
 end $$;
 
--- How long `30 days` are, in seconds. A day has 24 hours.
+-- The seconds of a duration such as `30 days`. A day has 24 hours.
 create or replace function pushq.filter_seconds(words text[], positions int[], i int) returns int
 language plpgsql stable as $$
 declare

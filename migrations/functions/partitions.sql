@@ -1,9 +1,9 @@
--- The days of history: which to make, and which to drop. The tables belong to the schema's owner, and whoever owns a
--- table can have others run code, by a trigger for example. So workers do not own them: they call functions that have
+-- The days of history to create and to drop. The tables belong to the schema's owner. Workers do not own them, because
+-- the owner of a table can make other roles run code, for example with a trigger. So workers call functions that have
 -- the owner's rights.
 
--- The partitions that should exist on `today` and do not: today's, yesterday's (a transaction begun before midnight
--- writes there) and `ahead` days more.
+-- The missing partitions for `today`, yesterday (a transaction that began before midnight writes there), and `ahead`
+-- more days.
 create or replace function pushq.partitions_to_make(today date, ahead int)
 returns table (parent text, name text, day date)
 language sql stable as $$
@@ -18,16 +18,16 @@ language sql stable as $$
   order by day, parent
 $$;
 
--- The day that a caller names, or the database's own if it names none. Only the schema's owner may be far ahead of it:
--- a worker that was could have all of history dropped.
+-- The day that a caller names, or the database's day if it names none. Only the schema's owner may name a day far
+-- ahead: otherwise a worker could drop all of history.
 create or replace function pushq.upkeep_day(today date) returns date
 language sql stable as $$
   select case when pg_has_role(pushq.caller()::name, current_user, 'usage') then coalesce($1, pushq.today())
               else least(coalesce($1, pushq.today()), pushq.today() + 1) end
 $$;
 
--- Makes one of these partitions. Returns its name, or null if none is missing. `attach` takes SHARE UPDATE EXCLUSIVE on
--- the table, which keeps no enqueue waiting.
+-- Creates one missing partition. Returns its name, or null if none is missing. `attach` takes SHARE UPDATE EXCLUSIVE on
+-- the table, which does not block any enqueue.
 create or replace function pushq.make_partition(today date, ahead int) returns text
 language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '500ms' as $$
 declare
@@ -43,16 +43,16 @@ begin
   return missing.name;
 end $$;
 
--- The partitions older than `keep` days, or `keep_feedback` days for feedback, that nothing waits for: no job, no lease
--- and no campaign that is still being fanned out names the day. While a tenant arrives from another database, its jobs
--- come behind their recipients, so nobody knows yet. Recipients go before their messages and outcomes: without these,
--- they would look like recipients that wait. Also days that somebody has detached and not dropped: nothing else would
--- ever find them again.
+-- The partitions older than `keep` days, or `keep_feedback` days for feedback, that nothing needs: no job, lease or
+-- campaign that is still fanning out names the day. While a tenant arrives from another database, no partition that its
+-- jobs might need is dropped, because its jobs are copied after their recipients. Recipients are dropped before their
+-- messages and outcomes: without these, they would look like waiting recipients. Detached partitions that were not
+-- dropped are included, because nothing else would find them again.
 --
 -- `job` is read from end to end, but only while a day is due to be dropped.
 --
--- Here and elsewhere, what is no table of a day has none: a plan may compute the day of all tables in the catalogue
--- before it knows which ones are of history.
+-- Here and elsewhere, the expression for the day is null for other tables: a plan may compute it for all tables in the
+-- catalogue before it filters those of history.
 create or replace function pushq.partitions_to_drop(today date, keep int, keep_feedback int) returns table (name text)
 language sql stable as $$
   select c.relname
@@ -73,11 +73,11 @@ language sql stable as $$
   order by d.day, d.parent
 $$;
 
--- Drops one of these partitions of a table. `keep` and `keep_feedback` are the defaults; what a tenant keeps longer is
--- kept. Returns its name, or null if none is left.
+-- Drops one such partition of a table. `keep` and `keep_feedback` are the defaults; a tenant's longer time applies.
+-- Returns the partition's name, or null if none is left.
 --
--- That takes all of the history's table for a moment. While another transaction has it open, all who come later wait
--- for as long as this waits: 50 ms. Then it fails, and the caller tries again later (docs/decisions.md).
+-- Dropping locks the whole parent table for a moment. While another transaction uses the table, all later ones wait as
+-- long as this function waits: 50 ms. Then it fails, and the caller tries again later (docs/decisions.md).
 create or replace function pushq.drop_partition(of_parent text, today date, keep int, keep_feedback int) returns text
 language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '50ms' as $$
 declare
@@ -95,7 +95,7 @@ begin
   return old;
 end $$;
 
--- Producers need today's partitions before the first worker looks after them.
+-- Producers need today's partitions before the first worker creates them.
 do $$
 begin
   while pushq.make_partition(pushq.today(), 4) is not null loop

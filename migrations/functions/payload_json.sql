@@ -1,5 +1,5 @@
--- A payload that was given as json, jsonb or text. No other type is read: the cast of a type to text can be a
--- function that its owner wrote, and it would run with the rights of the functions that producers call.
+-- A payload that was given as json, jsonb or text. Other types are refused: the cast of such a type to text can be a
+-- function that its owner wrote, and would run with the rights of the functions that producers call.
 create or replace function pushq.payload_json(payload anycompatible) returns json
 language plpgsql immutable parallel safe as $$
 begin
@@ -14,8 +14,8 @@ begin
   return payload::text::json;
 end $$;
 
--- Refuses a payload, or the message of a campaign, with a \u escape that is not a character: PostgreSQL's json accepts
--- it, and fails in its own words as soon as any member is read.
+-- Refuses a payload, or the message of a campaign, with a \u escape that is not a character. PostgreSQL's json accepts
+-- the escape, and raises its own error as soon as any member is read.
 create or replace function pushq.check_escapes(given json) returns void
 language plpgsql immutable parallel safe as $$
 declare
@@ -26,7 +26,7 @@ begin
   if pushq.has_readable_escapes(written) then
     return;
   end if;
-  -- With characters for private use in the place of backslashes, the message can be read, to find the language.
+  -- With private-use characters instead of backslashes, the message can be parsed to find the language.
   bare := replace(replace(written, E'\\\\', E'\uE000'), E'\\u', E'\uE001')::json;
   if json_typeof(bare) = 'object' and bare -> 'aps' is null and json_typeof(bare -> 'languages') = 'object' then
     select pushq.plain_locale(e.key) into language
@@ -40,14 +40,13 @@ begin
       || E'the payload has a \\u escape that is not a character: write the character itself';
 end $$;
 
--- JSON without the spaces that jsonb writes: each of them counts, where a payload may have so many bytes.
+-- JSON without the spaces that jsonb writes, because each of them counts against the maximum length of a payload.
 create or replace function pushq.compact_json(value jsonb) returns json
 language sql immutable parallel safe as $$
   select regexp_replace(value::text, E'("(?:[^"\\\\]|\\\\.)*")|\\s', E'\\1', 'g')::json
 $$;
 
--- What is wrong with a text that no payload can be, however it is written, or null. To read it, and to say what is
--- wrong in it, would take seconds.
+-- Why a text is too long for any payload, or null. Parsing it to find other errors would take seconds.
 create or replace function pushq.length_problem(written text) returns text
 language plpgsql immutable parallel safe as $$
 begin
@@ -55,8 +54,8 @@ begin
               then format('the payload has %s bytes: a push takes at most 5120', octet_length(written)) end;
 end $$;
 
--- The same for a text that is longer than any usual payload: only such a one can be nested so deeply that PostgreSQL
--- gives up. Of what is wrong in it, PostgreSQL's detail may repeat all.
+-- The same for a text that is longer than any usual payload. Only such a text can be nested so deeply that PostgreSQL
+-- gives up. PostgreSQL's error detail may repeat the whole text.
 create or replace function pushq.long_json(written text) returns json
 language plpgsql immutable parallel safe as $$
 declare

@@ -1,25 +1,25 @@
--- Placeholders in the texts of a campaign's payload: {{name}}, or {{name|there}} with a default. In their places each
--- recipient finds the attribute of that name.
+-- Placeholders in the texts of a campaign's payload: {{name}}, or {{name|there}} with a default. Each recipient gets
+-- its attribute of that name instead.
 --
--- They are read here when a campaign is started, and by workers when they join payloads
+-- Placeholders are parsed here when a campaign is started, and by workers when they build payloads
 -- (QueueCore/Message/PayloadTemplate.swift); a test gives both the same payloads.
 
--- Reads the placeholders of a payload. `literals`: the text before each of them, and behind the last one; `asked`: the
--- attribute that each asks for, and `fallbacks` the default of each, or null. `names`: the attributes, each once;
--- `required`: those that stand somewhere without a default. `plain`: the payload with the defaults in their places, and
--- with nothing where there is none. `problem`: what is wrong with the first placeholder that is, or null.
+-- Parses the placeholders of a payload. `literals`: the text before each of them, and after the last one. `asked`: the
+-- attribute of each; `fallbacks`: the default of each, or null. `names`: the attributes, without duplicates.
+-- `required`: those that have no default somewhere. `plain`: the payload with each placeholder replaced by its default,
+-- or by nothing. `problem`: the error of the first invalid placeholder, or null.
 create or replace function pushq.read_placeholders(
   payload text, out literals text[], out asked text[], out fallbacks text[], out names text[], out required text[],
   out plain text, out problem text
 )
 language plpgsql stable as $$
 declare
-  rest     text := payload;                               -- what is not read yet
-  done     int  := 0;                                     -- characters before it
-  literal  text := '';                                    -- what was read since the last placeholder
-  string   text;                                          -- a JSON string, with its quotes, as far as it is not read
-  place    int;                                           -- a place in `rest` or in `string`, from 1
-  inside   text;                                          -- what stands between the braces
+  rest     text := payload;                               -- the part that is not read yet
+  done     int  := 0;                                     -- the number of characters before it
+  literal  text := '';                                    -- the text since the last placeholder
+  string   text;                                          -- the unread part of a JSON string, with its quotes
+  place    int;                                           -- a position in `rest` or in `string`, from 1
+  inside   text;                                          -- the text between the braces
   name     text;
   fallback text;                                          -- null: no default
 begin
@@ -30,7 +30,7 @@ begin
   required := '{}';
   plain := payload;
   if payload is null then
-    -- The loops below would not end.
+    -- With null, the loops below would not end.
     problem := 'there is no payload: begin with {"aps": …}';
     return;
   elsif payload ~ E'\\{\\\\u007[bB]|\\\\u007[bB](\\{|\\\\u007[bB])' then
@@ -105,8 +105,8 @@ begin
     select string_agg(l || coalesce(f, ''), '' order by n) from unnest(literals, fallbacks) with ordinality u(l, f, n));
 end $$;
 
--- A payload as a recipient with these attributes gets it, from what `pushq.read_placeholders` returns; null if one is
--- missing that has no default. This is for people to look at: workers join payloads themselves.
+-- The payload for a recipient with these attributes, from the results of `pushq.read_placeholders`; null if an
+-- attribute without a default is missing. This is for people to look at: workers build payloads themselves.
 create or replace function pushq.join_payload(literals text[], asked text[], fallbacks text[], attributes jsonb)
 returns text
 language sql stable as $$
@@ -114,29 +114,29 @@ language sql stable as $$
   from unnest(literals, asked, fallbacks) with ordinality u(l, name, f, n)
   cross join lateral (select nullif((attributes -> name)::text, '""')) v(value)
   cross join lateral (
-    -- A text without its quotes. Behind the last literal there is nothing.
+    -- A text loses its quotes. Nothing follows the last literal.
     select case when name is null then ''
                 else coalesce(case when left(value, 1) = '"' then substr(value, 2, length(value) - 2) else value end, f)
            end) p(part)
 $$;
 
--- `pushq.version_for` of what is left of a longer locale, such as en-GB-u-HC-h23; null if there is none.
+-- `pushq.version_for` a longer locale, such as en-GB-u-HC-h23, after its last parts are removed; null if there is none.
 create or replace function pushq.version_for_start(locale text, languages text[]) returns int
 language plpgsql stable as $$
 declare
   place int;
 begin
   while place is null and strpos(locale, '-') > 0 loop
-    -- A part of one character, such as the u of an extension, goes with the one behind it.
+    -- A part of one character, such as the u of an extension, is removed with the part after it.
     locale := regexp_replace(locale, '(-[^-])?-[^-]*$', '');
     place := array_position(languages, locale);
   end loop;
   return place;
 end $$;
 
--- A recipient's version of a message in several languages: the place of its locale among them, or of what is left of
--- the locale after parts were taken off its end, one by one; 0 if there is none, for the default (RFC 4647 §3.4,
--- lookup). 0.3 µs for the usual locales, of up to three parts: they call no function.
+-- A recipient's version of a message in several languages: the index of its locale, or of the locale that is left after
+-- parts were removed from its end, one by one. 0 means the default (RFC 4647 §3.4, lookup). Usual locales have up to
+-- three parts: they take 0.3 µs and call no function.
 create or replace function pushq.version_for(locale text, languages text[]) returns int
 language sql stable as $$
   select coalesce(
@@ -148,10 +148,10 @@ language sql stable as $$
     0)
 $$;
 
--- What a personal message asks of the devices of a job: of those with a profile, ascending. `versions` say in which
--- version each gets it, and `texts` have a row for each of them, with the attributes in the order of `placeholders`: as
--- JSON, which is how they are sent, and empty for one that is missing or has nothing in it. One scan of the range where
--- it is dense, as the claim reads the tokens; that brings devices which are not the job's.
+-- The versions and texts of a personal message for the devices of a job that have a profile, ascending. `versions` has
+-- the version of each device. `texts` has a row for each device with its attributes in the order of `placeholders`: as
+-- JSON, in which they are sent, and empty if missing or empty. If the job's devices are dense, it is one range scan, as
+-- when a claim reads the tokens; then it also returns devices that are not the job's.
 create or replace function pushq.recipient_values(
   q int, devices bigint[], languages text[], placeholders text[],
   out ids bigint[], out versions smallint[], out texts text[]
@@ -169,7 +169,7 @@ begin
            array(select coalesce(nullif((p.attributes -> name)::text, '""'), '') from unnest(placeholders) name)
              as texts
     from (
-      -- One of the two, as in a claim.
+      -- Only one of the two branches runs, as in a claim.
       select r.device_id, r.locale, r.attributes
       from pushq.profile r
       where is_dense and r.queue_id = q and r.device_id between first and last

@@ -1,17 +1,17 @@
--- What a campaign would be, if it were started now. Writes nothing.
+-- A preview of a campaign, as if it were started now. It writes nothing.
 
--- The arguments are those of `pushq.start_campaign`, and `tokens` of the list that it would be for; without `tokens`
--- and `filter` it is for all active devices. `recipients` does not count devices that a local time leaves out
--- (`left_out`). `problems` say in words why nothing, or not everything, would be sent now, and what the start would
--- refuse. `rate` is what the queue's limits allow, in pushes per second; `speed` what its last campaign came to.
--- `in_shares` is how many of the recipients are in the holdout, in the share of the payload and in those of the
--- variants; null for a campaign without shares. `would_expire` is how many could not be sent to in the campaign's time
--- at its own rate or that of the queue's limits, and `done_at` when all others would have been, as fast as `speed` at
--- most; both null if nothing says how fast it would be. `cap` is the queue's frequency cap, in words, if it holds for
--- the campaign, and `capped` how many recipients it would hold back now (`pushq.count_capped`).
+-- The arguments are those of `pushq.start_campaign`, and `tokens` of its list; without `tokens` and `filter`, the
+-- campaign is for all active devices. `recipients` does not include devices that a local time leaves out (`left_out`).
+-- `problems` say in words why nothing, or not everything, would be sent now, and what the start would refuse. `rate` is
+-- what the queue's limits allow, in pushes per second; `speed` is what its last campaign reached. `in_shares` counts
+-- the recipients in the holdout, in the share of the payload and in those of the variants; null for a campaign without
+-- shares. `would_expire` is how many recipients could not be sent to in the campaign's time at its own rate or at that
+-- of the queue's limits. `done_at` is when all others would have been sent to, at `speed` at most. Both are null if no
+-- rate or speed is known. `cap` is the queue's frequency cap, in words, if it applies to the campaign, and `capped` is
+-- how many recipients it would hold back now (`pushq.count_capped`).
 --
--- The payload is json, and not of a polymorphic type: a router has a function for each type of such a payload, and
--- would not know which of them is meant without one. Without a payload, `push_type` may be 'liveactivity-start', and
+-- The payload is json, not of a polymorphic type: PostgreSQL has one function for each type of such an argument, and
+-- could not choose one without a payload. Without a payload, `push_type` may be 'liveactivity-start', and
 -- `activity_type` is the type that is started.
 create or replace function pushq.preview_campaign(
   queue          text,
@@ -48,14 +48,14 @@ declare
   aim     text   := case when push_type = 'liveactivity-start' then push_type
                          else pushq.message_kind(push_type, pushq.payload_json(payload)) end;
   tree    jsonb;
-  without text[] := '{}';                                 -- the zones that get nothing; '' is for devices without one
+  without text[] := '{}';                                 -- zones that get nothing; '': devices without a zone
   begins  timestamptz := coalesce(start_at, now());
   q       pushq.queue;
   c       pushq.credential;
   earlier pushq.campaign;
   name    pushq.queue_name;
-  is_checked bool := false;                               -- the start would accept its options
-  limits  float8[];                                       -- how fast it may be, and how fast the last one was
+  is_checked bool := false;                               -- whether the start would accept the options
+  limits  float8[];                                       -- the rates that apply, and the last campaign's speed
   quiet   record := pushq.quiet_hours_for(this, pushq.read_quiet_hours(quiet_hours), push_type, urgent);
   due     record;
 begin
@@ -70,8 +70,7 @@ begin
     clock := clock || jsonb_build_object('start', begins);
   end if;
 
-  -- The audience, as `pushq.fan_out_step` makes jobs of it. An inactive device on a list is a recipient, too:
-  -- suppressed.
+  -- The audience, as `pushq.fan_out_step` finds it. An inactive device on a list is a recipient, too: suppressed.
   if tokens is not null and filter is not null then
     raise exception using errcode = 'PQ400', message = 'a campaign has a list of tokens or a filter, not both';
   end if;
@@ -162,11 +161,11 @@ begin
          then jsonb_build_object('key', key, 'bounds', shares.bounds) end) h;
 end $$;
 
--- How many pushes a second the last campaign of a queue came to that was as fast as it could be: to more than 1,000
--- recipients, most of whom it was sent to. Null if there is none among its last 20 campaigns. One at a local time was
--- not sent in one go, nor was one with a rate of its own, which has a lane of its own, or one that was paused, or whose
--- queue or tenant stood still meanwhile. Where there are quiet hours, the last of its recipients may have waited for
--- their end.
+-- The speed, in pushes a second, of a queue's last campaign that was sent as fast as possible, to more than 1,000
+-- recipients of whom most were sent to. Null if none of its last 20 campaigns qualifies. These do not: a campaign at a
+-- local time, which is not sent in one go; a campaign with its own rate, which has its own lane; a campaign that was
+-- paused, or whose queue or tenant was stopped meanwhile; and, with quiet hours, any campaign, because its last
+-- recipients may have waited for their end.
 create or replace function pushq.last_speed(q int) returns float8
 language plpgsql stable as $$
 begin
@@ -182,7 +181,7 @@ begin
     join pushq.campaign k on k.queue_id = q and k.id = x.campaign_id
     join pushq.queue_name n on n.queue_id = q
     left join pushq.quiet_hours h on h.queue_id = q
-    -- It may have been started with a time that had passed.
+    -- The campaign may have been started with a time that had passed.
     cross join lateral (select greatest(f.start_at, k.created_at) as at) began
     cross join lateral (
       select max(r.ended_at) as at from pushq.result r where r.queue_id = q and r.root_id = x.campaign_id) ended
@@ -200,8 +199,8 @@ begin
     limit 1);
 end $$;
 
--- Why no device is in the audience of a campaign: in words, and with what may have been meant instead. `tree` is of its
--- filter, null without one. A name that no device has is the likeliest reason.
+-- Why a campaign's audience has no device, in words, and with a suggestion. `tree` is that of its filter; null without
+-- one. The most likely reason is a name that no device has.
 create or replace function pushq.why_nobody_matches(q int, aim text, tree jsonb) returns text
 language plpgsql stable as $$
 declare
@@ -215,7 +214,7 @@ begin
     if asked.field = 'attribute' then
       continue when exists (select from pushq.profile p where p.queue_id = q and p.attributes ? asked.name);
       return format('no device has an attribute “%s”%s', asked.name, pushq.suggestion(asked.name, array(
-        -- Of some devices only, as it is a suggestion.
+        -- A suggestion needs only some of the devices.
         select distinct k
         from (select p.attributes from pushq.profile p where p.queue_id = q limit 10000) p
         cross join lateral jsonb_object_keys(p.attributes) k)));
@@ -233,12 +232,12 @@ begin
                      else 'no active device of kind %s matches the filter' end, aim);
 end $$;
 
--- What the recipients of a campaign would get if it were started now with this message: a row for each of its
--- versions, that without a language first. `recipients` counts active devices, `lacking` those of them that lack an
--- attribute without a default, and `too_long` those whose payload would be longer than `most` bytes. `sample` is what
--- the first of the others gets, or the payload with all defaults. The audience is as for `pushq.preview_campaign`,
--- without the devices that a local time leaves out. With `variants` or a `holdout`, only the devices count that are in
--- the share `share` under this key. Writes nothing.
+-- What the recipients of a campaign would get if it were started now with this message: a row for each of its versions,
+-- the one without a language first. `recipients` counts active devices. `lacking` counts those that lack an attribute
+-- without a default, and `too_long` those whose payload would be longer than `most` bytes. `sample` is the payload of
+-- the first other device, or the payload with all defaults. The audience is as for `pushq.preview_campaign`, without
+-- the devices that a local time leaves out. With `variants` or a `holdout`, it counts only the devices in the share
+-- `share` under this key. It writes nothing.
 create or replace function pushq.preview_message(
   queue text, payload anycompatible, push_type text default 'alert', tokens bytea[] default null,
   filter text default null, local_time text default null, if_passed text default null, catch_up interval default null,
@@ -257,10 +256,10 @@ declare
   aim       text := case when push_type = 'liveactivity-start' then push_type
                          else pushq.message_kind(push_type, given) end;
   tree      jsonb;
-  left_out  text[] := '{}';                               -- the zones that get nothing; '' is for devices without one
+  left_out  text[] := '{}';                               -- zones that get nothing; '': devices without a zone
   m         record;
   texts     text[];                                       -- the payloads, in the order of the versions
-  read      record;                                       -- one of them
+  read      record;                                       -- one of the payloads, parsed
   literals  text[];
   condition text := 'true';
   lengths   text := '';                                   -- SQL: the lengths of the attributes' values
@@ -277,7 +276,7 @@ begin
                      else format('the campaign has no share “%s”', left(share, 70)) end,
       hint = 'give its key, and the name of a variant or payload';
   end if;
-  -- There is no sample of what the start refuses. What a campaign has beside its message does not matter here.
+  -- A message that the start refuses gets no sample. The campaign's other settings do not matter here.
   perform pushq.check_campaign_message(q, given, push_type, null, null, null);
   select * into m from pushq.read_message(given);
   texts := array[m.payload::text] || m.translations;
@@ -285,7 +284,7 @@ begin
   from pushq.queue u
   where u.id = q;
 
-  -- As in filter_sql.sql: fixed pieces and numbers, and whatever somebody wrote is in the parameter `$1`.
+  -- As in filter_sql.sql, the SQL consists of fixed pieces and numbers; all text from users is in the parameter `$1`.
   literals := coalesce(m.placeholders, '{}');
   for n in 1 .. cardinality(literals) loop
     lengths := lengths || format(

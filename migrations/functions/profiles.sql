@@ -1,7 +1,7 @@
--- What is known of a device beside its token (`pushq.profile`).
+-- What is known about a device besides its token (`pushq.profile`).
 
--- A locale as it is stored: with hyphens, language small, script capitalised, region in capitals (RFC 5646 §2.1.1).
--- Apple's APIs write de_AT.
+-- A locale in its stored form: with hyphens, language in lower case, script capitalised, region in capitals (RFC 5646
+-- §2.1.1). Apple's APIs write de_AT.
 create or replace function pushq.plain_locale(locale text) returns text
 language plpgsql stable as $$
 begin
@@ -16,7 +16,7 @@ begin
     from unnest(string_to_array(replace(locale, '_', '-'), '-')) with ordinality s(part, n));
 end $$;
 
--- Tags as they are stored: ascending, each once.
+-- Tags in their stored form: ascending, without duplicates.
 create or replace function pushq.set_of(tags text[]) returns text[]
 language plpgsql stable as $$
 begin
@@ -26,15 +26,14 @@ begin
   return (select array_agg(distinct tag collate "C" order by tag collate "C") from unnest(tags) tag);
 end $$;
 
--- What is wrong with a time zone, or null. An abbreviation such as CET does not know when clocks change where the
--- device is.
+-- Why a time zone is invalid, or null. An abbreviation such as CET does not say when clocks change where the device is.
 create or replace function pushq.time_zone_problem(time_zone text) returns text
 language plpgsql stable as $$
 begin
   if time_zone is null or time_zone in ('', 'UTC') then
     return null;
   end if;
-  -- Without digits: PostgreSQL would read them as the rule of a zone of that name.
+  -- No digits: PostgreSQL would read them as the rule of a zone of that name.
   if (time_zone ~ '^(GMT|Etc/[A-Za-z]+|Etc/GMT[+-][0-9]{1,2})$'
       or time_zone ~ ('^(Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Europe|Indian|Pacific)'
         '(/[A-Za-z_-]+){1,2}$'))
@@ -45,15 +44,15 @@ begin
                 left(time_zone, 60));
 end $$;
 
--- The first of two time zones that this server knows; null if it knows neither. What is stored was known when it was
--- stored, perhaps to another server: this one may have older time zone data since a failover, a restore or a move. An
--- unknown zone is an error of PostgreSQL, which would stop whatever else is looked at with it. So whoever looks at
--- clocks of stored zones asks this first: once for each zone, and not for each device.
+-- The first of two time zones that this server knows; null if it knows neither. A stored zone was known when it was
+-- stored, but perhaps to another server: after a failover, a restore or a move, this one may have older time zone data.
+-- PostgreSQL raises an error for an unknown zone, which would stop the whole statement. So every statement that uses
+-- stored zones calls this first, once for each zone and not for each device.
 create or replace function pushq.known_zone(time_zone text, default_zone text default null) returns text
 language plpgsql stable as $$
 begin
   begin
-    -- Looks one zone up. The view pg_timezone_names reads the files of all of them.
+    -- This looks up one zone. The view pg_timezone_names reads the files of all zones.
     if timestamp with time zone 'epoch' at time zone time_zone is not null then
       return time_zone;
     end if;
@@ -63,7 +62,7 @@ begin
   return case when default_zone is not null then pushq.known_zone(default_zone) end;
 end $$;
 
--- What is wrong with tags, or null.
+-- Why tags are invalid, or null.
 create or replace function pushq.tags_problem(tags text[]) returns text
 language plpgsql stable as $$
 begin
@@ -77,7 +76,7 @@ begin
   return null;
 end $$;
 
--- What is wrong with attributes, or null.
+-- Why attributes are invalid, or null.
 create or replace function pushq.attributes_problem(attributes jsonb) returns text
 language plpgsql stable as $$
 declare
@@ -105,11 +104,11 @@ begin
   return null;
 end $$;
 
--- Whether versions of apps can be compared with this one: each of its numbers is a bigint.
+-- Whether versions of apps can be compared with this one: each of its numbers fits a bigint.
 create or replace function pushq.is_version(version text) returns boolean
 language sql immutable parallel safe as $$ select version ~ '^[0-9]{1,18}([.][0-9]{1,18}){0,7}$' $$;
 
--- What is wrong with what an app or a file says of a device, in one line with what to do about it, or null.
+-- Why a profile from an app or a file is invalid and what to do about it, in one line, or null.
 create or replace function pushq.profile_problem(said pushq.profile) returns text
 language plpgsql stable as $$
 begin
@@ -129,8 +128,8 @@ begin
                   pushq.attributes_problem(said.attributes));
 end $$;
 
--- What is known after somebody has said something: null leaves what was known, and what is empty removes it. With
--- `forgets`, tags and attributes from before are not kept.
+-- A profile merged with new values: null keeps the old value, and an empty value removes it. With `forgets`, old tags
+-- and attributes are not kept.
 create or replace function pushq.merge_profiles(had pushq.profile, said pushq.profile, forgets boolean)
 returns pushq.profile
 language plpgsql stable as $$

@@ -1,13 +1,14 @@
--- Finding a queue by its name, `tenant/app/environment`, and deciding who may.
+-- Finding a queue by its name, `tenant/app/environment`, and checking the caller's rights.
 
--- The queue of this name, if `who` may act for its tenant: its login was granted to it (`pushq.tenant_login`), or has
--- the rights of the schema's owner. No row for a queue of another tenant, as for one that does not exist; and that
--- takes as long: a tenant's login begins with the tenants that it was granted, so that no row of another one is read. A
--- login that was granted the tenant `--read-only` finds it only where nothing is changed (`reads`).
+-- The queue of this name, if `who` may act for its tenant: its login was granted the tenant (`pushq.tenant_login`), or
+-- has the rights of the schema's owner. For a queue of another tenant there is no row, as for one that does not exist,
+-- and the call takes as long: the search begins with the tenants that the login was granted, so no row of another
+-- tenant is read. A login that was granted the tenant `--read-only` finds the queue only for calls that change nothing
+-- (`reads`).
 --
--- Every function that producers call finds its queue here, so here it is decided what a caller may do. In SQL, so that
--- it becomes part of the statement that asks: calls are the most of what a registration costs (docs/performance.md).
--- For that it must not be strict, and have neither `security definer` nor `set`.
+-- Every function that producers call finds its queue here, so here their rights are checked. It is in SQL, so that the
+-- planner inlines it into the calling statement: calls are the largest part of a registration's cost
+-- (docs/performance.md). For inlining it must not be strict, and must have neither `security definer` nor `set`.
 create or replace function pushq.queues_for(who text, name text, reads boolean)
 returns table (queue_id int, tenant_id int, suspended_at timestamptz, has_quota boolean)
 language sql stable as $$
@@ -18,22 +19,23 @@ language sql stable as $$
   left join pushq.tenant_quota o on o.tenant_id = t.id
   where a.bundle_id = split_part($2, '/', 2) and q.environment = split_part($2, '/', 3)
     and split_part($2, '/', 4) = '' and right($2, 1) <> '/'
-    -- In a query of its own, so that it is asked once and not for each table.
+    -- This is a subquery, so that it runs once and not for each table.
     and t.id = (
       select case
-        -- The owner's rights, since the functions that call this one have `security definer`.
+        -- `current_user` is the owner, because the functions that call this one have `security definer`.
         when pg_has_role($1::name, current_user, 'usage') then (
           select t.id from pushq.tenant t where t.name = split_part($2, '/', 1))
         else (
           select t.id
           from pushq.tenant_login l
-          -- With `offset`, or the tenant of that name would be read first, whoever's it is.
+          -- Without `offset`, PostgreSQL would first read the tenant of that name, even if the login has no right to
+          -- it.
           cross join lateral (select t.id, t.name from pushq.tenant t where t.id = l.tenant_id offset 0) t
           where l.login = $1 and ($3 or not l.read_only) and t.name = split_part($2, '/', 1)) end)
 $$;
 
--- The error where there is none. A tenant that has moved to another database is not found either; who could find it
--- before is told where it is.
+-- Raises the error for a queue that was not found. A tenant that has moved to another database is not found either; a
+-- login that could find it before is told where it is.
 create or replace function pushq.refuse_queue(who text, name text) returns void
 language plpgsql stable as $$
 begin
@@ -49,7 +51,7 @@ begin
       who);
 end $$;
 
--- The queue of this name, or the error.
+-- The queue of this name; raises the error if it is not found.
 create or replace function pushq.find_queue(
   name text, reads boolean default false, out queue_id int, out tenant_id int, out suspended_at timestamptz,
   out has_quota boolean
@@ -65,6 +67,6 @@ begin
   end if;
 end $$;
 
--- The same for the queue alone.
+-- The same, but only the queue's number.
 create or replace function pushq.queue_id(name text) returns int
 language plpgsql stable as $$ begin return (pushq.find_queue(name)).queue_id; end $$;

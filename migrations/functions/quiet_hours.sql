@@ -1,11 +1,12 @@
--- Quiet hours: while clocks where a device is show these times, it gets no alert. docs/quiet-hours.md explains them.
+-- Quiet hours: while clocks in a device's zone show these times, the device gets no alert. docs/quiet-hours.md explains
+-- them.
 --
--- Before a worker sends, it asks which recipients have quiet hours (`pushq.hold_to_quiet_hours`). Those go on in jobs
--- of their own, which are due when the quiet hours have ended: no timer and no duty releases them, and each of them is
--- asked about again when its job is claimed.
+-- Before a worker sends, it asks which recipients have quiet hours (`pushq.hold_to_quiet_hours`). These recipients
+-- continue in jobs of their own, which are due when the quiet hours have ended. So no timer and no duty releases them,
+-- and each recipient is checked again when its job is claimed.
 
--- Reads quiet hours such as 22:00-08:00, and writes them in one way; 'none' for none, and null for null. They leave
--- four hours a day: a release of up to two has room in them, also on a day on which clocks are put forward.
+-- Reads quiet hours such as 22:00-08:00, and writes them in one form; 'none' for none, null for null. They must leave
+-- four hours a day, so that a release of up to two hours fits, even on a day on which clocks are put forward.
 create or replace function pushq.read_quiet_hours(hours text) returns text
 language plpgsql immutable parallel safe as $$
 declare
@@ -27,8 +28,8 @@ begin
   return format('%s:%s-%s:%s', lpad(parts[1], 2, '0'), parts[2], lpad(parts[3], 2, '0'), parts[4]);
 end $$;
 
--- Warns of a campaign whose own quiet hours are for nobody, or not for all: for urgent alerts, and for devices of which
--- nobody has said the time zone, the queue's settings decide.
+-- Warns if a campaign's own quiet hours apply to none of its recipients, or not to all: for urgent alerts, and for
+-- devices without a time zone, the queue's settings decide.
 create or replace function pushq.warn_of_quiet_hours(q int, own text, push_type text, urgent boolean) returns void
 language plpgsql stable as $$
 declare
@@ -50,8 +51,8 @@ begin
   end if;
 end $$;
 
--- The quiet hours that a campaign would have which says these of its `own`, and the zone of devices without one; nulls
--- for none. They are for alerts, and for urgent ones if the queue says so.
+-- The quiet hours of a campaign whose own setting is `own`, and the zone for devices without one; nulls for none. They
+-- apply to alerts, and to urgent ones if the queue says so.
 create or replace function pushq.quiet_hours_for(
   q int, own text, push_type text, urgent boolean, out hours text, out time_zone text
 )
@@ -64,7 +65,7 @@ begin
   where push_type = 'alert' and (urgent is not true or h.includes_urgent);
 end $$;
 
--- Quiet hours as an operator reads them.
+-- Quiet hours as text for an operator.
 create or replace function pushq.quiet_hours_in_words(h pushq.quiet_hours) returns text
 language sql stable as $$
   select concat_ws(
@@ -83,7 +84,7 @@ language sql immutable parallel safe as $$
   from (select split_part(hours, '-', 1)::time as starts, split_part(hours, '-', 2)::time as ends) h
 $$;
 
--- When clocks in a zone show again what is not in quiet hours; null if they do so at `at`.
+-- When clocks in a zone next show a time outside quiet hours; null if they do so at `at`.
 create or replace function pushq.quiet_until(at timestamptz, hours text, time_zone text) returns timestamptz
 language plpgsql stable as $$
 declare
@@ -98,8 +99,8 @@ begin
   if until at time zone time_zone = wall + (until - at) then
     return until;
   end if;
-  -- Clocks are put forward or back before that: on such a day each minute is looked at. They may skip the end, or show
-  -- it twice.
+  -- Clocks are put forward or back before that. On such a day each minute is checked, because clocks may skip the end
+  -- of the quiet hours, or show it twice.
   return (
     select m
     from generate_series(
@@ -109,19 +110,19 @@ begin
     limit 1);
 end $$;
 
--- When the quiet hours end of somebody who would be sent to at `at`; null if that may be done. A worker sends for ten
--- seconds after it took up a push, so the quiet hours begin that much earlier.
+-- When the quiet hours end for a recipient that would be sent to at `at`; null if it may be sent to then. A worker
+-- sends up to ten seconds after it took a push, so the quiet hours begin that much earlier.
 create or replace function pushq.held_until(at timestamptz, hours text, time_zone text) returns timestamptz
 language sql stable as $$
   select coalesce(pushq.quiet_until($1, $2, $3), pushq.quiet_until($1 + interval '10 seconds', $2, $3))
 $$;
 
--- Which recipients of jobs that `worker` holds have quiet hours now. The recipients of a job are those of `device_ids`
--- from its `firsts` to its `lasts`; `send_withins` is for how many microseconds it may still be sent.
+-- The recipients of jobs that `worker` holds that have quiet hours now. The recipients of a job are the elements of
+-- `device_ids` from its `firsts` to its `lasts`; `send_withins` is the remaining time of the job, in microseconds.
 --
--- Returns them with the microseconds after which to send: `wait` is null if that would be too late. They are spread
--- over the time of the release, evenly and by a hash of the send and the device, so that nobody is always last. All
--- who get the same wait can share a job: there are at most 60 of these parts, and fewer where they would be small.
+-- Returns these recipients with the microseconds after which to send: `wait` is null if that would be too late. They
+-- are spread evenly over the release, by a hash of the send and the device, so that no device is always last. All
+-- recipients with the same wait can share a job: there are at most 60 of these parts, and fewer if they would be small.
 create or replace function pushq.hold_to_quiet_hours(
   worker bigint, queue_ids int[], job_ids bigint[], epochs int[], firsts int[], lasts int[], send_withins bigint[],
   device_ids bigint[]
@@ -141,7 +142,8 @@ begin
     left join pushq.quiet_hours h on h.queue_id = l.queue_id
     left join pushq.campaign c on c.queue_id = l.queue_id and c.id = l.campaign_id
     where coalesce(c.quiet_hours, h.hours) <> 'none'),
-  -- Where a job's devices are dense, one range scan, as in a claim. That brings devices which are not the job's.
+  -- If a job's devices are dense, it is one range scan, as in a claim; that also returns devices that are not the
+  -- job's.
   known as materialized (
     select h.job_id, p.device_id, p.time_zone
     from (
@@ -163,7 +165,7 @@ begin
     from held h
     cross join lateral unnest(h.ids) d(id)
     left join known k on k.job_id = h.job_id and k.device_id = d.id),
-  -- A zone is looked at once, and not for each device.
+  -- Each zone is computed once, not for each device.
   zone as materialized (
     select z.hours, z.time_zone, z.default_zone, pushq.held_until(now(), z.hours, k.time_zone) as until
     from (select distinct z.hours, z.time_zone, z.default_zone from zoned z where z.time_zone is not null) z
@@ -171,7 +173,7 @@ begin
     where k.time_zone is not null),
   quiet as materialized (
     select z.queue_id, z.job_id, z.root_id, z.device_id, x.until,
-           -- What would be too late soon after has half of its time. Negative: too late.
+           -- The spread is at most half of the time that is left. Negative: too late.
            least(z.release, (z.send_within - (x.until - now())) / 2) as spread,
            (hashint8extended(z.device_id, z.root_id) & 16777215) / 16777216::float8 as place
     from zoned z
@@ -189,7 +191,8 @@ begin
   window part as (partition by p.queue_id, p.root_id, p.until, p.spread, p.part order by p.device_id);
 end $$;
 
--- How many recipients of a root wait for the end of their quiet hours, and when the first of them are released.
+-- The number of recipients of a root that wait for the end of their quiet hours, and when the first of them are
+-- released.
 create or replace function pushq.quiet_recipients(
   q int, root bigint, out recipients bigint, out released_at timestamptz
 )
@@ -201,7 +204,7 @@ begin
   where j.queue_id = q and j.root_id = root and j.is_quiet and j.run_at > now() and j.run_at < 'infinity';
 end $$;
 
--- The quiet hours that a device waits for, as the end of a sentence: of the campaign, or of the queue.
+-- The quiet hours that a device waits for, the campaign's or the queue's, as the end of a sentence.
 create or replace function pushq.trace_quiet(q int, campaign bigint, device bigint) returns text
 language plpgsql stable as $$
 begin
@@ -219,8 +222,8 @@ begin
 end $$;
 
 -- How many recipients of a campaign would wait for the end of their quiet hours, if it were started now, and in which
--- zones: a row for each end. No row if nobody would. `is_late`: by then the campaign has ended, so they would be
--- suppressed. The arguments are those of `pushq.preview_waves`; `quiet_hours` is what the campaign says itself. Writes
+-- zones: a row for each end; no row if none would wait. `is_late`: the campaign has ended by then, so they would be
+-- suppressed. The arguments are those of `pushq.preview_waves`; `quiet_hours` are the campaign's own. It writes
 -- nothing.
 create or replace function pushq.preview_quiet_hours(
   queue text, quiet_hours text default null, push_type text default 'alert', urgent boolean default false,
@@ -246,7 +249,7 @@ begin
   return query
   select w.until, sum(w.recipients)::bigint, array_agg(w.zone order by w.recipients desc, w.zone), w.is_late
   from (
-    -- Those of whom nobody has said a known zone are in the queue's, as others may be.
+    -- Recipients without a known zone count in the queue's zone, together with those that are in it.
     select u.until, l.is_late, k.time_zone as zone, sum(z.recipients) as recipients
     from pushq.count_zones(
       q, 'alert', pushq.with_audiences(pushq.parse_filter(filter), q), pushq.active_tokens(q, tokens)) z
@@ -257,7 +260,7 @@ begin
     cross join lateral (
       select case when k.time_zone is not null then pushq.held_until(d.due, h.hours, k.time_zone) end as until) u
     cross join lateral (
-      -- Without `send_by`, it is a day after the start or the wave.
+      -- Without `send_by`, the end is a day after the start or the wave.
       select u.until >= pushq.given_end(coalesce(send_by, d.due + interval '24 hours'), expiration) as is_late) l
     where u.until is not null
     group by 1, 2, 3) w
