@@ -44,10 +44,10 @@ begin
 end $$;
 
 -- The partitions older than `keep` days, or `keep_feedback` days for feedback, that nothing needs: no job, lease or
--- campaign that is still fanning out names the day. While a tenant arrives from another database, no partition that its
--- jobs might need is dropped, because its jobs are copied after their recipients. Recipients are dropped before their
--- messages and outcomes: without these, they would look like waiting recipients. Detached partitions that were not
--- dropped are included, because nothing else would find them again.
+-- campaign that is still fanning out names the day. While a tenant arrives from another database, no messages are
+-- dropped, and no recipients either, because its jobs are copied after their recipients. Recipients are dropped before
+-- their messages and outcomes: without these, they would look like waiting recipients. Detached partitions that were
+-- not dropped are included, because nothing else would find them again.
 --
 -- `job` is read from end to end, but only while a day is due to be dropped.
 --

@@ -1,15 +1,15 @@
--- What a tenant may have at most (`pushq.tenant_quota`), and how much of it is used.
+-- The quotas of tenants (`pushq.tenant_quota`), and how much of them is used.
 --
--- A worker counts every few seconds (Workers/Duties/QuotasDuty.swift), and a call is refused if the last count plus
--- what the call itself adds is more than the quota. So a producer writes nothing for it and waits for nobody, and what
--- is rolled back was never counted. A quota is exceeded by no more than what the tenant's other calls add between two
--- counts, and what was not committed at the second one.
+-- A worker counts every few seconds (Workers/Duties/QuotasDuty.swift). A call is refused if the last count plus what
+-- the call adds exceeds the quota. So a producer writes nothing for the quota and waits for no lock, and a transaction
+-- that rolls back is never counted. A tenant exceeds a quota by no more than what its other calls add between two
+-- counts, and what was not committed at the second count.
 
--- The queue that a producer's call is for. Every function that producers call begins with this: it checks the caller,
--- counts the call where calls are limited, and refuses a call that makes something to send if the tenant is suspended.
--- Only `pushq.register_device` looks before, by the same rules, whether there is anything to do.
--- `counts`: false for a call that only gives up what others have added, and must not be refused for their number.
--- `has_quota`: whether `pushq.check_quota` is to be asked about what the call adds.
+-- The queue of a producer's call. Every function that producers call begins with this: it checks the caller, counts the
+-- call if calls are limited, and refuses a call that creates pushes if the tenant is suspended. Only
+-- `pushq.register_device` first looks, by the same rules, whether there is anything to do. `counts`: false for a call
+-- that only gives up what other calls added, and so must not be refused because of their number. `has_quota`: whether
+-- the caller has to check what it adds with `pushq.check_quota`.
 create or replace function pushq.enter(
   queue text, sends boolean, counts boolean default true, out q int, out has_quota boolean
 )
@@ -35,7 +35,7 @@ begin
   end if;
 end $$;
 
--- What a call costs a tenant with a quota, before it has added anything.
+-- The checks of a call of a tenant with a quota, before the call adds anything.
 create or replace function pushq.enter_with_quota(tenant int, queue text) returns void
 language plpgsql as $$
 declare
@@ -50,14 +50,14 @@ begin
   if max_calls is not null then
     perform pushq.count_call(tenant, split_part(queue, '/', 1), max_calls);
   end if;
-  -- No worker has counted for a while, so a producer does. One of them: the others take what there is. A transaction
-  -- that may only read adds nothing.
+  -- No worker has counted for a while, so a producer counts. Only one does; the others use the last count. A read-only
+  -- transaction adds nothing, and does not count.
   if is_stale and current_setting('transaction_read_only') = 'off' then
     perform pushq.count_usage(tenant, by_producer => true);
   end if;
 end $$;
 
--- What a tenant has, as it was last counted. No row if nobody has prepared to count it.
+-- The last count of what a tenant has. No row if nothing is counted for the tenant yet.
 create or replace function pushq.last_usage(tenant int) returns setof pushq.tenant_usage
 language sql stable rows 1 as $$
   select u.*
@@ -67,7 +67,7 @@ language sql stable rows 1 as $$
   limit 1
 $$;
 
--- The error for a call that would make something to send for a suspended tenant.
+-- Raises the error for a call that would create pushes for a suspended tenant.
 create or replace function pushq.refuse_suspended(who text, tenant text) returns void
 language plpgsql stable as $$
 begin
@@ -78,10 +78,10 @@ end $$;
 
 -- Counts a call, and refuses it if there were too many in the last second.
 --
--- Calls are rows, so that no two of them wait for each other. Where many are allowed, a row stands for several calls
--- and is written by chance: about fifty rows are read and written a second, and the limit is kept within about a sixth.
--- Up to fifty calls a second it is exact, except for calls that are not committed yet. A call in a read-only
--- transaction cannot be written: it is refused like the others, and does not count.
+-- Calls are rows, so that no two of them wait for each other. If many calls are allowed, a row stands for several calls
+-- and is written at random: about fifty rows are read and written a second, and the limit is kept within about a sixth.
+-- Up to fifty calls a second the count is exact, except for calls that are not committed yet. A call in a read-only
+-- transaction cannot be written: it is refused like the others, but does not count.
 create or replace function pushq.count_call(tenant int, name text, most int) returns void
 language plpgsql as $$
 declare
@@ -94,7 +94,7 @@ begin
       message = format('tenant “%s” has reached its limit of %s calls a second', name, most),
       hint = format(
         'repeat the call later; an operator can allow more with: pushq-admin tenant set %s --max-calls', name);
-  -- Not `random()`, whose numbers the caller can choose with `setseed`. 1.5 µs.
+  -- Not `random()`: the caller can choose its numbers with `setseed`. This takes 1.5 µs.
   elsif weight = 1 or uuid_hash(gen_random_uuid()) % weight = 0 then
     if current_setting('transaction_read_only') = 'off' then
       insert into pushq.call (tenant_id) values (tenant);
@@ -102,12 +102,12 @@ begin
   end if;
 end $$;
 
--- How many calls a row of `pushq.call` stands for.
+-- The number of calls that a row of `pushq.call` stands for.
 create or replace function pushq.call_weight(most int) returns int
 language plpgsql stable as $$ begin return greatest(1, most / 50); end $$;
 
--- Refuses a call that adds more than its tenant has room for. `devices` are new ones, or become active again.
--- `schedules` have been added.
+-- Refuses a call that adds more than its tenant's quotas allow. `devices` are new, or become active again. `schedules`
+-- are already added.
 create or replace function pushq.check_quota(
   q int, recipients bigint default 0, bytes bigint default 0, devices bigint default 0, campaigns int default 0,
   schedules int default 0
@@ -165,7 +165,7 @@ begin
   end if;
 end $$;
 
--- The error for a quota that is used up.
+-- Raises the error for an exhausted quota.
 create or replace function pushq.refuse_quota(
   tenant text, what text, option text, quota bigint, used bigint, added bigint, remedy text
 ) returns void
@@ -177,16 +177,16 @@ begin
     hint = format('%s; an operator can allow more with: pushq-admin tenant set %s %s', remedy, tenant, option);
 end $$;
 
--- Counts what a tenant has of that for which it has a quota. Devices and bytes are counted anew once an hour, and with
--- `anew`; in between, those with new ids are added. So what a transaction adds that lasts longer than the time between
--- two counts is noticed within the hour. Where little room for devices is left, they are counted anew more often, since
--- those that were deactivated make room: every ten seconds, or 30 µs for each.
+-- Counts a tenant's usage of what it has quotas for. With `anew`, and once an hour, all devices and bytes are counted;
+-- otherwise only those with new ids are added. So additions of a transaction that lasts longer than the time between
+-- two counts are noticed within the hour. When little room for devices is left, all are counted more often, because
+-- deactivated ones make room: every ten seconds, or after 30 µs for each device if that is longer.
 --
--- `by_producer`: into the row of producers, which stays locked until this one commits. It goes on from the last count,
--- whoever has made that.
+-- `by_producer`: counts into the producers' row, which stays locked until this producer commits. It continues from the
+-- last count of either row.
 --
--- Not more waiting jobs are read than the quota allows recipients. By indexes only: for each queue's newest rows, with
--- statistics that are older than these, a scan of the whole table looks cheaper.
+-- It reads no more waiting jobs than the quota allows recipients. It uses only indexes: with statistics that are older
+-- than each queue's newest rows, a scan of the whole table looks cheaper.
 create or replace function pushq.count_usage(
   tenant int, anew boolean default false, by_producer boolean default false
 ) returns void
@@ -196,7 +196,7 @@ declare
   quota   pushq.tenant_quota;
   used    pushq.tenant_usage;
   queues  int[]  := array(select k.id from pushq.queue k where k.tenant_id = tenant);
-  -- What is new has numbers of this database. A tenant that was moved has others, too, which may be higher.
+  -- New rows have ids of this database. A tenant that was moved also has ids of another one, which may be higher.
   lowest  bigint := pushq.database_number()::bigint << 50;
   highest bigint := lowest + (1::bigint << 50) - 1;
   is_day  boolean;
@@ -204,7 +204,7 @@ declare
   seen    record;
 begin
   select o.* into quota from pushq.tenant_quota o where o.tenant_id = tenant;
-  -- If another one counts at this moment, it does so for this caller, too.
+  -- If another session counts at this moment, its count serves this caller, too.
   perform from pushq.tenant_usage u
   where u.tenant_id = tenant and u.by_producer = count_usage.by_producer
   for no key update skip locked;
@@ -239,7 +239,7 @@ begin
       used.bytes := 0;
       used.bytes_to := 0;
     end if;
-    -- Without copies of older messages.
+    -- Copies of older messages do not count.
     select coalesce(sum(m.bytes), 0) as bytes, max(m.last) as last into seen
     from unnest(queues) k
     cross join lateral (
@@ -260,7 +260,7 @@ begin
       from (
         select j.recipient_count from pushq.job j where j.queue_id = any (queues) limit quota.max_waiting + 1) j)
       + (select coalesce(sum(l.recipient_count), 0) from pushq.lease l where l.queue_id = any (queues))
-      -- Tokens of lists that are in no job yet, and users: also those without a device are stored.
+      -- Tokens of lists that are in no job yet, and users, because users without a device are stored, too.
       + (
         select coalesce(
                  sum(greatest(
@@ -279,7 +279,7 @@ begin
   where u.tenant_id = tenant and u.by_producer = count_usage.by_producer;
 end $$;
 
--- The tenants of which something is to be counted. Forgets calls of which nobody asks any more.
+-- The tenants for which something is to be counted. It also deletes calls that no check needs any more.
 create or replace function pushq.tenants_to_count() returns setof int
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin

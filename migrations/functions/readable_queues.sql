@@ -1,14 +1,14 @@
--- The queues that a caller may look at: the one that it names, or those of one tenant, or of all its tenants. Null
--- stands for all queues, when somebody with the owner's rights names none. Every function that shows something
--- (`show_…`) and tells no token finds its queues here, so here it is decided what the caller sees: what is of
--- the tenants that its login was granted, also with `--read-only`. A tenant that it was not granted has no queues for
--- it, like one that does not exist; somebody with the owner's rights gets an error for the latter. Calls that read
--- count against a tenant's quota, too.
+-- The queues that a caller may look at: the named one, those of one tenant, or those of all its tenants. Null stands
+-- for all queues, when a caller with the owner's rights names none. Every function that shows something (`show_…`) but
+-- no token finds its queues here. So this function decides what the caller sees: the tenants that its login was
+-- granted, even with `--read-only`. A tenant that it was not granted has no queues for it, like one that does not
+-- exist; a caller with the owner's rights gets an error for a tenant that does not exist. Calls that read count against
+-- a tenant's quota, too.
 create or replace function pushq.readable_queues(queue text, tenant text default null) returns int[]
 language plpgsql as $$
 declare
   who      text    := pushq.caller();
-  -- The owner's rights, since the functions that call this one have `security definer`.
+  -- `current_user` is the owner, because the functions that call this one have `security definer`.
   sees_all boolean := pg_has_role(who::name, current_user, 'usage');
   door     record;
   most     int;
@@ -35,7 +35,7 @@ begin
   loop
     perform pushq.count_call(door.id, door.name, door.max_calls);
   end loop;
-  -- With `offset`, or the tenant of a name would be read first, whoever's it is.
+  -- Without `offset`, PostgreSQL would first read the tenant of that name, even if the login has no right to it.
   return array(
     select n.queue_id
     from pushq.tenant_login l
@@ -44,7 +44,7 @@ begin
     where l.login = who and (readable_queues.tenant is null or n.tenant = readable_queues.tenant));
 end $$;
 
--- Refuses the name of a tenant that does not exist, with the one that was probably meant. For operators alone.
+-- Refuses the name of a tenant that does not exist, and suggests the one that was probably meant. Only for operators.
 create or replace function pushq.check_tenant(tenant text) returns void
 language plpgsql stable as $$
 begin

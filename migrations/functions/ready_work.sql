@@ -1,9 +1,9 @@
--- How a worker finds out what there is to do.
+-- How a worker finds work.
 --
--- Lanes 0, 1 and 2 are those that all campaigns and sends of a queue share. Each higher one is a campaign's own.
+-- All campaigns and sends of a queue share lanes 0, 1 and 2. Each higher lane belongs to one campaign.
 
--- Whose own a lane is, and its rate; no row for a lane that is shared. The planner puts it into the query that calls
--- it.
+-- The campaign that has this lane for itself, and its rate; no row for a shared lane. The planner inlines this into the
+-- calling query.
 create or replace function pushq.own_lane(of_queue int, of_lane int)
 returns table (campaign_id bigint, rate float8)
 language sql stable as $$
@@ -16,28 +16,28 @@ language sql stable as $$
   limit 1
 $$;
 
--- In how long it is; null for never. It is put into the query, too.
+-- The microseconds until a time; null for never. The planner inlines this, too.
 create or replace function pushq.microseconds_until(moment timestamptz) returns bigint
 language sql stable as $$
   select case when moment <> 'infinity' then (extract(epoch from moment - now()) * 1000000)::bigint end
 $$;
 
--- Which (queue, lane) pairs have jobs, and which campaigns have jobs to be made. Of a lane that is one campaign's own,
--- also which one's, and its rate.
+-- The (queue, lane) pairs that have jobs, and the campaigns that have jobs to create. For a lane that belongs to one
+-- campaign, also the campaign and its rate.
 --
--- A loose scan of `job_ready`, one probe a pair: 0.9 ms for 150 pairs among 10,000 queues, where probing every queue
--- and lane took 79 ms. It begins after (after_queue, after_lane), goes on at the beginning, and ends after `pairs`:
--- a caller that begins where the last call ended gets all of them in turn. So it is with campaigns, of which
--- there may be thousands: each pair's first, as many as pairs. Their ready jobs are counted up to `count_to`, which
--- costs more than all else where many campaigns are under way; with 0 it looks at no campaigns. In plpgsql, so that
--- plans are looked after before they are used.
+-- This is a loose scan of `job_ready`, with one probe for each pair: 0.9 ms for 150 pairs among 10,000 queues, while
+-- probing every queue and lane took 79 ms. It begins after (after_queue, after_lane), wraps around at the end, and
+-- stops after `pairs`: a caller that begins where the last call ended gets all pairs in turn. The same applies to
+-- campaigns, of which there may be thousands: it returns the first of each pair, and as many as `pairs`. It counts
+-- their ready jobs up to `count_to`, which is the most expensive part if many campaigns are fanning out; with 0 it
+-- skips campaigns. It is in plpgsql, so that `fit_plans` runs before the plans are used.
 --
--- Each probe is one of an index that has the order, whatever the statistics say. When thousands of queues got work at
--- once, they still said that all jobs were of a single queue; and to sort the few others was as cheap, so each probe
--- read all of these: a poll of 9000 lanes took nine seconds, in which the worker sent nothing.
+-- Each probe uses an index that has the order, whatever the statistics say. Once, when thousands of queues got work at
+-- the same time, the statistics still said that all jobs were of a single queue. Sorting the few other jobs looked as
+-- cheap, so each probe read all of them: a poll of 9000 lanes took nine seconds, in which the worker sent nothing.
 --
--- A worker asks this before it claims anything. So it is here that the database is found to have been restored, also if
--- that happened behind a pooler, which keeps the worker's session.
+-- A worker calls this before it claims anything. So a restore of the database is detected here, even behind a pooler,
+-- which keeps the worker's session.
 create or replace function pushq.ready_work(after_queue int, after_lane int, pairs int, count_to int)
 returns table (queue_id int, lane int, campaign_id bigint, ready int, due_in bigint, run_at timestamptz, id bigint,
                own_campaign bigint, own_rate float8)
@@ -80,7 +80,7 @@ begin
       limit pairs;
     get diagnostics seen = row_count;
     pairs := pairs - seen;
-    -- It has been around once.
+    -- The scan has wrapped around once.
     exit when pairs <= 0 or from_queue < 0;
     to_queue := after_queue;
     to_lane := after_lane;
@@ -89,8 +89,8 @@ begin
   if count_to = 0 then
     return;
   end if;
-  -- The campaigns of a queue's lane fan out one after the other: a probe a pair, in the same order, and so many at
-  -- the most.
+  -- The campaigns of a queue's lane fan out one after the other. So there is one probe for each pair, in the same
+  -- order, and at most `pairs`.
   from_queue := after_queue;
   from_lane := after_lane;
   to_queue := 2147483647;
@@ -135,9 +135,9 @@ begin
   end loop;
 end $$;
 
--- The same for the shared lanes of the queues between some pairs of others, no more than `pairs`: while it takes many
--- polls to come to all lanes, those of queues that wait for room are left out, or all but those in use. And for some
--- lanes that are one campaign's own: a queue may have thousands of these, and few need anything at a time.
+-- The same for the shared lanes of queues within some ranges, at most `pairs`. While it takes many polls to visit all
+-- lanes, the caller leaves out queues that wait for room, or all but those in use. It also looks at the given lanes
+-- that belong to one campaign each: a queue may have thousands of these, and few need anything at a time.
 create or replace function pushq.ready_within(
   after_queue int[], before_queue int[], own_queue int[], own_lane int[], pairs int)
 returns table (queue_id int, lane int, run_at timestamptz, id bigint, due_in bigint, own_campaign bigint,
@@ -174,7 +174,7 @@ begin
          order by j.queue_id, j.lane, j.run_at, j.id
          limit 1)
         union all
-        -- Behind the shared lanes of a queue comes the next queue.
+        -- The shared lanes of a queue are followed by the next queue.
         select n.queue_id, n.lane, n.run_at, n.id
         from due d
         cross join lateral (
@@ -196,10 +196,10 @@ begin
   end loop;
 end $$;
 
--- The same, begun at floors: of these lanes everything below (run_at, id) is known to be gone. So no poll reads the
--- index entries of claimed jobs again, which stay for as long as an open snapshot may see them. `ready` counts the
--- ready jobs of those lanes that are to be counted, and of all that are a campaign's own. The
--- floors are of lanes that campaigns share, in the order of queue and lane; what lies between them is scanned as above.
+-- The same, starting at floors: in these lanes, everything below (run_at, id) is known to be gone. So no poll reads the
+-- index entries of claimed jobs again, which stay as long as an open snapshot may see them. `ready` counts the ready
+-- jobs of the lanes in `counted`, and of all lanes that belong to one campaign. The floors are of shared lanes, ordered
+-- by queue and lane; the lanes between them are scanned as above.
 create or replace function pushq.ready_above(
   floor_queue int[], floor_lane int[], floor_run_at timestamptz[], floor_id bigint[], counted boolean[],
   count_to int)
@@ -220,8 +220,8 @@ begin
   for i in 1 .. cardinality(floor_queue) + 1 loop
     to_queue := coalesce(floor_queue[i], 2147483647);
     to_lane := coalesce(floor_lane[i], 0);
-    -- The end is a queue and not a pair: an index scan ends at a bound of its first column, and would go on through
-    -- the lane with the floor.
+    -- The end is a queue, not a pair: an index scan stops at a bound of its first column, but with a pair it would go
+    -- on through the lane with the floor.
     return query
       with recursive due as (
         (select j.queue_id, j.lane, j.run_at, j.id
@@ -251,7 +251,7 @@ begin
       from due d
       left join lateral pushq.own_lane(d.queue_id, d.lane) own on true;
     exit when i > cardinality(floor_queue);
-    -- The lanes of this queue before the one with the floor, and that one.
+    -- The lanes of this queue before the one with the floor, and that lane.
     return query
       select to_queue, l.lane, h.run_at, h.id,
              case when counted[i] and l.lane = to_lane then (

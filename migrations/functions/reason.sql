@@ -1,6 +1,6 @@
--- What the codes of reasons mean: the table of `QueueCore/Outcome/Reason.swift`, with which a test compares them.
+-- The meaning of the codes of reasons: the same table as in `QueueCore/Outcome/Reason.swift`. A test compares the two.
 
--- The text of a reason as APNs spells it, and the status beside it: null where the reason is pushq's own.
+-- The text of a reason as APNs spells it, and the status that comes with it; null for pushq's own reasons.
 create or replace function pushq.reason(code int, out reason text, out status int)
 language sql immutable strict parallel safe
 begin atomic

@@ -1,7 +1,7 @@
--- The devices of a user that a send goes to.
+-- The devices that a send to a user goes to.
 
--- The devices of a user whose tokens are of this kind, ascending; null for none. Of tokens that start Live Activities,
--- those that are for `started`, which is null for other messages, or of which nobody has said what they are for.
+-- The active devices of a user whose tokens are of this kind, ascending; null for none. If the message starts a Live
+-- Activity of type `started`, only tokens for that type or without a type; `started` is null for other messages.
 create or replace function pushq.devices_of_user(q int, user_key text, kind text, started text) returns bigint[]
 language plpgsql stable as $$
 begin
@@ -13,8 +13,8 @@ begin
       and (started is null or not pushq.starts_another(q, d.id, started)));
 end $$;
 
--- Why a send to a user, or to a list of tokens if `user_key` is null, has no recipient. `kind` is that of the tokens
--- that its message is for, and `started` the type that it starts.
+-- Why a send has no recipient: a send to a user, or to a list of tokens if `user_key` is null. `kind` is the kind of
+-- tokens that its message needs, and `started` the type that it starts.
 create or replace function pushq.why_nobody(q int, user_key text, kind text, started text) returns text
 language plpgsql stable as $$
 begin
@@ -28,7 +28,7 @@ begin
     else format('user “%s” has no device in this queue', user_key) end;
 end $$;
 
--- The same of a send to several users.
+-- The same for a send to several users.
 create or replace function pushq.why_none_of_users(started text) returns text
 language plpgsql immutable as $$
 begin
@@ -36,9 +36,9 @@ begin
               else format('none of the users has an active device with a token that starts “%s”', started) end;
 end $$;
 
--- Finds the recipients of claimed jobs that had none: scheduled sends to a user. Each becomes jobs for the devices
--- that the user has now, with the same place in the queue, or a record that there are none. Leases that are locked,
--- or not `worker`'s any more, are skipped.
+-- Finds the recipients of claimed jobs that have none yet: scheduled sends to a user. Each such job becomes jobs for
+-- the devices that the user has now, with the same place in the queue, or a record that there are none. Leases that are
+-- locked, or no longer belong to `worker`, are skipped.
 create or replace function pushq.find_recipients(queues int[], jobs bigint[], epochs int[], worker bigint) returns void
 language plpgsql as $$
 declare
@@ -47,7 +47,7 @@ declare
   aim   pg_catalog.text;                                  -- the kind of device that the message is for
   started pg_catalog.text;                                -- the type of Live Activity that it starts
   ids   bigint[];
-  apart bigint[];                                         -- messages that others are bringing
+  apart bigint[];                                         -- messages that other transactions are copying
 begin
   select array_agg(b.message_id) into apart
   from (
@@ -60,7 +60,7 @@ begin
     select l.*
     from unnest(queues, jobs, epochs) as g(queue_id, job_id, epoch)
     join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.worker_id = worker
-    -- The same order for all workers, of whom two may write why one send reaches nobody.
+    -- All workers use the same order: two of them may record why one send reaches no device.
     order by l.queue_id, l.root_id, l.job_id
     for update of l skip locked
   loop
@@ -83,7 +83,7 @@ begin
     if ids is null then
       insert into pushq.empty_send (queue_id, root_id, why)
       values (held.queue_id, held.root_id, pushq.why_nobody(held.queue_id, m.user_key, aim, started))
-      -- Of a send to several users, several may have no device.
+      -- In a send to several users, several may have no device.
       on conflict (queue_id, root_id) do update
         set why = pushq.why_none_of_users(started)
       where empty_send.why <> excluded.why;

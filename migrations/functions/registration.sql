@@ -1,8 +1,8 @@
 -- What an app reports about its tokens.
 
--- Since when a token is known to be good: when its app registered it, or somebody reactivated it. A time that lies
--- ahead is from before the database's clock was corrected, and nobody knows when that was: it counts for nothing. Up to
--- a minute ahead it counts, because an app may have registered the token since the transaction began.
+-- Since when a token is known to be valid: since its app registered it, or since it was reactivated by hand. A time in
+-- the future is from before the database's clock was corrected; its real time is unknown, so it does not count. Up to a
+-- minute in the future counts, because an app may have registered the token since the transaction began.
 create or replace function pushq.known_since(registered_at timestamptz, reactivated_at timestamptz default null)
 returns timestamptz
 language sql stable as $$
@@ -13,21 +13,22 @@ language sql stable as $$
     '-infinity')
 $$;
 
--- Registers a token that the app reports: creates the device, or reactivates it. Its user does not change. Returns
--- its id.
+-- Registers a token that the app reports: creates the device, or reactivates it. Its user does not change. Returns the
+-- device's id.
 create or replace function pushq.register_device(queue text, token text) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
 begin
   return pushq.register(queue, token, null, null, null, true);
 end $$;
 
--- The same, and sets the device's user, null for none, unless `keep_user`; and what else the app says. Of the rest null
--- leaves what is known, and what is empty removes it.
+-- The same. It also sets the device's user, null for none, unless `keep_user`; and stores what else the app reports.
+-- For these values, null keeps what is known, and an empty value removes it.
 --
--- An app calls this each time it starts, and nearly always with what it said the last time. So that is asked first, and
--- with one statement: each expression and each function beside it costs more than the look-up of a row
--- (docs/performance.md). What is equal to what is stored was checked when it was stored. What only means the same, such
--- as tags in another order, goes the long way; so does what is wrong or not allowed, and is refused there.
+-- An app calls this each time it starts, nearly always with the same values as before. So one statement checks first
+-- whether anything changed: every further expression and function costs more than the look-up of a row
+-- (docs/performance.md). A value that equals the stored one was checked when it was stored. A value that only means the
+-- same, such as tags in another order, takes the long way. So does a value that is invalid or not allowed, and it is
+-- refused there.
 create or replace function pushq.register_device(
   queue         text,
   token         text,
@@ -61,7 +62,7 @@ begin
                          then decode(register_device.token, 'hex') end
     join pushq.profile p on p.queue_id = d.queue_id and p.device_id = d.id
     where d.active
-      -- Not a time that lies ahead, from before the clock was corrected: it is written anew.
+      -- A time in the future, from before the clock was corrected, is written again.
       and d.registered_at between clock_timestamp() - interval '6 hours' and clock_timestamp()
       and current_setting('transaction_isolation') like 'read %'
       and (keep_user or d.user_key is not distinct from register_device.user_key)
@@ -88,12 +89,12 @@ begin
     keep_user);
 end $$;
 
--- Registers a token with what the app says of it; `said` is null if it says nothing.
+-- Registers a token with what the app reports about it; `said` is null if it reports nothing.
 --
--- If the installation is the known one and all is as it was, a call within six hours of the registration that was
--- written last writes nothing. Without an installation the time of each call is
--- written: the app may have been deleted meanwhile and installed again, and a report of APNs from between the two is
--- void. The time is that of the call, not of the beginning of the caller's transaction, which may have been long ago.
+-- If the installation is known and nothing has changed, a call within six hours of the last stored registration writes
+-- nothing. Without an installation, the time of each call is written: the app may have been deleted and installed again
+-- meanwhile, and reports of APNs from before this call are void. The time is that of the call, not that of the
+-- beginning of the caller's transaction, which may be long ago.
 create or replace function pushq.register(
   queue text, token text, user_key text, kind text, said pushq.profile, keep_user boolean
 ) returns bigint
@@ -103,15 +104,15 @@ declare
   bytes   bytea  := pushq.token(token);
   problem text   := coalesce(
     pushq.kind_problem(kind), pushq.profile_problem(said), pushq.user_key_problem(user_key));
-  was     pushq.device;                                   -- before this call
-  older   pushq.device;                                   -- the token that this one takes the place of
-  had     pushq.profile;                                  -- of this device, or else of the older one
+  was     pushq.device;                                   -- the device before this call
+  older   pushq.device;                                   -- the token that this one replaces
+  had     pushq.profile;                                  -- the profile of this device, or else of the older one
   has     pushq.profile;
-  owner   text;                                           -- whose what is known is
+  owner   text;                                           -- the user to whom the known profile belongs
   device  bigint;
   is_new  boolean;
-  goes_on boolean;                                        -- what waits for the older token goes on by this one
-  earlier bigint[];                                       -- the devices for which it waits
+  goes_on boolean;                                        -- pushes that wait for `older` go to this token
+  earlier bigint[];                                       -- the devices that such pushes are for
 begin
   if problem is not null then
     raise exception using errcode = 'PQ400', message = problem;
@@ -130,8 +131,8 @@ begin
     then
       return was.id;
     end if;
-    -- Nothing but the time, if it is still so. Another token may have taken the place of this one while the update
-    -- waited for it, which has deactivated it: only the lock of the installation tells which of them comes last.
+    -- Only the time changes, if the row is still the same. Another token may have replaced and so deactivated this one
+    -- while the update waited for the row: only the lock of the installation tells which of the two is the later one.
     update pushq.device d
     set active = true, inactive_since = null, inactive_reason = null, registered_at = clock_timestamp(),
         replaced_by = null
@@ -145,7 +146,7 @@ begin
     end if;
   end if;
 
-  -- One call at a time for an installation, so that no two of its tokens stay; and for a device.
+  -- Only one call at a time runs for an installation, so that only one of its tokens stays, and for a device.
   if said.installation <> '' then
     perform pushq.take_lock(concat_ws(' ', 'installation', door.q, said.installation));
   end if;
@@ -163,17 +164,17 @@ begin
       select * into had from pushq.profile p where p.queue_id = door.q and p.device_id = older.id;
       has := pushq.merge_profiles(had, said, false);
     end if;
-    -- Whatever is asked about the older one is asked about this one (`pushq.successors`).
+    -- Later questions about the older token are answered by this one (`pushq.successors`).
     delete from pushq.profile p where p.queue_id = door.q and p.device_id = older.id;
   end if;
   owner := coalesce(was.user_key, older.user_key);
   if keep_user then
-    -- Of a row that no app has registered, such as one that a send has made, the older token knows the user.
+    -- If no app has registered the row, for example because a send created it, the user is the older token's.
     user_key := case when was.registered_at is null and older.id is not null then older.user_key else was.user_key end;
     owner := coalesce(was.user_key, user_key);
   end if;
   if owner is distinct from user_key then
-    -- What is known of another user is not this one's. What was known of nobody is.
+    -- What is known about another user does not apply to this one. What is known without a user does.
     if owner is not null then
       perform pushq.forget_badges(door.q, array[was.id, older.id]);
     end if;
@@ -185,22 +186,22 @@ begin
   on conflict on constraint device_token_once do update
     set active = true, inactive_since = null, inactive_reason = null, registered_at = excluded.registered_at,
         replaced_by = null, kind = excluded.kind,
-        -- As above, if a send or an import has made the row meanwhile.
+        -- As above, if a send or an import has created the row meanwhile.
         user_key = case when keep_user and (d.registered_at is not null or older.id is null) then d.user_key
                         else excluded.user_key end
-  -- A row that was there has been locked for the update.
+  -- `xmax` is not 0 for a row that existed, because the update has locked it.
   returning id, xmax = 0 into device, is_new;
 
-  -- What waited for the token before is for whom it belonged to then. Who has made it inactive, and not APNs, has meant
-  -- that to stop, too.
+  -- Pushes that waited for older tokens were for the user at that time. A logout or a deactivation by hand, but not one
+  -- by APNs, was meant to stop them, too.
   if was.user_key is distinct from register.user_key or not was.active and was.inactive_reason is null then
     update pushq.device d set replaced_by = null where d.queue_id = door.q and d.replaced_by = was.id;
   end if;
   if older.id is not null then
-    -- Not to somebody else, nor past a logout or a deactivation by hand, which leave no reason.
+    -- Pushes do not continue to another user, nor after a logout or a deactivation by hand, which leave no reason.
     goes_on := older.user_key is not distinct from register.user_key
       and (older.active or older.inactive_reason is not null);
-    -- The app's icon is the same as before; and a message that goes on keeps its number.
+    -- The app's icon is the same as before, and a push that continues keeps its number.
     with old as (
       delete from pushq.badge b
       where b.queue_id = door.q and b.device_id = older.id
@@ -209,10 +210,11 @@ begin
     select door.q, device, o.count, case when goes_on then o.root_ids else '{}' end,
            case when goes_on then o.figures else '{}' end, case when goes_on then o.kept_until else '{}' end
     from old o
-    -- The app may have set that of the newer token already.
+    -- The app may already have set the badge of the newer token.
     on conflict do nothing;
     perform pushq.move_recent_pushes(door.q, older.id, device);
-    -- See `pushq.successors`. Of those that led to the older one, the latest: an installation may have had many tokens.
+    -- See `pushq.successors`. Of the tokens that led to the older one, only the latest are kept: an installation may
+    -- have had many tokens.
     earlier := older.id || array(
       select d.id
       from pushq.device d
@@ -234,17 +236,17 @@ begin
           locale = excluded.locale, time_zone = excluded.time_zone, app_version = excluded.app_version,
           tags = excluded.tags, attributes = excluded.attributes, first_seen_at = excluded.first_seen_at;
   end if;
-  -- One that takes the place of an active token is none more.
+  -- A token that replaces an active one adds no device.
   if door.has_quota and (is_new or not was.active) and older.active is not true then
     perform pushq.check_quota(door.q, devices => 1);
   end if;
   return device;
 end $$;
 
--- Locks what a registration or a logout may change beside the token itself: the others of its installation, those of
--- `its` Live Activity, and those that went on by one of them. What is decided about them is read afterwards, since
--- whoever had locked them may have given them to another installation. In the order of devices, so that no two calls
--- wait for each other.
+-- Locks the devices that a registration or a logout may change besides the token itself: the others of its
+-- installation, those of `its` Live Activity, and those whose pushes go to one of these. The caller reads them again
+-- afterwards, because a transaction that had locked them may have given them to another installation. They are locked
+-- in the order of devices, so that no two calls wait for each other.
 create or replace function pushq.lock_tokens(q int, token bytea, its pushq.profile) returns void
 language plpgsql as $$
 declare
@@ -262,9 +264,8 @@ begin
   perform from pushq.device d where d.queue_id = q and d.id = any (ids) order by d.id for no key update;
 end $$;
 
--- Deactivates the tokens whose place a token takes, which are locked: those of the same installation and kind, and of
--- the same Live Activity. They are nobody's from now on. Returns the latest of them as it was, but active if any of
--- them was.
+-- Deactivates the locked tokens that a token replaces: those of the same installation and kind, and of the same Live
+-- Activity. They lose their installation. Returns the latest of them as it was, but active if any of them was.
 create or replace function pushq.replace_tokens(q int, device bigint, kind text, its pushq.profile) returns pushq.device
 language plpgsql as $$
 declare
@@ -295,10 +296,10 @@ begin
   return latest;
 end $$;
 
--- Keeps one active token of each of these installations, as a registration does: the one that its app registered last,
--- else the one that was seen last. Returns how many it has deactivated. An import asks for this once it has committed:
--- a registration that was under way has not seen the token of the file, nor the file that of the registration. With
--- the lock of the installation it is known what has become of it.
+-- Keeps one active token for each of these installations, as a registration does: the one that its app registered last,
+-- else the one that was seen last. Returns the number of tokens deactivated. An import calls this after its commit: a
+-- concurrent registration did not see the token of the file, nor the file that of the registration. The lock of the
+-- installation waits for such a registration.
 create or replace function pushq.keep_one_token(q int, installations text[]) returns bigint
 language plpgsql as $$
 declare
@@ -306,7 +307,7 @@ declare
   ids      bigint[];
   replaced bigint[];
 begin
-  -- As `pushq.take_lock` does, all in one order.
+  -- As in `pushq.take_lock`, but several names, always in the same order.
   insert into pushq.named_lock (name) select n from unnest(names) with ordinality u(n, place) order by place;
   delete from pushq.named_lock l where l.name = any (names);
   ids := array(
@@ -339,8 +340,8 @@ begin
   return cardinality(replaced);
 end $$;
 
--- Has a token count under a frequency cap what was sent to the one whose place it takes: the person is the same. A push
--- that went to both counts once.
+-- Makes a token count, under a frequency cap, what was sent to the token that it replaces, because the person is the
+-- same. A push that went to both counts once.
 create or replace function pushq.move_recent_pushes(q int, older bigint, newer bigint) returns void
 language plpgsql as $$
 begin
@@ -363,8 +364,8 @@ begin
       order by u.root, u.at desc) e);
 end $$;
 
--- Removes a registration when a user logs out: the device has no user, no tags, no attributes and no count for its
--- badge, and receives nothing until it is registered again. Returns whether it was active; false for an unknown token.
+-- Removes a registration when a user logs out: the device loses its user, tags, attributes and badge count, and
+-- receives nothing until it is registered again. Returns whether it was active; false for an unknown token.
 create or replace function pushq.unregister_device(queue text, token text) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
 declare
@@ -379,16 +380,16 @@ begin
   where d.queue_id = q and d.token = bytes
   for no key update;
   if device is null then
-    -- The app may have registered it since the transaction began.
+    -- The app may have registered the token since the transaction began.
     perform pushq.check_isolation('a token that is not known cannot be unregistered');
   end if;
   update pushq.device d
-  -- Without a reason: it stays inactive if an answer of APNs that has deactivated it is undone.
+  -- The reason is removed, so that the device stays inactive if an answer of APNs that deactivated it is undone.
   set active = false, user_key = null, inactive_since = coalesce(d.inactive_since, clock_timestamp()),
       inactive_reason = null, replaced_by = null
   where d.queue_id = q and d.id = device
     and (d.active or d.user_key is not null or d.inactive_reason is not null or d.replaced_by is not null);
-  -- Nothing goes on by it either.
+  -- Pushes for older tokens do not continue to this one either.
   update pushq.device d set replaced_by = null where d.queue_id = q and d.replaced_by = device;
   update pushq.profile p
   set tags = '{}', attributes = '{}'
@@ -397,9 +398,9 @@ begin
   return coalesce(was_active, false);
 end $$;
 
--- Takes a device out of all sends to come, or brings it back, by hand. An inactive device keeps its reason. Bringing it
--- back is not a registration, since only an app registers. But reports from before it no longer deactivate the device,
--- whether it is inactive now or a report about it is still on its way.
+-- Deactivates a device by hand, or reactivates it. An inactive device keeps its reason. A reactivation is not a
+-- registration, because only an app registers. But reports from before it no longer deactivate the device, whether it
+-- is inactive now or such a report is still to come.
 create or replace function pushq.set_device(
   queue text, token text, active boolean, out is_known boolean, out has_changed boolean
 )
@@ -423,7 +424,7 @@ begin
     set active = false, inactive_since = clock_timestamp(), inactive_reason = null
     where d.queue_id = q and d.id = known.id;
   elsif known.replaced_by is not null then
-    -- What waits for it does not go on by its newer token either.
+    -- Pushes that wait for this device do not continue to its newer token either.
     update pushq.device d set replaced_by = null where d.queue_id = q and d.id = known.id;
   end if;
   if has_changed and set_device.active and door.has_quota then

@@ -1,9 +1,10 @@
--- Removing an app or a tenant. Their queues are gone at once; what these held is deleted in steps afterwards.
+-- Removing an app or a tenant. Their queues are removed at once; the contents of the queues are deleted in steps
+-- afterwards.
 --
--- Both lock the tenant first, then apps, and then read the queues: so of two at the same time one waits and finds what
--- the other one has left, and a queue that is being added is waited for.
+-- Both functions first lock the tenant, then the apps, and then read the queues. So of two concurrent calls, one waits
+-- and sees what the other has left, and both wait for a queue that is being added.
 
--- Deletes the settings of queues and the little that is noted of each. Returns how many rows these were.
+-- Deletes the settings of queues, and the few rows of state of each. Returns the number of rows.
 create or replace function pushq.delete_settings(queues int[]) returns bigint
 language plpgsql as $$
 declare
@@ -31,8 +32,8 @@ begin
   delete from pushq.queue q where q.id = any (queues);
 end $$;
 
--- Removes an app with its queues. Returns the ids of the queues, of which the contents are still there; null if there
--- is no such app.
+-- Removes an app with its queues. Returns the ids of the queues, whose contents still exist; null if the app does not
+-- exist.
 create or replace function pushq.remove_app(tenant text, bundle_id text) returns int[]
 language plpgsql as $$
 declare
@@ -51,15 +52,15 @@ begin
   return queues;
 end $$;
 
--- Removes a tenant with all that it owns, but for the contents of its queues. Returns how many of each there were;
--- no row if there is no such tenant. These are some rows for each queue, so all of it is one transaction.
+-- Removes a tenant with all that it owns, except the contents of its queues. Returns the counts; no row if the tenant
+-- does not exist. There are only a few rows for each queue, so it is one transaction.
 create or replace function pushq.remove_tenant(tenant text)
 returns table (apps bigint, queues bigint, credentials bigint, logins bigint)
 language plpgsql as $$
 declare
   owner int;
 begin
-  -- Nobody adds an app, a credential or a login meanwhile.
+  -- The lock prevents adding an app, a credential or a login meanwhile.
   select t.id into owner from pushq.tenant t where t.name = remove_tenant.tenant for update;
   if not found then
     return;
@@ -70,7 +71,7 @@ begin
     raise exception using errcode = 'PQ409', message = format('%s is being moved to another database', tenant),
       hint = 'finish the move, or undo it with: pushq-admin tenant move --abandon';
   end if;
-  -- Nor a queue.
+  -- This lock prevents adding a queue.
   perform from pushq.app a where a.tenant_id = owner order by a.id for update;
   return query
     select (select count(*) from pushq.app a where a.tenant_id = owner),
@@ -80,7 +81,7 @@ begin
   perform pushq.remove_queues(array(select q.id from pushq.queue q where q.tenant_id = owner));
   delete from pushq.app a where a.tenant_id = owner;
   delete from pushq.credential c where c.tenant_id = owner;
-  -- Its progress goes with it.
+  -- The webhook's progress is deleted with it.
   delete from pushq.webhook w where w.tenant_id = owner;
   delete from pushq.tenant_login l where l.tenant_id = owner;
   delete from pushq.rate_limit r where r.tenant_id = owner;
@@ -90,9 +91,9 @@ begin
   delete from pushq.tenant t where t.id = owner;
 end $$;
 
--- Deletes up to `step` rows of a removed queue from one table, behind the key `after`. Returns how many, and the key of
--- the last one: null when none is left. Taking a lease's row away fences its worker, so nothing of it is written
--- afterwards. Fails if a producer who found the queue in time has had a row locked for two seconds.
+-- Deletes up to `step` rows of a removed queue from one table, after the key `after`. Returns their number, and the key
+-- of the last one; null when none is left. Deleting a lease fences its worker, so the worker writes nothing of the job
+-- afterwards. Fails if a producer that found the queue in time has kept a row locked for two seconds.
 create or replace function pushq.clear_queue(
   q int, from_table text, after bigint, step int, out gone bigint, out last bigint
 )
@@ -120,7 +121,7 @@ begin
   into gone, last using q, after, step;
 end $$;
 
--- Deletes up to `step` keys of sends of a removed queue. Returns how many.
+-- Deletes up to `step` keys of sends of a removed queue. Returns their number.
 create or replace function pushq.clear_send_keys(q int, step int) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '2s' as $$
 declare
@@ -135,7 +136,8 @@ begin
   return gone;
 end $$;
 
--- Deletes what a transaction has set of a queue and committed after the queue was removed. Returns how many rows.
+-- Deletes settings that a transaction wrote for a queue and committed after the queue was removed. Returns the number
+-- of rows.
 create or replace function pushq.clear_settings(q int) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '2s' as $$
 begin
@@ -145,8 +147,8 @@ begin
   return pushq.delete_settings(array[q]);
 end $$;
 
--- The days of history that there are, in an order in which `pushq.clear_day` leaves nothing: recipients come before
--- their messages.
+-- The existing days of history, in an order in which `pushq.clear_day` leaves nothing: recipients come before their
+-- messages.
 create or replace function pushq.days_of_history() returns table (parent text, day date)
 language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select p.relname::text, to_date(substring(c.relname from '_([0-9]{8})$'), 'YYYYMMDD')

@@ -1,8 +1,9 @@
--- What a phone says of its language and its time zone, as it is stored. An app passes it on at each start: if it were
--- refused for its form, the token would be lost, and with it every push.
+-- The language and time zone that a phone reports, in their stored form. An app passes them on at each start. If their
+-- form led to an error, the token would be lost, and with it every push.
 
--- A locale in its plain form. Behind @ Apple's Locale.identifier writes what the user has changed
--- (th_TH@calendar=gregorian), which is no part of a language; and what is too long is so by its extensions.
+-- A locale in its plain form. After @, Apple's Locale.identifier writes what the user has changed
+-- (th_TH@calendar=gregorian), which is not part of a language tag. If a locale is too long, its extensions are the
+-- reason, and are removed.
 create or replace function pushq.reported_locale(locale text) returns text
 language plpgsql stable as $$
 begin
@@ -15,17 +16,18 @@ begin
   return pushq.plain_locale(locale);
 end $$;
 
--- A time zone by its one name, so that all devices of a place have the same: Apple's older systems say Asia/Calcutta
--- for Asia/Kolkata. PostgreSQL may not even know the other name: Debian 13, for one, has those in a package of their
--- own. What has no other name, or one that PostgreSQL does not know, stays as it is.
+-- The main name of a time zone, so that all devices of a place have the same one: Apple's older systems say
+-- Asia/Calcutta for Asia/Kolkata. PostgreSQL may not know the other names: Debian 13, for example, has them in a
+-- separate package. A zone without another name, or whose main name PostgreSQL does not know, stays unchanged.
 --
--- The list is read when the expression is planned, and not with each call.
+-- The list is parsed when the expression is planned, not with each call.
 create or replace function pushq.plain_zone(time_zone text) returns text
 language plpgsql stable strict as $$
 declare
   hours int;
-  -- The links of tzdata 2025b whose names are not those of a country's places (zone.tab), but for abbreviations. Where
-  -- tzdata leads to another country with the same clocks, to the name of the place.
+  -- The links of tzdata 2025b whose names are not in zone.tab, which lists the places of countries; without
+  -- abbreviations. If tzdata links to another country with the same clocks, the target here is the name of the place
+  -- instead.
   plain text := '{
     "Africa/Asmera": "Africa/Asmara", "Africa/Timbuktu": "Africa/Bamako",
     "America/Argentina/ComodRivadavia": "America/Argentina/Catamarca", "America/Atka": "America/Adak",
@@ -81,7 +83,7 @@ begin
   if plain is null and time_zone ~ '^(Etc/)?GMT([+-]?0+)?$' then
     plain := 'GMT';
   elsif plain is null and time_zone ~ '^GMT[+-][0-9]{4}$' then
-    -- Apple's name of a zone without rules. In those of IANA the sign is the other one, and an hour is the least.
+    -- Apple's name of a zone with a fixed offset. IANA's names have the opposite sign, and only whole hours.
     hours := substr(time_zone, 4, 3)::int;
     if hours between -12 and 14 and right(time_zone, 2) = '00' then
       plain := format('Etc/GMT%s%s', case when hours > 0 then '-' else '+' end, abs(hours));
@@ -93,8 +95,8 @@ begin
   return coalesce(plain, time_zone);
 end $$;
 
--- A time zone as a phone reports it. Empty, for none, if it has the form of a name but is not known: a phone may have
--- learned of a new zone before the server.
+-- A time zone as a phone reports it. The result is empty, for none, if the zone has the form of a name but is unknown:
+-- a phone may know a new zone before the server does.
 create or replace function pushq.reported_zone(time_zone text) returns text
 language plpgsql stable strict as $$
 declare
@@ -103,7 +105,7 @@ begin
   if pushq.time_zone_problem(plain) is null then
     return plain;
   elsif octet_length(time_zone) <= 60 and time_zone ~ '^([A-Za-z_]+(/[A-Za-z_-]+){1,2}|GMT[+-][0-9]{4})$' then
-    -- In quotes that any encoding of a client has, or PostgreSQL makes an error of it.
+    -- The quotes are ASCII, which every client encoding has: otherwise PostgreSQL would turn the notice into an error.
     raise notice 'the time zone "%" is unknown here: the device is registered without one', time_zone;
     return '';
   end if;

@@ -1,24 +1,24 @@
--- A database that was restored from a backup. Time went back in it: what was sent since then is not in it, and would
--- be sent again. So the queues concerned are paused until an operator has decided. docs/restore.md explains it to
+-- Handling a database that was restored from a backup. It has lost what was sent since the restored moment, and would
+-- send it again. So the queues concerned are paused until an operator has decided. docs/restore.md explains it to
 -- operators.
 
--- Notices that the database was restored, and pauses queues then. Called for each session of a worker and with each of
--- its polls, so before anything is claimed.
+-- Detects that the database was restored, and then pauses queues. It is called for each session of a worker and with
+-- each of its polls, so before anything is claimed.
 create or replace function pushq.follow_lineage() returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   if pushq.is_new_start() then
     perform pushq.follow_start();
   end if;
-  -- A producer may have called before, whose transaction is not committed.
+  -- A producer whose transaction is still open may have called this before.
   if (select last_value from pushq.known_lineage) is distinct from (
     select hashtextextended(l.name, 0) from pushq.lineage l order by l.id desc limit 1) then
     perform pushq.judge_lineage();
   end if;
 end $$;
 
--- For each new session of a worker or an operator: as `pushq.follow_lineage`. Returns the server's timeline, and how
--- many queues wait for an operator's decision since the database was restored, and to which time that went back.
+-- The same for each new session of a worker or an operator. Returns the server's timeline, the number of queues that
+-- wait for an operator's decision since the database was restored, and the time to which the restore went back.
 create or replace function pushq.follow_timeline(out timeline int, out undecided bigint, out back_to timestamptz)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
@@ -30,8 +30,8 @@ begin
   join pushq.lineage l on l.id = r.lineage_id;
 end $$;
 
--- Writes down that this is another copy of the database than before, and whether it was restored. `declared`: somebody
--- says that it was, since this cannot be seen of a copy of the disk.
+-- Records that this is another copy of the database than before, and whether it was restored. `declared`: an operator
+-- says that it was, because a copy of the disk does not show it.
 create or replace function pushq.judge_lineage(declared boolean default false) returns void
 language plpgsql as $$
 declare
@@ -51,11 +51,12 @@ begin
   insert into pushq.lineage (name, is_restore, back_to, old_id)
   select here, r.is_restore,
          case when r.is_restore then
-           -- Of a base backup, the last transaction that was read from the archive. Another cluster's says nothing.
+           -- For a base backup: the last transaction that was read from the archive. The value of another cluster means
+           -- nothing.
            coalesce(case when not declared and pushq.is_same_cluster(before, here)
                          then pg_last_xact_replay_timestamp() end,
                     pushq.last_sign(), clock_timestamp())
-         -- The last commit of the old primary that is here, too.
+         -- The last commit of the old primary that this copy has, too.
          when before is not null then pg_last_xact_replay_timestamp() end,
          (select last_value from pushq.old_id)
   from (select declared or before is not null and not pushq.is_promoted(before, here) as is_restore) r
@@ -65,16 +66,16 @@ begin
   end if;
 end $$;
 
--- Whether two copies are of one cluster and differ in their timelines alone.
+-- Whether two copies belong to one cluster, and differ only in their timelines.
 create or replace function pushq.is_same_cluster(before text, here text) returns boolean
 language plpgsql stable as $$
 begin
   return regexp_replace(before, E'/\\d+$', '') = regexp_replace(here, E'/\\d+$', '');
 end $$;
 
--- Whether this server was a standby that followed the primary until the end: a transaction was committed while it was
--- running already. A server that was started from a backup is younger than all that it has restored. What was a standby
--- and started after the primary was lost looks like a backup, too: in doubt, somebody has to decide.
+-- Whether this server was a standby that followed the primary until the end: a transaction was committed when the
+-- server was already running. A server that was started from a backup is younger than all that it has restored. A
+-- standby that started after the primary was lost looks like a backup, too: in doubt, an operator has to decide.
 create or replace function pushq.is_promoted(before text, here text) returns boolean
 language plpgsql stable as $$
 begin
@@ -85,7 +86,7 @@ begin
                current_setting('recovery_target_name')) = '';
 end $$;
 
--- The last moment that the database knows of: workers show themselves every five seconds while they run.
+-- The last moment that the database knows of: workers write a heartbeat every five seconds while they run.
 create or replace function pushq.last_sign() returns timestamptz
 language plpgsql stable as $$
 begin
@@ -109,9 +110,9 @@ begin
         limit 1) r on true));
 end $$;
 
--- Pauses the queues in which something waits that may have been sent. How they were paused before, they will be again.
--- A credential that is replaced resumes none of them, and ends a pause before that was because of the one before.
--- `queues`: those that are looked at; null: all.
+-- Pauses the queues in which something waits that may have been sent. It stores how they were paused before, to restore
+-- that later. Replacing a credential does not resume these queues, but ends an earlier pause that the old credential
+-- caused. `queues` limits the queues; null means all.
 create or replace function pushq.pause_restored(l pushq.lineage, queues int[] default null) returns void
 language plpgsql as $$
 begin
@@ -133,14 +134,14 @@ begin
   perform pushq.tell('queue', r.queue_id) from pushq.restored_queue r where queues is null or r.queue_id = any (queues);
 end $$;
 
--- Why a queue is paused that waits for a decision.
+-- The pause reason of a queue that waits for a decision.
 create or replace function pushq.restored_reason() returns text
 language plpgsql stable as $$
 begin
   return 'the database was restored, and what waits may have been sent already; see: pushq-admin restore show';
 end $$;
 
--- Refuses to resume a queue that waits for a decision. True for any other.
+-- Raises an error if a queue waits for a decision, so that it is not resumed. Returns true for any other queue.
 create or replace function pushq.may_resume(q int) returns boolean
 language plpgsql stable as $$
 declare
@@ -158,8 +159,8 @@ begin
   return true;
 end $$;
 
--- The time by which what waits in a queue may have been sent already, while nobody has decided about it; null for other
--- queues. What was due by then may not become due later, or it would be taken for something that was not due.
+-- Pushes in a queue that were due by this time may have been sent already; null if the queue does not wait for a
+-- decision. Such a push may not get a later due time, or it would count as not due.
 create or replace function pushq.undecided_since(q int) returns timestamptz
 language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select l.found_at
@@ -168,15 +169,15 @@ language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   where r.queue_id = q
 $$;
 
--- What a campaign has in no job yet, of those that were due when the restore was found. Without the holdout, which gets
--- nothing (functions/shares.sql).
+-- The number of a campaign's recipients that are in no job yet and were due when the restore was found. It does not
+-- include the holdout, which gets nothing (functions/shares.sql).
 create or replace function pushq.fan_out_left(f pushq.fan_out, found_at timestamptz) returns bigint
 language plpgsql stable as $$
 declare
   total bigint := cardinality(f.rest);
   after bigint := f.cursor_device_id;
   last  bigint := coalesce(f.last_device_id, 9223372036854775807);
-  tree  jsonb;                                            -- of the campaign's filter
+  tree  jsonb;                                            -- the campaign's parsed filter
   aim   text;                                             -- the kind of device that the message is for
   ids   bigint[];
   upto  bigint;
@@ -192,7 +193,7 @@ begin
   from pushq.message m
   where m.day = f.message_day and m.queue_id = f.queue_id and m.id = f.message_id;
   select k.filter_tree into tree from pushq.campaign k where k.queue_id = f.queue_id and k.id = f.campaign_id;
-  -- As a step of fan-out looks at them.
+  -- The devices are found as in a step of the fan-out.
   loop
     if tree is not null then
       select d.ids, d.upto into ids, upto
@@ -209,9 +210,9 @@ begin
   return total;
 end $$;
 
--- What waits in a queue that may have been sent between the time to which a restore went back and the time when it was
--- found: what was due by then. `at_most_once`: those of the recipients who may be sent to only once. `campaigns`: of
--- which not all recipients are in jobs. `runs`: schedules with a run that may have been started.
+-- What waits in a queue and may have been sent between the time to which a restore went back and the time when it was
+-- found: all that was due by then. `at_most_once`: the recipients among them that may be sent to only once.
+-- `campaigns`: those whose recipients are not all in jobs. `runs`: schedules with a run that may have been started.
 create or replace function pushq.count_uncertain(
   q int, l pushq.lineage, out recipients bigint, out at_most_once bigint, out campaigns bigint, out runs bigint
 )
@@ -235,7 +236,7 @@ begin
                 else (select count(*) from generate_series(0, w.recipient_count - 1) n
                       where get_byte(w.outcomes, n) = 0) end as recipients
     from waiting w
-    -- Of a send to a user for later, nobody has looked for the recipients yet.
+    -- For a scheduled send to a user, the recipients are not known yet.
     left join lateral (
       select m.user_key, pushq.message_kind(m.push_type, m.payload) as kind,
              pushq.started_type(m.push_type, m.payload) as started
@@ -280,12 +281,12 @@ begin
   order by n.name;
 end $$;
 
--- Carries out what an operator has decided about a queue: what may have been sent is sent again, or is recorded as
--- unknown. Returns how many recipients that is about, and how many of them become unknown: all, or those who may be
--- sent to only once.
+-- Carries out an operator's decision about a queue: pushes that may have been sent are sent again, or recorded as
+-- unknown. Returns how many recipients this concerns, and how many of them become unknown: all, or only those that may
+-- be sent to only once.
 --
--- A job whose recipients below the watermark may be sent to only once ends with these as unknown, as it does after the
--- loss of a worker. So here it only gets that watermark, and workers count and end it as any other.
+-- If a job is sent at most once, its recipients below the watermark end as unknown, as after the loss of a worker. So
+-- this function only sets the watermark, and workers count and end the job like any other.
 create or replace function pushq.resume_restored(queue text, sends boolean, out recipients bigint, out unknown bigint)
 language plpgsql as $$
 declare
@@ -304,7 +305,7 @@ begin
   recipients := c.recipients;
   unknown := case when sends then c.at_most_once else c.recipients end;
 
-  -- Without its lease, nothing that a worker writes about a job counts any more.
+  -- Without its lease, a job accepts no more writes of its worker.
   with lost as (
     delete from pushq.lease x where x.queue_id = q returning x.*)
   insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day,
@@ -323,7 +324,7 @@ begin
   where f.queue_id = q and f.campaign_id <= l.old_id and not f.done and f.start_at <= l.found_at
     and (not sends or f.at_most_once);
   if not sends then
-    -- Of a schedule whose time zone this server does not know, nobody can tell which runs these are.
+    -- If this server does not know a schedule's time zone, it cannot compute these runs.
     update pushq.schedule s
     set paused_at = now()
     where s.queue_id = q and s.paused_at is null and s.next_at <= l.found_at and pushq.known_zone(s.time_zone) is null;
@@ -339,7 +340,7 @@ begin
     split_part(queue, '/', 1), 'queue', queue, 'resumed after a restore',
     jsonb_build_object(
       'recipients', jsonb_build_object('to', recipients), 'unknown', jsonb_build_object('to', unknown)));
-  -- Its credential was replaced meanwhile, or it has got another one.
+  -- The credential was replaced meanwhile, or the queue has got another one.
   if r.paused_credential_version is not null and not exists (
     select
     from pushq.queue k
@@ -349,7 +350,7 @@ begin
     r.paused_reason := null;
     r.paused_credential_version := null;
   end if;
-  -- Somebody may have paused it for another reason meanwhile: then it stays so.
+  -- If the queue was paused for another reason meanwhile, it stays paused.
   update pushq.queue k
   set paused_at = r.paused_at, paused_reason = r.paused_reason,
       paused_credential_version = r.paused_credential_version,
@@ -359,8 +360,7 @@ begin
   perform pushq.wake(q);
 end $$;
 
--- Finds the recipients of sends to a user that were for later and are due, so that each of them has an outcome of its
--- own.
+-- Finds the recipients of scheduled sends to a user that are due, so that each recipient has its own outcome.
 create or replace function pushq.find_restored(q int, l pushq.lineage) returns void
 language plpgsql as $$
 declare

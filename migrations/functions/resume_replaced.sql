@@ -1,7 +1,8 @@
--- Has queues go on that a worker paused because of a credential as it was before it was replaced; returns how many.
+-- Resumes queues that a worker paused because of an earlier version of a credential; returns their number.
 --
--- Called by the statement that replaces it, once that has locked its row. Statements of a function see what was
--- committed until they begin, and so a pause that was written while the lock was waited for.
+-- The statement that replaces the credential calls this after it has locked the credential's row. Statements in a
+-- function see everything that was committed before they began, including a pause that was written while the caller
+-- waited for the lock.
 create or replace function pushq.resume_replaced(tenant int, credential int) returns bigint
 language plpgsql as $$
 declare

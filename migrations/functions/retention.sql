@@ -1,19 +1,19 @@
--- What is deleted from days that other tenants keep, and what moves out of days that are dropped.
+-- Deleting one tenant's rows from days that other tenants keep, and moving waiting jobs out of days that are dropped.
 
--- For how many days partitions must be kept: as long as any tenant wants, and at least as long as the default.
+-- The number of days for which partitions are kept: the maximum over all tenants, and at least the default.
 create or replace function pushq.longest_retention(inout keep int, inout keep_feedback int)
 language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select greatest($1, max(t.history_days)), greatest($2, max(t.feedback_days))
   from (
     select history_days, feedback_days from pushq.tenant
     union all
-    -- Those that are on their way between two databases, and are in no table there.
+    -- Tenants that are moving between two databases have no row in `tenant`.
     select history_days, feedback_days from pushq.tenant_move where stage <> 'moved') t
 $$;
 
 -- Days whose partitions are kept for some tenants, with the queues of the tenants that do not keep them. `keep` and
--- `keep_feedback` are the defaults. Recipients come before messages, which are deleted when no recipients of theirs
--- are left.
+-- `keep_feedback` are the defaults. Recipients come before messages, because a message is deleted when it has no
+-- recipients left.
 create or replace function pushq.days_to_clear(today date, keep int, keep_feedback int)
 returns table (parent text, day date, queues int[])
 language sql stable security definer set search_path = pg_catalog, pg_temp as $$
@@ -34,13 +34,13 @@ language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   order by p.parent, p.day
 $$;
 
--- Looks at up to `step` rows of these queues on a day, behind the row (after_queue, after_id), and deletes them, except
--- what still waits: the recipients of jobs, and the messages of these and of campaigns that are still to be fanned out.
--- Rows that a producer has locked are left to the next round. Returns how many are gone, and the last row that was
--- looked at, null when there is none behind it.
+-- Looks at up to `step` rows of these queues on a day, after the row (after_queue, after_id). It deletes them, except
+-- what is still needed: the recipients of jobs, their messages, and the messages of campaigns that have not fanned out.
+-- Rows that a producer has locked stay until the next round. Returns the number of deleted rows, and the last row that
+-- was looked at, null when there is none after it.
 --
--- Names the day's own tables: to plan a query over a year's takes a tenth of a second. `offset 0` keeps PostgreSQL from
--- reading all that others keep in them into a hash.
+-- It names the day's own tables, because planning a query over a year's partitions takes a tenth of a second. `offset
+-- 0` keeps PostgreSQL from reading the rows of all other tenants into a hash.
 create or replace function pushq.clear_day(
   from_parent text, from_day date, queues int[], step int, inout after_queue int, inout after_id bigint, out gone bigint
 )
@@ -57,7 +57,7 @@ declare
       'exists (
            select from pushq.fan_out f
            where f.queue_id = r.queue_id and f.campaign_id = r.root_id and f.message_day = $1 and not f.done offset 0)'
-      -- They are dropped first.
+      -- Bodies are dropped first.
       || case when to_regclass('pushq.body' || suffix) is null then ''
               else format(
                 ' or exists (
@@ -72,7 +72,7 @@ begin
   if key is null then
     raise exception using errcode = 'PQ400', message = format('%s is not kept by day', from_parent);
   end if;
-  -- A worker may not clear what everybody keeps.
+  -- A worker may not clear the days that every tenant keeps.
   if from_day > pushq.today() - 2 and exists (select from pushq.queue k where k.id = any (queues))
     and not pg_has_role(pushq.caller()::name, current_user, 'usage') then
     raise exception using errcode = 'PQ400', message = format('%s of %s is not past retention', from_parent, from_day);
@@ -82,7 +82,7 @@ begin
     after_queue := null; after_id := null;
     return;
   end if;
-  -- Most queues have nothing on most days.
+  -- Most queues have no rows on most days.
   for q in execute format(
     'select u.id
      from unnest($1) u(id)
@@ -119,15 +119,15 @@ begin
   after_queue := null; after_id := null;
 end $$;
 
--- Whether a job is due within a day that was queued days ago. It is moved to `today`, so that its recipients and its
--- message are kept for as long as its result, to show them and to send again. Otherwise, what was scheduled for next
--- week would be gone on the morning after it was sent. What is due already, as in a paused queue, stays.
+-- Whether a job that was queued days ago is due within a day. Such a job is moved to `today`, so that its recipients
+-- and its message are kept as long as its result, to show them and to retry them. Otherwise a push that was scheduled a
+-- week ago would be deleted on the morning after it was sent. A job that is already due, as in a paused queue, stays.
 create or replace function pushq.is_due_soon(body_day date, run_at timestamptz, today date) returns boolean
 language sql stable
 return body_day < today - 1 and run_at > now() and run_at < now() + interval '1 day';
 
--- Whether there are days of bodies and messages that are past retention, or jobs that are due soon. `job` is read from
--- end to end for these.
+-- Whether there are days of bodies and messages that are past retention, or jobs that are due soon. The check for such
+-- jobs reads `job` from end to end.
 create or replace function pushq.has_old_days(today date, keep int) returns boolean
 language sql stable as $$
   select exists (
@@ -137,11 +137,11 @@ language sql stable as $$
     or exists (select from pushq.job j where pushq.is_due_soon(j.body_day, j.run_at, $1))
 $$;
 
--- Moves what still waits out of the days that are past retention, so that they can be dropped: a job that is scheduled
--- for next year would keep its day that long, and every claim looks at all days. It goes to `today`, and so does what
--- is due soon (`pushq.is_due_soon`). Looks at `step` jobs behind the job (after_queue, after_job), and returns the last
--- of them, null when there was none. Locked jobs are left to the next round, and so are those whose message another
--- transaction is bringing.
+-- Moves waiting jobs out of the days that are past retention, so that these days can be dropped: a job that is
+-- scheduled for next year would keep its day that long, and every claim looks at all days. The jobs move to `today`,
+-- and so do jobs that are due soon (`pushq.is_due_soon`). It looks at `step` jobs after the job (after_queue,
+-- after_job), and returns the last of them, null when there was none. Locked jobs stay until the next round, and so do
+-- jobs whose message another transaction is copying.
 create or replace function pushq.move_waiting(
   today date, keep int, step int, inout after_queue int, inout after_job bigint, out moved bigint
 )
@@ -151,7 +151,8 @@ begin
     select queue_id, id, body_day, run_at
     from pushq.job
     where (queue_id, id) > (after_queue, after_job)
-      -- A tenant that is on its way between two databases is compared, and nothing of it may move meanwhile.
+      -- The contents of a tenant that is moving are compared between the two databases, so nothing of them may move
+      -- meanwhile.
       and queue_id <> all (pushq.queues_under_way())
     order by queue_id, id
     limit step),
@@ -188,7 +189,7 @@ begin
   limit 1;
 end $$;
 
--- The same for the messages of campaigns that are still to be fanned out.
+-- The same for the messages of campaigns that have not fanned out.
 create or replace function pushq.move_scheduled(today date, keep int) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
@@ -206,10 +207,11 @@ begin
   where f.queue_id = b.queue_id and f.campaign_id = b.campaign_id;
 end $$;
 
--- Deletes up to `step` keys of sends, or what was cancelled, that were due longer ago than their tenant keeps keys:
--- `keep` days if it has no setting; except those that a producer has locked. Returns how many. Each queue is one look
--- into an index. Queues of a tenant on its way are none here yet. What was cancelled is kept as long as its tenant
--- keeps history, too, and while a job of it waits, which may be scheduled for long.
+-- Deletes up to `step` keys of sends, or cancellations, that were due longer ago than their tenant keeps keys: `keep`
+-- days if it has no setting. Rows that a producer has locked are kept. Returns the number of deleted rows. Each queue
+-- is one look-up in an index. Queues of a tenant that is still arriving are not in `queue` yet, so they are left out. A
+-- cancellation is also kept as long as its tenant keeps history, and while a job of it waits, which may be scheduled
+-- far ahead.
 create or replace function pushq.forget_sends(from_table text, keep int, step int) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -245,9 +247,8 @@ begin
   return gone;
 end $$;
 
--- Deletes up to `step` rows of a plain table that are past retention, those first that are so for longest, except
--- those that a producer has locked. Returns how many. What is known of a job whose end was refused is kept until it
--- has ended.
+-- Deletes up to `step` rows of a plain table that are past retention, the oldest first, except those that a producer
+-- has locked. Returns their number. The row of a job whose end was refused is kept until the job has ended.
 create or replace function pushq.forget_old(from_table text, days int, step int) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -276,9 +277,10 @@ begin
   return gone;
 end $$;
 
--- Deletes up to `step` rows of updates that were due longer ago than `days`, and that no older one waits behind: that
--- would take its place back. Rows that a producer has locked are left to the next round. Returns how many. Each queue
--- is one look into an index; only of one with such old rows, the messages that wait are looked at.
+-- Deletes up to `step` rows of updates that were due more than `days` ago, if no older update waits: without the row,
+-- the older update would be sent. Rows that a producer has locked stay until the next round. Returns the number of
+-- deleted rows. Each queue is one look-up in an index; the waiting messages are read only for queues with such old
+-- rows.
 create or replace function pushq.forget_updates(days int, step int) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare

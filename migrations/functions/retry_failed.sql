@@ -1,25 +1,25 @@
--- Sending again to recipients that have failed: transient refusals used up their attempts. An operator, or the
--- producer, decides when to try again.
+-- Retrying failed recipients by hand: transient refusals used up their attempts. An operator or the producer decides
+-- when to try again.
 --
--- The failed recipients of a result go into new jobs under the same root, so that each keeps its apns-id, with
--- attempt 1 and a new send_by. `result.retried_at` is set in the same statement, once: a second caller finds nothing
--- left to take. A campaign's counts move them from `failed` to `retried`, so that its total is still the sum of the
+-- The failed recipients of a result go into new jobs under the same root, so that each keeps its apns-id, with attempt
+-- 1 and a new send_by. The same statement sets `result.retried_at`, once: a second caller finds nothing to retry. The
+-- campaign's counts move these recipients from `failed` to `retried`, so that its total is still the sum of the
 -- outcomes and of what waits.
 
--- Sends again to the failed recipients of one job, or of all jobs of a root. Returns how many.
+-- Retries the failed recipients of one job, or of all jobs of a root. Returns their number.
 create or replace function pushq.send_again(q int, root bigint, only_job bigint, send_by timestamptz) returns bigint
 language plpgsql as $$
 declare
   campaign pushq.campaign;
   until    timestamptz := coalesce(send_by, now() + interval '24 hours');
   failed   record;                                        -- the recipients of one message, in one lane
-  once     boolean;                                       -- whether that is sent at most once
+  once     boolean;                                       -- whether the message is sent at most once
   again    bigint := 0;
-  pardoned bigint := 0;                                   -- those of them that failed before the campaign was resumed
+  pardoned bigint := 0;                                   -- of these: those that failed before the campaign was resumed
 begin
   perform pushq.check_times(now(), 'now', until);
-  -- Two callers wait for each other. And nobody can resume the campaign meanwhile, since that would miss the jobs
-  -- that are set aside here. Workers never wait for this row.
+  -- Two callers wait for each other. The lock also keeps the campaign from being resumed meanwhile, because that would
+  -- miss the jobs that are created here to wait. Workers never wait for this row.
   select c.* into campaign
   from pushq.campaign c
   where c.queue_id = q and c.id = root
@@ -33,7 +33,7 @@ begin
       hint = 'send the message again with a new call';
   end if;
   perform pushq.refuse_past_expiration(q, root);
-  -- The new jobs end at `until`, also if the campaign was resumed with another end for those that there were.
+  -- The new jobs end at `until`, even if the campaign was resumed with another end for its existing jobs.
   update pushq.fan_out f
   set new_end_before = nextval('pushq.id')
   where f.queue_id = q and f.campaign_id = campaign.id and f.new_end_before = 9223372036854775807;
@@ -62,7 +62,7 @@ begin
     select m.at_most_once into once
     from pushq.message m
     where m.day = failed.body_day and m.queue_id = q and m.id = failed.message_id;
-    -- Slice -1: retries by workers begin at -2, since their first has attempt 2.
+    -- The slice is -1: retries by workers begin at -2, because the first one has attempt 2.
     perform pushq.make_jobs(
       q, root, failed.message_id, failed.ids, failed.lane,
       case when campaign.paused_at is null then now() else 'infinity' end,
@@ -76,7 +76,7 @@ begin
     pardoned := pardoned + failed.pardoned;
   end loop;
 
-  -- They are no answers any more, so there is nothing of them to forgive either.
+  -- These answers do not count any more, so they are removed from the forgiven ones, too.
   if pardoned > 0 then
     update pushq.campaign c
     set forgiven = c.forgiven - pardoned, forgiven_bad = c.forgiven_bad - pardoned
@@ -90,7 +90,7 @@ begin
   return again;
 end $$;
 
--- A message that APNs is told to forget after a time that has passed would only end as expired.
+-- Refuses to retry a message whose expiration has passed, because its recipients would only end as expired.
 create or replace function pushq.refuse_past_expiration(q int, root bigint) returns void
 language plpgsql as $$
 declare
@@ -106,8 +106,8 @@ begin
   end if;
 end $$;
 
--- Sends again to the recipients of a job that have failed. Returns how many; 0 if there are none, or none any more.
--- Fails if they are no longer kept.
+-- Retries the failed recipients of a job. Returns their number; 0 if there are none, or none any more. Fails if they
+-- are no longer kept.
 create or replace function pushq.retry_failed(queue text, job bigint, send_by timestamptz default null) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -133,8 +133,7 @@ begin
   return again;
 end $$;
 
--- Sends again to the recipients of a campaign that have failed so far, and that are still kept. Returns how many. Fails
--- if none of them is.
+-- Retries the failed recipients of a campaign that are still kept. Returns their number. Fails if none of them is kept.
 create or replace function pushq.retry_failed_campaign(queue text, key text, send_by timestamptz default null)
 returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
