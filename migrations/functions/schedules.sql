@@ -1,9 +1,7 @@
--- Schedules: campaigns that are started again and again, as a cron expression says (cron.sql). docs/schedules.md
--- explains them.
+-- Schedules: campaigns that workers start repeatedly by a cron expression (cron.sql). docs/schedules.md explains them.
 
--- What a campaign of a schedule can be given beside its payload, with types: the arguments of
--- `pushq.start_filtered_campaign` behind the payload, whatever they are. Not `start_at`, since a schedule says that,
--- nor `is_run`.
+-- The options of a schedule besides its payload, with their types: the arguments of `pushq.start_filtered_campaign`
+-- after the payload. The exceptions are `start_at`, which the schedule decides, and `is_run`.
 create or replace function pushq.schedule_options() returns table (name text, type text)
 language plpgsql stable as $$
 #variable_conflict use_column
@@ -18,7 +16,7 @@ begin
   order by a.n;
 end $$;
 
--- SQL: the value of an option of a schedule, whose options are the parameter `$4`. Its times are intervals, counted
+-- SQL for the value of an option of a schedule. The options are the parameter `$4`. Their times are intervals, counted
 -- from now.
 create or replace function pushq.option_sql(name text, type text) returns text
 language plpgsql stable as $$
@@ -31,9 +29,9 @@ begin
     else format('($4 ->> %L)::%s', name, type) end;
 end $$;
 
--- Starts a campaign with what a schedule has, once under `key`. Returns its id.
+-- Starts a campaign with the payload and options of a schedule, once under `key`. Returns its id.
 --
--- The call is made of names and types of arguments, as PostgreSQL's catalog has them. What the schedule says is a
+-- The call consists of names and types of arguments from PostgreSQL's catalog. The values from the schedule are a
 -- parameter. `is_run` is as for `pushq.new_campaign`.
 create or replace function pushq.start_scheduled(
   q int, key text, payload json, options jsonb, is_run boolean default true) returns bigint
@@ -52,8 +50,8 @@ begin
   return campaign;
 end $$;
 
--- Has a campaign that was started for a run of a schedule, at a time of the day, reach each device once for that run
--- (`pushq.run_wave`): the time counts from the run and not from the start, if that is not a day later.
+-- Makes a campaign that a schedule started at a local time reach each device once for that run (`pushq.run_wave`): the
+-- local time counts from the run instead of the start, unless the start is a day later.
 create or replace function pushq.follow_run(s pushq.schedule, campaign bigint, run timestamptz) returns void
 language plpgsql as $$
 begin
@@ -63,8 +61,7 @@ begin
     and not f.clock ? 'day' and run > now() - interval '24 hours';
 end $$;
 
--- What is wrong with the time zone of a schedule that is stored: this server may not know it (`pushq.known_zone`). Null
--- if nothing is.
+-- Why the time zone of a stored schedule cannot be used, or null: this server may not know it (`pushq.known_zone`).
 create or replace function pushq.stored_zone_problem(time_zone text) returns text
 language plpgsql stable as $$
 begin
@@ -74,14 +71,14 @@ begin
   return null;
 end $$;
 
--- The key of the campaign that a schedule starts for a run: the same however often the run is tried; null for null.
+-- The key of the campaign that a schedule starts for a run: the same for every try of the run; null for null.
 create or replace function pushq.run_key(schedule text, run timestamptz) returns text
 language plpgsql stable as $$
 begin
   return schedule || to_char(run at time zone 'UTC', '"@"YYYY-MM-DD"T"HH24:MI"Z"');
 end $$;
 
--- Refuses what is wrong with a schedule, but for its cron expression.
+-- Refuses an invalid schedule. It does not check the cron expression.
 create or replace function pushq.check_schedule(
   q int, name text, time_zone text, after_outage text, payload json, options jsonb
 ) returns void
@@ -130,18 +127,19 @@ begin
                     else format('its type is %s', option.type) end;
     end;
   end loop;
-  -- A campaign is started with it, and taken back: so the rules for campaigns are the rules for schedules.
+  -- It starts a campaign with these values and rolls it back, so that the rules for campaigns are the rules for
+  -- schedules.
   begin
     perform pushq.start_scheduled(q, format('%s@%s', name, clock_timestamp()), payload, options);
-    -- Not PQ000, by which all codes that begin with PQ would be meant.
+    -- Not PQ000, which would catch all codes that begin with PQ.
     raise exception using errcode = 'PQ001', message = 'it was a trial';
   exception when sqlstate 'PQ001' then null;
   end;
 end $$;
 
 -- Refuses a schedule at a local time whose next run would end before that time has come for all of its audience, as the
--- start of a campaign does. A run itself is not refused for that: nobody else would get it either. Warns of one whose
--- rate is too low for its time (`pushq.warn_of_pace`).
+-- start of a campaign does. A run itself is not refused for this reason, because then no other device would get it
+-- either. Warns if the rate is too low for the schedule's time (`pushq.warn_of_pace`).
 create or replace function pushq.check_next_run(
   q int, cron text, time_zone text, run timestamptz, payload json, options jsonb
 ) returns void
@@ -173,20 +171,20 @@ begin
     tree, clock => clock, holdout => coalesce((options ->> 'holdout')::float8, 0));
 end $$;
 
--- Whether two cron expressions are the same times, however they are written.
+-- Whether two cron expressions have the same times, even if they are written differently.
 create or replace function pushq.is_same_cron(cron text, other text) returns boolean
 language sql stable as $$
   select a = b from pushq.parse_cron(cron) a, pushq.parse_cron(other) b
 $$;
 
--- The options of a schedule, the same however its filter is written.
+-- The options of a schedule with the parsed filter, so that differently written filters compare as equal.
 create or replace function pushq.meant_options(options jsonb) returns jsonb
 language sql stable as $$
   select options || case when options ? 'filter'
                          then jsonb_build_object('filter', pushq.parse_filter(options ->> 'filter')) else '{}' end
 $$;
 
--- The options without those that are null, and with all that is in the others.
+-- The options without those that are null. Nulls within other options stay.
 create or replace function pushq.given_options(options jsonb) returns jsonb
 language plpgsql stable as $$
 begin
@@ -195,9 +193,9 @@ begin
                     from jsonb_each(options)) end;
 end $$;
 
--- Adds a schedule, and returns its next run. One that is there is changed only if `replaces`, and repeating the call
--- changes nothing, however cron, filter and JSON are written. A run that is due stays due if the times of the
--- schedule remain, and is started with the new content. With other times it is missed.
+-- Adds a schedule, and returns its next run. An existing schedule is changed only if `replaces`. Repeating the call
+-- changes nothing, even if cron, filter and JSON are written differently. A run that is due stays due if the times of
+-- the schedule stay the same, and is started with the new content. With other times it is missed.
 create or replace function pushq.add_schedule(
   queue        text,
   name         text,
@@ -217,7 +215,7 @@ declare
   known     pushq.schedule;
   keeps_times boolean;
   following timestamptz;
-  missed    timestamptz;                                  -- a run that was due, at a time that it has no more
+  missed    timestamptz;                                  -- a run that was due at one of the old times
 begin
   after_outage := coalesce(after_outage, 'skip');
   perform pushq.parse_cron(cron);
@@ -253,12 +251,12 @@ begin
       message = format('there is already a different schedule “%s”: %s in %s', name, known.cron, known.time_zone),
       hint = 'replace it (replaces => true, --replace), or use another name';
   end if;
-  -- Not if only something else has changed: since it was checked, a phone may have travelled.
+  -- Not checked if only other values have changed, because a phone may have travelled since the last check.
   if not keeps_times or pushq.meant_options(known.options) <> pushq.meant_options(given) then
     perform pushq.check_next_run(q, cron, coalesce(time_zone, 'UTC'), following, body, given);
   end if;
   if known.paused_at is not null then
-    null;                                                 -- nothing is due of it
+    null;                                                 -- a paused schedule has no run that is due
   elsif keeps_times then
     following := known.next_at;
   elsif known.next_at <= now() and pushq.known_zone(known.time_zone) is null then
@@ -274,7 +272,7 @@ begin
   return following;
 end $$;
 
--- Refuses a schedule that is not there.
+-- Raises the error for a schedule that does not exist.
 create or replace function pushq.refuse_schedule(queue text, name text) returns void
 language plpgsql stable as $$
 begin
@@ -282,7 +280,7 @@ begin
     hint = format('list them with: pushq schedule list %s', queue);
 end $$;
 
--- Removes a schedule. Campaigns that it has started go on. True if it was there.
+-- Removes a schedule. Campaigns that it has started continue. Returns whether the schedule existed.
 create or replace function pushq.remove_schedule(queue text, name text) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -292,7 +290,8 @@ begin
   return found;
 end $$;
 
--- Pauses a schedule: it starts nothing more. Campaigns that it has started go on. True if it was running.
+-- Pauses a schedule: it starts no more campaigns. Campaigns that it has started continue. Returns whether it was
+-- running.
 create or replace function pushq.pause_schedule(queue text, name text) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -308,8 +307,8 @@ begin
   return false;
 end $$;
 
--- Resumes a paused schedule with its next run from now on: those of the time when it was paused were not wanted, so
--- they are not missed. True if it was paused.
+-- Resumes a paused schedule with its next run from now on. Runs from the time of the pause were not wanted, so they do
+-- not count as missed. Returns whether it was paused.
 create or replace function pushq.resume_schedule(queue text, name text) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -335,8 +334,8 @@ begin
   return false;
 end $$;
 
--- Starts the campaign of a schedule now, also if it is paused, and changes nothing for its runs. Returns the campaign's
--- key.
+-- Starts the campaign of a schedule now, even if the schedule is paused, and changes nothing for its runs. Returns the
+-- campaign's key.
 create or replace function pushq.run_schedule(queue text, name text) returns text
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -352,7 +351,8 @@ begin
   return key;
 end $$;
 
--- How many runs of a schedule are left out up to `last`, and the first and the last of them in words; null for null.
+-- The number of runs of a schedule that are left out up to `last`, and the first and the last of them in words; null
+-- for null.
 create or replace function pushq.runs_left_out(
   s pushq.schedule, last timestamptz, out runs bigint, out first_run text, out last_run text
 )
@@ -365,36 +365,37 @@ begin
   end if;
 end $$;
 
--- Starts what is due of one schedule, of all queues, and says what became of it. No row if nothing is due. A schedule
--- that somebody else has locked is left to them.
+-- Starts the due run of one schedule, over all queues, and returns what happened. No row if nothing is due. A schedule
+-- that another transaction has locked is skipped.
 --
--- The campaign and the next run are one transaction, so a worker that is lost in it has done nothing; and a run's
--- campaign has the run's key, so that there is never a second one. If several runs are due, nobody has started them for
--- a while: 'all' starts each, oldest first. With 'once' and 'skip' there is only the last one; 'skip' leaves that out,
--- too, if it is more than an hour late. A run that cannot be started is tried again after a minute, and then after
--- twice the time each, up to 15 minutes.
+-- The campaign and the schedule's next run are written in one transaction, so a worker that is lost in between has
+-- changed nothing. A run's campaign has the run's key, so that there is never a second one. Several runs are due if no
+-- worker has started them for a while: 'all' starts each, oldest first; 'once' and 'skip' start only the last one, and
+-- 'skip' leaves that out, too, if it is more than an hour late. A run that cannot be started is tried again after a
+-- minute, then after twice the time each, up to 15 minutes.
 --
--- Tenants take turns, and so do the schedules of one: next is the one that was tried the longest ago, of the tenant of
--- which that is so. So neither many schedules whose runs fail, nor one that makes up many runs, hold up others. Nor
--- does a producer who has started a campaign under a run's key and not committed: that run is tried again.
+-- Tenants take turns, and so do the schedules of one tenant: the next schedule is the one that was tried the longest
+-- ago, of the tenant of which that is true. So others are not held up by many schedules whose runs fail, nor by a
+-- schedule that catches up on many runs. A producer that has started a campaign under a run's key and not committed
+-- does not hold them up either: that run is tried again.
 --
--- `event`: 'started', 'missed', 'failed' or 'failed again' with the same problem. `left_out` is how many runs are left
--- out by that, from `first_left` to `last_left`; null: none.
+-- `event`: 'started', 'missed', 'failed' or 'failed again' with the same problem. `left_out` is the number of runs that
+-- were left out, from `first_left` to `last_left`; null: none.
 create or replace function pushq.run_due_schedule()
 returns table (event text, queue text, schedule text, run_at timestamptz, shown_at text, campaign text, problem text,
                left_out bigint, first_left text, last_left text)
--- A warning about the campaign would be no line of the worker's log.
+-- A warning about the campaign would not reach the worker's log as an event.
 language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '1s'
 set client_min_messages = error as $$
 #variable_conflict use_column
 declare
-  of_tenant int;                                          -- a tenant, those whose turn was longest ago first
+  of_tenant int;                                          -- a tenant; the one whose turn was longest ago first
   s         pushq.schedule;
   n         pushq.queue_name;
   following timestamptz;
-  skipped   timestamptz;                                  -- the last run that is left out, if one is
+  skipped   timestamptz;                                  -- the last run that is left out; null: none
 begin
-  -- The usual case, by an index. What is below looks at all schedules, once.
+  -- The usual case, by an index. The query below looks once at all schedules.
   if not exists (
     select from pushq.schedule x
     where x.paused_at is null and x.next_at <= now() and coalesce(x.retry_at <= now(), true)) then
@@ -408,7 +409,7 @@ begin
     having bool_or(x.paused_at is null and x.next_at <= now() and coalesce(x.retry_at <= now(), true))
     order by max(x.tried_at) nulls first
   loop
-    -- It is about to leave, and its schedules are looked at again where it arrives.
+    -- The tenant is about to leave. Its schedules are checked again where it arrives.
     continue when exists (
       select from pushq.tenant_move m where m.owner = of_tenant and m.leaves and m.stage = 'stopping');
     select x.* into s
@@ -416,7 +417,7 @@ begin
     join pushq.queue k on k.id = x.queue_id
     where k.tenant_id = of_tenant
       and x.paused_at is null and x.next_at <= now() and coalesce(x.retry_at <= now(), true)
-      -- The run may have been started before the database was restored.
+      -- The run may already have been started before the database was restored.
       and not exists (select from pushq.restored_queue r where r.queue_id = x.queue_id)
     order by x.tried_at nulls first, x.next_at
     limit 1
@@ -432,7 +433,7 @@ begin
   run_at := s.next_at;
   shown_at := pushq.shown_time(run_at);
   begin
-    -- Whatever fails from here on is a problem of this schedule alone.
+    -- Any error from here on is a problem of this schedule only.
     problem := pushq.stored_zone_problem(s.time_zone);
     if problem is not null then
       raise exception using errcode = 'PQ400', message = problem;
@@ -459,7 +460,7 @@ begin
     if n.suspended_at is not null then
       raise exception using errcode = 'PQ403', message = format('tenant “%s” is suspended', n.tenant);
     end if;
-    -- A campaign of that key is this run's.
+    -- A campaign with that key belongs to this run.
     if not exists (select from pushq.campaign c where c.queue_id = s.queue_id and c.key = campaign) then
       perform pushq.follow_run(s, pushq.start_scheduled(s.queue_id, campaign, s.payload, s.options), run_at);
     end if;
@@ -483,11 +484,11 @@ begin
   return next;
 end $$;
 
--- The schedules of a queue by name, or the one of a name, with their next runs, `most` of each: up to 100; null for
--- one. Without a queue: those of all queues that the caller may look at. With `matching`, those with that text in their
--- names; with `in_state`, those that are `active`, `paused` or `held up`; `at_most` of them, null for all.
+-- The schedules of a queue by name, or the one with a name, with `most` next runs of each: up to 100; null means one.
+-- Without a queue: those of all queues that the caller may look at. With `matching`, those whose names contain it; with
+-- `in_state`, those that are `active`, `paused` or `held up`; `at_most` of them, or all if null.
 --
--- `problems` says in words why one of them starts nothing at present, or why nothing is sent of what it starts.
+-- `problems` says in words why a schedule starts nothing at present, or why nothing is sent of what it starts.
 create or replace function pushq.show_schedules(
   queue text, name text, most int, matching text default null, in_state text default null, at_most bigint default null
 )
@@ -499,7 +500,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   ids int[] := pushq.readable_queues(queue);
 begin
-  -- A run far ahead takes a millisecond to find.
+  -- Finding a run that is far ahead takes a millisecond.
   perform pushq.check_most(most, 100);
   most := coalesce(most, 1);
   return query

@@ -1,12 +1,12 @@
--- Sends one message to some tokens, or to all devices of a user. A device that another user has registered by the
--- time of sending gets nothing. A scheduled send to a user goes to the devices that the user has then. Returns the
--- root of the send, from which each recipient's apns-id derives; if there is no recipient, only that is recorded.
--- With `key`, a repeated call returns the first one's root, and the same key for something else is an error. With
+-- Sends one message to some tokens, or to all devices of a user. A device that another user has registered by the time
+-- of sending gets nothing. A scheduled send to a user goes to the devices that the user has then. Returns the root of
+-- the send, from which each recipient's apns-id derives. If there is no recipient, only the reason is recorded. With
+-- `key`, a repeated call returns the root of the first call, and the same key with other content is an error. With
 -- `replace_waiting`, an update of a Live Activity replaces those that still wait for the same token.
 --
--- `user_keys` are several users, for each of whom it is as with `user_key`.
+-- `user_keys` are several users, each of whom is handled like `user_key`.
 --
--- `payload` is json, jsonb or text: of a polymorphic type, since a literal would fit several functions equally
+-- `payload` is json, jsonb or text. Its type is polymorphic, because a literal would fit several functions equally
 -- well.
 create or replace function pushq.send(
   queue        text,
@@ -42,9 +42,10 @@ declare
   parsed  bytea[];
   ids     bigint[];
   fresh   bigint := 0;
-  sleeps  boolean;                                        -- a worker, so that it has to be woken
+  sleeps  boolean;                                        -- whether a worker sleeps and has to be woken
 begin
-  -- Few sends have any of this, so it is asked at once: each expression of its own is set up anew in each transaction.
+  -- Few sends have any of these, so one expression checks them all: each separate expression is set up again in each
+  -- transaction.
   if num_nonnulls(user_key, user_keys, key, traceparent, send_by, expiration) > 0 or tokens is null
     or run_at is distinct from now() or num_nulls(at_most_once, urgent, replace_waiting) > 0 or replace_waiting
     or at_most_once then
@@ -73,9 +74,9 @@ begin
     end if;
     if key is not null then
       root := nextval('pushq.id');
-      -- Times are not compared: a repeated call may count them anew, or come when they have passed. Nor is the
-      -- traceparent, since the repetition is an operation of its own. Recipients may come in another order, and tokens
-      -- be written otherwise.
+      -- Times are not compared: a repeated call may compute them again, or come after them. The traceparent is not
+      -- compared either, because the repetition is an operation of its own. Recipients may come in another order, and
+      -- tokens may be written differently.
       earlier := pushq.earlier_send(door.q, key, root, sha256(convert_to(
         row(pushq.content(body),
             case when cardinality(tokens) = 1 and tokens[1] is not null
@@ -97,9 +98,9 @@ begin
     end if;
   end if;
 
-  -- The usual case in one statement: one token that is known, and whose row is not to be changed. What is below costs
-  -- more, above all in a transaction of its own (docs/performance.md). It asks for sleeping workers, too, which is what
-  -- `pushq.wake` does first.
+  -- The usual case in one statement: one token that is known, and whose row does not change. The code below costs more,
+  -- most of all in a transaction of its own (docs/performance.md). The statement also checks for sleeping workers,
+  -- which is the first step of `pushq.wake`.
   if cardinality(tokens) = 1 and not replace_waiting then
     if pushq.is_usual(body, push_type, priority, expiration, collapse_id) is not true then
       perform pushq.check_draft(door.q, body, push_type, priority, expiration, collapse_id);
@@ -108,7 +109,7 @@ begin
       select d.id as device_id, pushq.today() as day, coalesce(root, nextval('pushq.id')) as root_id,
              nextval('pushq.id') as message_id, nextval('pushq.id') as job_id
       from pushq.device d
-      -- What is not plainly a token is read below: an error here would show all of this statement.
+      -- A text that is not plainly a token is read below: an error here would show this whole statement.
       where d.queue_id = door.q and d.token = pushq.plain_token(tokens[1])
         and not (d.kind is not null and d.registered_at is null and pushq.message_kind(push_type, body) = 'alert')),
     new_message as (
@@ -170,7 +171,7 @@ begin
     ids := pushq.devices_of_user(q, user_key, aim, started);
   end if;
   if door.has_quota then
-    -- The message of a send that reaches nobody is kept, too.
+    -- The message of a send without recipients is kept, too.
     perform pushq.check_quota(
       q, recipients => case when ids is null then 0 else greatest(cardinality(ids), 1) end,
       bytes => octet_length(body::text), devices => fresh);
@@ -191,7 +192,7 @@ begin
   return root;
 end $$;
 
--- Sends to several users under one root. Each of them has a message of its own, by which a worker sees whether a device
+-- Sends to several users under one root. Each user has a separate message, by which a worker sees whether a device
 -- still belongs to the user.
 create or replace function pushq.send_to_users(
   q int, root bigint, payload json, user_keys text[], push_type text, priority int, expiration bigint,
@@ -203,7 +204,7 @@ declare
   aim     text   := pushq.message_kind(push_type, payload);
   started text   := pushq.started_type(push_type, payload);
   until   timestamptz := coalesce(send_by, greatest(run_at, now()) + interval '24 hours');
-  users   int    := 0;                                    -- who have a device
+  users   int    := 0;                                    -- the number of users who have a device
   total   bigint := 0;
   one     record;
   message bigint;

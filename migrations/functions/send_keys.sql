@@ -1,6 +1,6 @@
--- Idempotency keys of sends, and what they stand for.
+-- The idempotency keys of sends, and their contents.
 
--- Refuses a key that cannot be stored; of many sends, with the number of the message that it is for.
+-- Refuses a key that cannot be stored. In a call with many messages, `place` is the number of the key's message.
 create or replace function pushq.check_key(key text, place bigint default null) returns void
 language plpgsql immutable as $$
 begin
@@ -14,40 +14,40 @@ begin
   end if;
 end $$;
 
--- The content of a payload, the same however its JSON is written: with other spaces, escapes or order of keys, and 1
--- as 1.0 or 1e0. What jsonb cannot hold is compared as it is written, and so is a number with three digits in its
--- exponent: jsonb would write out all of 1e131071.
+-- The content of a payload, the same for different spellings of its JSON: other spaces, escapes or order of keys, and 1
+-- as 1.0 or 1e0. A payload that jsonb cannot hold is compared as written. So is one with a number with three digits in
+-- its exponent, because jsonb would write out all of 1e131071.
 create or replace function pushq.content(payload json) returns text
 language plpgsql immutable parallel safe as $$
 declare
   written text := payload::text;
   content text;
 begin
-  -- Nearly no payload has any of this, and what follows costs as much as all the rest.
+  -- Few payloads have any of these, and the code below costs as much as all the rest.
   if written !~ E'[0-9][eE][-+0-9]|0\\s*[],}]' then
     return written::jsonb::text;
-  -- A pattern that finds strings costs 12 µs, so it is tried only where it is needed, as for some UUIDs.
+  -- A pattern that finds strings costs 12 µs, so it runs only where it is needed, for example for some UUIDs.
   elsif written ~ '[0-9][eE][-+]?[0-9]{3}'
     and regexp_replace(written, E'"(?:[^"\\\\]|\\\\.)*"', '""', 'g') ~ '[0-9][eE][-+]?[0-9]{3}' then
     return written;
   end if;
   content := written::jsonb::text;
   if content ~ E'\\.[0-9]*0[],}]' then
-    -- Takes the zeros from the ends of fractions; strings are matched, so that they stay.
+    -- Removes the zeros at the ends of fractions. Strings are matched, so that they stay unchanged.
     content := regexp_replace(content, E'("(?:[^"\\\\]|\\\\.)*"|[0-9]+(?:\\.[0-9]*[1-9])?)\\.?0*', E'\\1', 'g');
   end if;
   return content;
 exception
-  -- \u0000, half of a surrogate pair, a number of a hundred thousand digits, or what nests too deeply. Whether that can
-  -- be sent is not decided here.
+  -- \u0000, half of a surrogate pair, a number of a hundred thousand digits, or too deep nesting. Whether such a
+  -- payload can be sent is not decided here.
   when data_exception or program_limit_exceeded then
     return written;
 end $$;
 
--- The root of the earlier send with this key; null for the first one, which is recorded. `digest` is of what was
--- asked for: the same key for something else is an error. A cancelled send is a warning and not an error, because a
--- repeated transaction must not fail for it. Nor for the warning: where the client's encoding lacks a character of it,
--- PostgreSQL makes an error of it.
+-- The root of the earlier send with this key; null for the first one, which is recorded. `digest` is that of the
+-- content: the same key with other content is an error. A cancelled send leads to a warning, not an error, because a
+-- repeated transaction must not fail for it. Nor may it fail for the warning's text: PostgreSQL raises an error if the
+-- client's encoding lacks one of its characters.
 create or replace function pushq.earlier_send(queue_id int, key text, root bigint, digest bytea, due_at timestamptz)
 returns bigint
 language plpgsql as $$
@@ -72,8 +72,8 @@ begin
   return known.root_id;
 end $$;
 
--- The same for many sends at once: `proposed` with the roots of earlier sends in the places of those that repeat one,
--- be it in the same call. A key of null is none.
+-- The same for many sends at once: `proposed`, in which the roots of sends that repeat another one, even one in the
+-- same call, are replaced by the earlier root. A null key means no key.
 create or replace function pushq.earlier_sends(
   queue_id int, keys text[], proposed bigint[], due_at timestamptz, digests bytea[]
 ) returns bigint[]

@@ -1,11 +1,13 @@
--- Sends many messages in one call, for a fraction of what as many calls of `pushq.send` cost: element n of `payloads`
+-- Sends many messages in one call, for a fraction of the cost of as many calls of `pushq.send`: element n of `payloads`
 -- goes to element n of `tokens`, or to all devices of element n of `user_keys`. Returns their roots in this order. The
--- other arguments are those of `pushq.send`; `collapse_ids` and `keys` have an element for each message, too, or null.
+-- other arguments are those of `pushq.send`; `collapse_ids` and `keys` have an element for each message, too, or are
+-- null.
 --
 -- It is all or nothing: an error names the element, and nothing is sent.
 --
--- Steps are statements for all messages, planned for any queue and any tokens (`pushq.add_members` says why). Rows that
--- other calls write, too, are written in the order of their keys: so no two calls wait for each other in a circle.
+-- Each step is one statement for all messages, with a plan for any queue and any tokens, for the reason that
+-- `pushq.add_members` gives. Rows that other calls write, too, are written in the order of their keys, so that no calls
+-- wait for each other in a circle.
 create or replace function pushq.send_many(
   queue        text,
   payloads     anycompatiblearray,
@@ -30,16 +32,16 @@ declare
   q        int    := door.q;
   bodies   json[];
   bytes    bytea[];
-  roots    bigint[];  -- of every message; what is below is of those that repeat no earlier send
+  roots    bigint[];  -- of all messages; the variables below are for messages that repeat no earlier send
   due_at   timestamptz;
   fresh    bigint[];
-  places   int[];                                         -- where they are among all; null: they are all
+  places   int[];                                         -- their numbers among all messages; null: all messages
   messages bigint[];
   aims     text[];
   types    text[];                                        -- of Live Activities that are started
   devices  bigint[];
   unknown  bigint := 0;
-  total    bigint := 0;                                   -- recipients
+  total    bigint := 0;                                   -- the number of recipients
   one      record;
   lane     int;
 begin
@@ -76,7 +78,7 @@ begin
   if coalesce(cardinality(fresh), 0) = 0 then
     return roots;
   end if;
-  -- What repeats an earlier send is not looked at again: its expiration may have passed.
+  -- A message that repeats an earlier send is not checked again, because its expiration may have passed.
   perform pushq.check_messages(q, bodies, push_type, priority, expiration, collapse_ids, replace_waiting, places);
   if at_most_once then
     perform pushq.warn_of_repetition();
@@ -133,8 +135,8 @@ begin
   return roots;
 end $$;
 
--- Refuses arrays that do not fit each other, or are too long: of a million messages the caller would learn nothing for
--- minutes, and an error in the last of them would take all of them back.
+-- Refuses arrays of different lengths, or too long ones: with a million messages the caller would learn nothing for
+-- minutes, and an error in the last one would roll back all of them.
 create or replace function pushq.check_lengths(
   count int, tokens text[], user_keys text[], collapse_ids text[], keys text[]
 ) returns void
@@ -177,7 +179,7 @@ begin
   end if;
 end $$;
 
--- Payloads that were given as json, jsonb or text, as `pushq.payload_json` reads one.
+-- The payloads, given as json, jsonb or text, in the form of `pushq.payload_json`.
 create or replace function pushq.payloads_json(payloads anycompatiblearray) returns json[]
 language plpgsql immutable parallel safe as $$
 declare
@@ -202,7 +204,7 @@ begin
     end if;
   end if;
   bodies := texts::json[];
-  -- As `pushq.check_escapes` refuses one.
+  -- The same refusal as in `pushq.check_escapes`.
   select format(E'message %s: the payload has a \\u escape that is not a character: write the character itself', u.n)
   into reason
   from unnest(texts) with ordinality u(t, n)
@@ -214,7 +216,7 @@ begin
   end if;
   return bodies;
 exception when invalid_text_representation or statement_too_complex then
-  -- Which it was, whatever the array's subscripts.
+  -- Finds the number of the bad payload, whatever the array's subscripts.
   texts := array(select t from unnest(texts) t);
   for n in 1 .. cardinality(texts) loop
     begin
@@ -241,7 +243,7 @@ declare
 begin
   return (select array_agg(pushq.token(u.t) order by u.n) from unnest(hex) with ordinality u(t, n));
 exception when sqlstate 'PQ400' then
-  -- Which it was, whatever the array's subscripts.
+  -- Finds the number of the bad token, whatever the array's subscripts.
   hex := array(select t from unnest(hex) t);
   for n in 1 .. cardinality(hex) loop
     begin
@@ -254,8 +256,8 @@ exception when sqlstate 'PQ400' then
   raise;
 end $$;
 
--- Refuses the first message with a problem, as `pushq.new_message` refuses one. Messages that are the same are looked
--- at once, and the usual ones only for whether they are. `places` are their numbers; null: from 1 on.
+-- Refuses the first message with a problem, as `pushq.new_message` does. Equal messages are checked once, and for a
+-- usual one it is only checked that it is usual. `places` are the messages' numbers; null: from 1.
 create or replace function pushq.check_messages(
   q int, bodies json[], push_type text, priority int, expiration bigint, collapse_ids text[], replaces boolean,
   places int[]
@@ -271,7 +273,7 @@ begin
     select u.body::json as body, u.collapse_id, min(u.n) as n
     from unnest(bodies::text[], collapse_ids) with ordinality u(body, collapse_id, n)
     group by u.body, u.collapse_id
-    -- With `offset`, or each of them would be looked at before they are grouped.
+    -- Without `offset`, each message would be checked before they are grouped.
     offset 0) g
   cross join lateral (
     select case
@@ -290,8 +292,8 @@ begin
   end if;
 end $$;
 
--- The devices of the tokens of messages, in their order, and how many of them were unknown. Nearly always all of them
--- are known, and no row is to be changed.
+-- The devices of the messages' tokens, in their order, and the number of unknown ones. Nearly always all tokens are
+-- known, and no row changes.
 create or replace function pushq.devices_of_messages(
   q int, tokens bytea[], bodies json[], push_type text, out ids bigint[], out unknown bigint
 )
@@ -317,8 +319,8 @@ begin
   end if;
 end $$;
 
--- The devices of these tokens, in their order, and how many of them were unknown: each becomes a device of the kind
--- that its message is for. Sending never reactivates an inactive device.
+-- The devices of these tokens, in their order, and the number of unknown ones. Each unknown token becomes a device of
+-- the kind that its message needs. Sending never reactivates an inactive device.
 create or replace function pushq.devices_of_tokens(
   q int, tokens bytea[], aims text[], out ids bigint[], out unknown bigint
 )
@@ -327,7 +329,8 @@ declare
   added bigint;
 begin
   unknown := 0;
-  -- Once more if a device is forgotten between the statements, as while another transaction adds one of the others.
+  -- Tries again if a device is deleted between the statements, for example while this one waits for a transaction that
+  -- adds another one.
   for attempt in 1..10 loop
     insert into pushq.device (queue_id, token, kind)
     select q, s.token, s.kind
@@ -339,7 +342,7 @@ begin
     on conflict do nothing;
     get diagnostics added = row_count;
     unknown := unknown + added;
-    -- A device for each place: a message must never move to the device of the next one.
+    -- One device for each place: a message must never move to the device of the next one.
     select array_agg(d.id order by u.n) into ids
     from unnest(tokens) with ordinality u(token, n)
     left join lateral (select d.id from pushq.device d where d.queue_id = q and d.token = u.token limit 1) d on true;
@@ -349,7 +352,7 @@ begin
     raise exception using errcode = 'serialization_failure',
       message = 'devices of this call are forgotten at the same time', hint = 'repeat the transaction';
   end if;
-  -- The app's own tokens after all, unless the app has said otherwise.
+  -- These are the app's own tokens after all, unless the app has registered another kind.
   update pushq.device d
   set kind = null
   from (

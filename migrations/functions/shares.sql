@@ -1,14 +1,14 @@
 -- Shares of a campaign: variants of its message, of which each device gets one, and a holdout, which gets nothing.
 -- docs/variants.md explains them.
 --
--- Which share a device is in follows from the campaign's key and the device's number alone, so that it is the same in
--- every step, wave, retry and repetition, and anybody can compute it. Shares are numbered: 0 is the holdout, 1 the
--- payload itself, and from 2 on the variants in their order. `fan_out.shares` has what a step needs:
+-- A device's share depends only on the campaign's key and the device's number. So it is the same in every step, wave,
+-- retry and repetition, and any program can compute it. Shares are numbered: 0 is the holdout, 1 the payload itself,
+-- and from 2 the variants in their order. `fan_out.shares` has what a step needs:
 --   {"key": "spring-sale", "bounds": [429496730, 2362232012]}
--- `bounds` are where the shares from 1 on begin, on a line that is 2^32 long.
+-- `bounds` are the beginnings of the shares from 1, on a line of length 2^32.
 
--- Reads the arguments of a campaign. `names`, `fractions` and `payloads` are those of the variants; `rest` is what is
--- left to the payload. `content` identifies it all, and is null for a campaign without shares.
+-- Reads the arguments of a campaign. `names`, `fractions` and `payloads` are those of the variants; `rest` is the
+-- fraction that is left for the payload. `content` identifies all of it; null for a campaign without shares.
 create or replace function pushq.read_shares(
   variants json, holdout float8, out names text[], out fractions numeric[], out payloads json[], out rest numeric,
   out bounds bigint[], out content text
@@ -89,8 +89,8 @@ begin
   content := row(held, names, fractions, array(select pushq.content(p) from unnest(payloads) p))::text;
 end $$;
 
--- The share that each of some devices is in: the first four bytes of the SHA-256 of the key, a zero byte and the
--- device's number (8 bytes, the highest first) are its place on the line. One µs for each device.
+-- The share of each of these devices. Its place on the line is the first four bytes of the SHA-256 of the key, a zero
+-- byte and the device's number (8 bytes, the highest first). It takes 1 µs for each device.
 create or replace function pushq.shares_of(shares jsonb, ids bigint[]) returns table (device_id bigint, share int)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
@@ -101,19 +101,19 @@ begin
   return query
   select i, width_bucket(
            (get_byte(h, 0)::bigint << 24) | (get_byte(h, 1) << 16) | (get_byte(h, 2) << 8) | get_byte(h, 3), bounds)
-  -- The hash is computed once, and not for each of its bytes.
+  -- The hash is computed once, not for each of its bytes.
   from (select i, sha256(prefix || int8send(i)) as h from unnest(ids) i offset 0) hashed;
 end $$;
 
--- Which fraction of the devices gets nothing, by what `pushq.read_shares` has read.
+-- The fraction of the devices that gets nothing, from the result of `pushq.read_shares`.
 create or replace function pushq.held_out(shares record) returns float8
 language plpgsql immutable as $$
 begin
   return coalesce(shares.bounds[1], 0) / 4294967296::float8;
 end $$;
 
--- The share that a preview gives to a token that is no device yet, the `n`th of `total`: which one it will be in nobody
--- knows before it has a number, so they are dealt to the shares evenly.
+-- The share that a preview gives to the `n`th of `total` tokens that are not devices yet. Their real share depends on a
+-- number that they do not have yet, so they are spread evenly over the shares.
 create or replace function pushq.dealt_share(n bigint, total bigint, shares jsonb) returns int
 language plpgsql immutable as $$
 begin
@@ -122,8 +122,8 @@ begin
     array(select b::float8 from jsonb_array_elements_text(shares -> 'bounds') b));
 end $$;
 
--- How many recipients of a campaign would be in each share if it were started now, the holdout first. The audience is
--- as for `pushq.count_zones`, without the devices of the time zones `without`, '' for those without one.
+-- The number of a campaign's recipients in each share if it were started now, the holdout first. The audience is as for
+-- `pushq.count_zones`, without devices in the time zones `without` ('' for those without one).
 create or replace function pushq.count_shares(
   q int, aim text, tree jsonb, tokens bytea[], without text[], shares jsonb
 ) returns bigint[]
@@ -132,7 +132,7 @@ declare
   literals  text[] := '{}';
   condition text   := 'true';
   ids       bigint[];
-  fresh     bigint;                                       -- tokens of a list that are no devices yet
+  fresh     bigint;                                       -- tokens of a list that are not devices yet
 begin
   if tokens is not null then
     select array_agg(d.id), count(*) filter (where d.id is null)
@@ -172,7 +172,7 @@ begin
     order by place);
 end $$;
 
--- Refuses variants whose message cannot be sent, or is of another kind than the payload, or starts Live Activities of
+-- Refuses a variant whose message cannot be sent, is of another kind than the payload, or starts Live Activities of
 -- another type.
 create or replace function pushq.check_shares(
   q int, shares record, payload json, push_type text, priority int, expiration bigint, collapse_id text
@@ -218,9 +218,9 @@ begin
   where f.queue_id = q and f.campaign_id = root;
 end $$;
 
--- Makes jobs for devices of a campaign with shares, ascending: each of its shares has jobs of its own, with the share's
--- message. `rest` are those that are not enough for a whole job, ascending, unless `all_of_them`; `held` is how many
--- are in the holdout, and `taken` how many in jobs. `uncertain`: as for `pushq.make_jobs`.
+-- Creates jobs for devices of a campaign with shares, ascending: each share has its own jobs with its own message.
+-- `rest` are the devices that are too few for a whole job, ascending; none with `all_of_them`. `held` is the number of
+-- devices in the holdout, and `taken` the number in jobs. `uncertain` is as for `pushq.make_jobs`.
 create or replace function pushq.make_share_jobs(
   f pushq.fan_out, ids bigint[], send_by timestamptz, per_job int, all_of_them boolean, uncertain boolean,
   out jobs int, out taken bigint, out held bigint, out rest bigint[]
@@ -228,8 +228,8 @@ create or replace function pushq.make_share_jobs(
 language plpgsql as $$
 declare
   s     record;
-  count int;                                              -- jobs of this share
-  part  bigint[];                                         -- the devices in them
+  count int;                                              -- the number of this share's jobs
+  part  bigint[];                                         -- the devices in these jobs
 begin
   jobs := 0;
   taken := 0;
@@ -267,8 +267,8 @@ begin
   rest := array(select i from unnest(rest) i order by i);
 end $$;
 
--- A step of fan-out of a campaign with shares (`pushq.fan_out_step`): `ids` begins with what the last step left over,
--- and `upto` is the last device that was looked at; null at the end. Returns how many jobs it made: at most
+-- A step of the fan-out of a campaign with shares (`pushq.fan_out_step`). `ids` begins with the devices that the last
+-- step left over; `upto` is the last device looked at, null at the end. Returns the number of jobs created: at most
 -- `job_limit`, and one for each share.
 create or replace function pushq.fan_out_shares(
   f pushq.fan_out, ids bigint[], upto bigint, per_job int, job_limit int
@@ -278,7 +278,7 @@ declare
   most int := cardinality(f.rest) + job_limit * per_job;
   made record;
 begin
-  -- What was seen beyond a full step is seen again by the next one.
+  -- The next step looks again at the devices beyond a full step.
   if upto is not null and cardinality(ids) > most then
     ids := ids[1 : most];
     upto := ids[most];
@@ -298,8 +298,8 @@ begin
   return made.jobs;
 end $$;
 
--- The shares of a campaign of one queue, the payload first, with what has become of their recipients; the holdout has
--- nothing but its devices as `total`. No row for a campaign without shares.
+-- The shares of a campaign of one queue, the payload first, with the outcomes of their recipients. The holdout has only
+-- its number of devices, as `total`. No row for a campaign without shares.
 create or replace function pushq.show_shares(queue text, root bigint)
 returns table (share text, fraction float8, total bigint, waiting bigint, delivered bigint, rejected bigint,
                failed bigint, suppressed bigint, expired bigint, cancelled bigint, unknown bigint, retried bigint)

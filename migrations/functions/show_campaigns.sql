@@ -1,9 +1,9 @@
--- What there is to see of campaigns and sends: how far they are, what became of their recipients, and why they stand.
+-- Showing campaigns and sends: their progress, the outcomes of their recipients, and why they do not move.
 
--- The latest campaigns first, `most` of them: of all queues, of `queue`, or the one under `key`. Campaigns are kept for
--- years: each of the branches reads no more than `budget` of a queue, or of all, from an index, and only one of them
--- runs. With `matching`, those with that text in their keys, and with `in_state`, those in that state: looked for among
--- the latest 10,000.
+-- The latest campaigns first, `most` of them: of all queues, of `queue`, or the one with `key`. Campaigns are kept for
+-- years, so each branch reads no more than `budget` rows from an index, for each queue or for all, and only one branch
+-- runs. With `matching`, those whose keys contain it, and with `in_state`, those in that state: both search the latest
+-- 10,000.
 create or replace function pushq.show_campaigns(
   queue text, key text, most bigint, matching text default null, in_state text default null
 )
@@ -38,7 +38,8 @@ begin
      order by id desc
      limit budget)
     union all
-    -- Between, and in the order of both: with the queue given as equal, the index of all campaigns would look as good.
+    -- `between`, and the order by both columns: if the queue were given with `=`, the index of all campaigns would look
+    -- equally good to the planner.
     (select c.queue_id, c.id
      from unnest(case when show_campaigns.key is null then ids end) q(id)
      cross join lateral (
@@ -66,10 +67,10 @@ begin
   limit most;
 end $$;
 
--- Why recipients of a root did not get it, as outcomes, and how many of each: its refusals that were an end, without
--- the failures that were sent again by hand; those for which a personal message could not be made; and those whom a
--- frequency cap or quiet hours held back. The other arguments are the outcomes from `first` to `last_rejection` and
--- from there to `last_failure`, and those from `first_unfit` to `last_unfit` of who was held back
+-- Why recipients of a root did not get the push: outcomes and their numbers. These are final refusals, except failures
+-- that were retried by hand; recipients for which a personal message could not be built; and recipients that a
+-- frequency cap or quiet hours held back. The other arguments are ranges of outcomes: rejections from `first` to
+-- `last_rejection`, then failures up to `last_failure`, and those held back from `first_unfit` to `last_unfit`
 -- (QueueCore/Outcome/Outcome.swift).
 create or replace function pushq.show_refusals(
   queue text, root bigint, first int, last_rejection int, last_failure int, first_unfit int, last_unfit int
@@ -99,8 +100,8 @@ begin
   return (select max(r.ended_at) from pushq.result r where r.queue_id = ids[1] and r.root_id = root);
 end $$;
 
--- How many devices a root is for, and the first one; how many wait, and what has become of the others; why there are
--- none; whether it was cancelled.
+-- The number of a root's devices and the first one; how many wait, and the outcomes of the others; why it has no
+-- devices; whether it was cancelled.
 create or replace function pushq.show_send(
   queue text, root bigint, out total bigint, out waiting bigint, out first_device_id bigint, out delivered bigint,
   out rejected bigint, out failed bigint, out suppressed bigint, out expired bigint, out cancelled bigint,
@@ -117,8 +118,8 @@ begin
   from pushq.send_progress((pushq.readable_queues(queue))[1], root) s;
 end $$;
 
--- The same of queue `q`, for functions that have let their caller in. What waits is counted by its jobs: a retry may
--- wait for longer than the recipients of the first jobs are kept, and their outcomes.
+-- The same for queue `q`, for functions that have checked their caller. What waits is counted by its jobs, because a
+-- retry may wait longer than the first jobs' recipients and outcomes are kept.
 create or replace function pushq.send_progress(
   q int, root bigint, out total bigint, out waiting bigint, out first_device_id bigint, out delivered bigint,
   out rejected bigint, out failed bigint, out suppressed bigint, out expired bigint, out cancelled bigint,
@@ -152,15 +153,15 @@ begin
   select (select e.why from pushq.empty_send e where e.queue_id = q and e.root_id = root),
          exists (select from pushq.cancelled x where x.queue_id = q and x.id = root)
   into why_nobody, is_cancelled;
-  -- Of a send to several users for later, some may have had no device while others were reached.
+  -- In a scheduled send to several users, some may have had no device while others were reached.
   if total > 0 or awaits_recipients then
     why_nobody := null;
   end if;
   select h.recipients, h.released_at into in_quiet_hours, released_at from pushq.quiet_recipients(q, root) h;
 end $$;
 
--- What could keep a campaign or a send from moving. Workers show themselves every five seconds. Of a send the first
--- thousand jobs are looked at.
+-- What may keep a campaign or a send from moving. Workers write a heartbeat every five seconds. Only the first thousand
+-- jobs of a send are looked at.
 create or replace function pushq.show_standstill(queue text, root bigint)
 returns table (paused_reason text, tenant text, tenant_is_suspended boolean, lacks_credential boolean,
                campaign_key text, campaign_is_paused boolean, campaign_paused_reason text, alive boolean,
@@ -176,7 +177,7 @@ begin
          c.paused_at is not null, c.paused_reason, t.alive, t.serving, t.cut_off, t.in_outage, t.refusal, t.unusable,
          t.fault, (select p.name from pushq.credential p where p.tenant_id = q.tenant_id and p.id = q.credential_id),
          x.set_aside,
-         -- What comes within moments, as of a campaign with a rate, holds nothing up.
+         -- A push that is due within moments, as in a campaign with a rate, is not held up.
          case when s.due > now() + interval '5 seconds' then s.due end,
          exists (select from pushq.restored_queue r where r.queue_id = q.id)
   from pushq.queue q
@@ -207,10 +208,10 @@ begin
   where q.id = ids[1];
 end $$;
 
--- The outcomes of a campaign or send over time: of the `most` jobs that were made last, in up to 60 intervals of equal
--- length, each with the counts of the jobs that ended in it. `seconds` is the length of an interval. `reasons` says why
--- recipients did not get it, as `show_refusals` does: an outcome, how many there were, the next outcome, and so on, of
--- up to 500 of these jobs. It is of all intervals together, and stands in the first row.
+-- The outcomes of a campaign or send over time. It takes the `most` jobs that were created last, in up to 60 intervals
+-- of equal length, each with the counts of the jobs that ended in it. `seconds` is the length of an interval. `reasons`
+-- says why recipients did not get the push, as in `show_refusals`: an outcome, its number, the next outcome, and so on,
+-- for up to 500 of these jobs. It covers all intervals together, and is in the first row.
 create or replace function pushq.show_timeline(
   queue text, root bigint, most int, first int, last_rejection int, last_failure int, first_unfit int,
   last_unfit int

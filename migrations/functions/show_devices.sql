@@ -1,10 +1,9 @@
--- What there is to see of devices, for those who may act for the tenant: readers see counts, and no tokens.
+-- Showing devices to logins that may act for the tenant. Readers see counts, but no tokens.
 
--- What is shown of the devices of a queue. In SQL, so that it becomes part of the query that says which of them.
+-- What is shown of a queue's devices. It is in SQL, so that the planner inlines it into the query that selects devices.
 --
--- The profile of each device is a query of its own (`offset 0`), which finds it by its key. As a plain join of a queue
--- that has just been imported, about which there are no statistics yet, it was a loop over all profiles for each
--- device.
+-- The profile of each device is a subquery (`offset 0`), which finds it by its key. With a plain join, for a queue that
+-- has just been imported and has no statistics yet, PostgreSQL looped over all profiles for each device.
 create or replace function pushq.shown_devices(q int)
 returns table (id bigint, token bytea, device_user text, kind text, active boolean, registered_at timestamptz,
                inactive_since timestamptz, inactive_reason smallint, reactivated_at timestamptz, installation text,
@@ -20,9 +19,9 @@ language sql stable as $$
   where d.queue_id = q
 $$;
 
--- Devices in the order of their ids, a page at a time: those behind `last`, the last id of the page before. With
--- `of_kind`, those whose token is of that kind; with `filter`, the active ones for which it holds, of kind alert unless
--- another one is asked for. These are looked for among the first million behind `last`.
+-- Devices in the order of their ids, one page at a time: those after `last`, the last id of the page before. With
+-- `of_kind`, those whose token is of that kind; with `filter`, the active ones that match it, of kind alert unless
+-- another kind is given. The search covers the first million devices after `last`.
 create or replace function pushq.show_devices(
   queue text, last bigint, user_key text, with_inactive boolean, most bigint, of_kind text default null,
   filter text default null
@@ -81,8 +80,8 @@ begin
   return query select s.* from pushq.shown_devices(q) s where s.token = show_device.token;
 end $$;
 
--- The latest reports about devices first. Of each day no more than `most` are read, by key, however many it has; if
--- only those of a reason or time are wanted, they are looked for among the latest 100,000 of each day.
+-- The latest reports about devices first. No more than `most` rows of each day are read, by key, however many the day
+-- has. With a reason or a time, the search covers the latest 100,000 of each day.
 create or replace function pushq.show_feedback(
   queue text, most bigint, of_reason int default null, since timestamptz default null, until timestamptz default null
 )
@@ -108,7 +107,7 @@ begin
       where inhparent = 'pushq.feedback'::regclass) k
     cross join lateral (
       select * from pushq.feedback f where f.day = k.day and f.queue_id = q order by f.id desc limit budget) f
-    -- The day of a report is the one on which it was recorded, in UTC.
+    -- A report belongs to the day on which it was recorded, in UTC.
     where k.day between coalesce((since at time zone 'UTC')::date, k.day)
                     and coalesce((until at time zone 'UTC')::date, k.day)
       and (of_reason is null or f.reason = of_reason)

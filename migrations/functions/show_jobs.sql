@@ -1,8 +1,8 @@
--- What there is to see of jobs: what waits and is held, how one ended, and which need somebody's attention.
+-- Showing jobs: what waits and is held, how a job ended, and which jobs need an operator's attention.
 
--- Waiting and held jobs, in the order in which they are claimed, `most` of them: of `queue`, or of all that the caller
--- may look at. Waiting ones are read in the order of their index, no more than `most` of a queue, or of all, however
--- many there are.
+-- Waiting and held jobs, in the order in which they are claimed, `most` of them: of `queue`, or of all queues that the
+-- caller may look at. Waiting jobs are read in the order of their index, no more than `most` of a queue, or of all,
+-- however many there are.
 create or replace function pushq.show_jobs(queue text, most bigint)
 returns table (tenant text, app text, environment text, id bigint, state text, lane int, run_at timestamptz,
                send_by timestamptz, recipient_count smallint, attempt smallint, rescues smallint, campaign_id bigint,
@@ -48,7 +48,7 @@ begin
   order by j.queue_id, j.lane, j.run_at, j.id;
 end $$;
 
--- What is left of a job when it has ended.
+-- What is stored of a job after its end.
 create or replace function pushq.show_job(queue text, job bigint)
 returns table (root_id bigint, attempt smallint, ended_at timestamptz, delivered bigint, rejected bigint, failed bigint,
                suppressed bigint, expired bigint, cancelled bigint, unknown bigint, retried bigint, outcomes bytea)
@@ -65,12 +65,12 @@ begin
   where r.queue_id = ids[1] and r.job_id = job;
 end $$;
 
--- Jobs with failed recipients that were not sent to again and are still kept, the latest first, and their reasons as
--- code and count, the most frequent first. Failures are the outcomes from `first` to `last`
--- (QueueCore/Outcome/Outcome.swift). Of the other arguments each leaves out what does not fit: `reason` the jobs in
--- which nobody failed for it, and `before` those that were listed already. `looking` bounds among how many of each
--- queue, or of all, those are looked for that fit; null for any number. Only one of the two branches is run: each has
--- an index in whose order it stops.
+-- Jobs with failed recipients that were not retried and are still kept, the latest first, with their reasons as code
+-- and count, the most frequent first. Failures are the outcomes from `first` to `last`
+-- (QueueCore/Outcome/Outcome.swift). The other arguments are conditions: `reason` keeps only jobs in which a recipient
+-- failed for that reason, and `before` leaves out jobs that were listed already. `looking` limits how many jobs of each
+-- queue, or of all queues, are searched; null for no limit. Only one of the two branches runs: each stops in the order
+-- of its index.
 create or replace function pushq.show_failed_jobs(
   queue text, most bigint, first int, last int, of_campaign text default null, reason int default null,
   since timestamptz default null, until timestamptz default null, before bigint default null,
@@ -139,9 +139,9 @@ begin
   order by r.job_id desc;
 end $$;
 
--- Jobs of a queue that wait or are held, and are not cancelled, by their numbers. Of the other arguments each leaves
--- out what does not fit: `reason` the jobs whose recipients APNs has not asked to send to again for it, and `after`
--- those that were listed already. A retry for reason n has the outcome `retries` + n (QueueCore/Outcome/Outcome.swift).
+-- Jobs of a queue that wait or are held, and are not cancelled, by their numbers. The other arguments are conditions:
+-- `reason` keeps only jobs that are retries because APNs refused a recipient for that reason, and `after` leaves out
+-- jobs that were listed already. A retry for reason n has the outcome `retries` + n (QueueCore/Outcome/Outcome.swift).
 create or replace function pushq.show_cancellable_jobs(
   queue text, most bigint, retries int, of_campaign text default null, reason int default null,
   since timestamptz default null, until timestamptz default null, after bigint default 0)
@@ -171,7 +171,8 @@ begin
     and not exists (select from pushq.cancelled x where x.queue_id = q and x.id in (j.id, j.root_id))
     and (of_campaign is null or c.key = of_campaign)
     and (since is null or j.run_at >= since) and (until is null or j.run_at <= until)
-    -- Who goes on in this job was answered so in one before it: with an attempt less, or lost on the way with as many.
+    -- A recipient of this job got that answer in an earlier job of the root: one with an attempt less, or with the same
+    -- attempt if its push was lost.
     and (reason is null or exists (
       select
       from pushq.body own
@@ -187,7 +188,7 @@ begin
   limit most;
 end $$;
 
--- Jobs whose end PostgreSQL refuses, and that were set aside for it: the latest first.
+-- Jobs that were set aside because PostgreSQL refuses their end, the latest first.
 create or replace function pushq.show_stuck_jobs(queue text, most bigint)
 returns table (tenant text, app text, environment text, job_id bigint, root_id bigint, campaign_key text,
                recipient_count smallint, send_by timestamptz, tries smallint, set_aside_at timestamptz, problem text)

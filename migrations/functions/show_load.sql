@@ -1,21 +1,21 @@
--- What queues have to do and do now: what waits in them and since when, and what workers have sent for them in the last
--- seconds. For a screen that is drawn again and again, however much waits and however many queues there are.
+-- The load of queues: what waits in them and since when, and what workers have sent for them in the last seconds. It is
+-- for a screen that is refreshed all the time, however much waits and however many queues there are.
 --
--- Of all queues that the caller may look at, of one tenant or with `matching` in their names, it shows the `most` that
--- matter most: those with something due, something sent or a pause come first, by the age of what waits and by what is
--- sent in turn, and the others by name. `queues` is how many there are.
+-- Of all queues that the caller may look at, of one tenant or with `matching` in their names, it shows the `most`
+-- important ones. Queues with something due, something sent or a pause come first, by the age of what waits and by what
+-- is sent in turn; the others follow by name. `queues` is the total number.
 --
--- A loose scan of `job_ready` finds the first job of each lane, so the age of what waits longest is exact. What waits
--- is counted for the queues that are shown: about 20,000 jobs of them together, at least 50 of each lane, of the 1000
--- lanes that wait longest. `is_partial` says that there is more. 10,000 queues with jobs in one lane each take about
--- 60 ms to look at. `unbegun` campaigns have started, and no worker has made a job of them yet: they wait, and nobody
--- has counted for how many.
+-- A loose scan of `job_ready` finds the first job of each lane, so the age of the oldest waiting job is exact. Waiting
+-- jobs are counted for the queues that are shown: about 20,000 jobs in all of them, at least 50 of each lane, in the
+-- 1000 lanes that wait longest. `is_partial` says that there are more. For 10,000 queues with jobs in one lane each, it
+-- takes about 60 ms. `unbegun` campaigns have started, but no worker has looked at their devices yet: the number of
+-- their waiting recipients is not known.
 --
--- It is planned for each call: a plan that is kept does not know how many lanes have something due, and joined 10,000
--- of them to as many queues one by one, which took nine seconds.
+-- It is planned for each call. A kept plan does not know how many lanes have something due, and joined 10,000 of them
+-- to as many queues one by one, which took nine seconds.
 --
--- `sent_per_second` is over the last seconds of each worker. `refused` has the code of a reason, how many there were,
--- the next code, and so on; `latency` counts answers by how long they took, as each worker counts them.
+-- `sent_per_second` is over the last seconds of each worker. `refused` has the code of a reason, its number, the next
+-- code, and so on; `latency` counts answers by duration, as each worker does.
 create or replace function pushq.show_load(tenant text, matching text, most int)
 returns table (tenant_name text, app text, environment text, queues bigint, rate float8, tenant_rate float8,
                paused_reason text, is_suspended boolean, has_credential boolean, jobs bigint, recipients bigint,

@@ -1,8 +1,8 @@
--- What there is to see of queues: their settings, and how much waits and was sent.
+-- Showing queues: their settings, what waits in them, and what was sent.
 
--- Queues with their settings and what waits in them: of one tenant, or of all that the caller may look at, or those of
--- these with `matching` in their names; `most` of them, null for all. `counting` jobs are counted, shared by the queues
--- (null: all), but at least 100 of each, and told whether there are more.
+-- Queues with their settings and what waits in them: of one tenant, or all that the caller may look at, or those among
+-- them whose names contain `matching`; `most` of them, or all if null. At most `counting` jobs are counted, shared
+-- among the queues (null: all), but at least 100 of each queue; the result says whether there are more.
 create or replace function pushq.show_queues(tenant text, matching text, most bigint, counting bigint)
 returns table (tenant_name text, app text, environment text, rate float8, burst float8, weight float8,
                connections smallint, max_attempts smallint, credential text, gateway text, frequency_cap text,
@@ -44,9 +44,9 @@ begin
   order by n.tenant, n.app, n.environment;
 end $$;
 
--- What waits and is held in each queue, its devices, and the outcomes of 24 hours. Of each kind of row so many are read
--- (`most` is shared by the queues; null: all), and told whether there are more. Jobs by their key: the order of what is
--- due first is no part of it. Results newest first: those that are left out are the oldest.
+-- What waits and is held in each queue, its devices, and the outcomes of 24 hours. Of each kind of row, `most` are
+-- read, shared among the queues (null: all); the result says whether there are more. Jobs are read by key, because
+-- their due order does not matter. Results are read newest first, so that the oldest are left out.
 create or replace function pushq.show_statistics(tenant text, most bigint)
 returns table (tenant_name text, app text, environment text, active bigint, inactive bigint, waiting_jobs bigint,
                waiting_recipients bigint, held_jobs bigint, held_recipients bigint, delivered bigint, rejected bigint,

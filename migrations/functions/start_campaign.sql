@@ -1,7 +1,7 @@
 -- Starting a campaign: for all devices, for a list, and for an array of tokens.
 
--- The earlier campaign with this key, or null. `digest` is of what was asked for: the same key for
--- something else is an error, and so is the key of a cancelled campaign, which does not start again.
+-- The earlier campaign with this key, or null. `digest` is that of the content: the same key with other content is an
+-- error, and so is the key of a cancelled campaign, which does not start again.
 create or replace function pushq.earlier_campaign(q int, key text, digest bytea) returns bigint
 language plpgsql as $$
 declare
@@ -18,7 +18,7 @@ begin
   return known.id;
 end $$;
 
--- Refuses a key by which a campaign cannot be known.
+-- Refuses an invalid key of a campaign.
 create or replace function pushq.check_campaign_key(key text) returns void
 language plpgsql stable as $$
 begin
@@ -29,8 +29,9 @@ begin
   perform pushq.check_key(key);
 end $$;
 
--- Refuses a campaign that cannot be started, before anything of it is written. `pushq.preview_campaign` asks the same.
--- `start_at` is when its fan-out begins. Without a `payload` only what is beside the message is looked at.
+-- Refuses a campaign that cannot be started, before anything of it is written. `pushq.preview_campaign` makes the same
+-- checks. `start_at` is when its fan-out begins. Without a `payload`, only the arguments besides the message are
+-- checked.
 create or replace function pushq.check_campaign(
   q int, payload json, push_type text, priority int, expiration bigint, collapse_id text, start_at timestamptz,
   send_by timestamptz, max_rate float8, stop_at_errors float8, clock jsonb, shares record
@@ -60,8 +61,8 @@ begin
   perform pushq.check_shares(q, shares, payload, push_type, priority, expiration, collapse_id);
 end $$;
 
--- Makes a campaign's rows, or finds the campaign of that key. `list_id` is null for all active devices, or for those
--- that a filter holds for. `is_run`: for a run of a schedule, which is started for whom it can reach.
+-- Creates a campaign's rows, or finds the campaign with that key. `list_id` is null for all active devices, or for
+-- those that match a filter. `is_run`: for a run of a schedule, which is started for the devices that it can reach.
 create or replace function pushq.new_campaign(
   q int, key text, digest bytea, payload json, push_type text, priority int, expiration bigint, collapse_id text,
   at_most_once boolean, urgent boolean, start_at timestamptz, send_by timestamptz, list_id bigint,
@@ -98,7 +99,7 @@ begin
       pushq.message_kind(push_type, (pushq.read_message(payload)).plain[1]::json),
       pushq.with_audiences(filter_tree, q), list => list_id);
   end if;
-  -- That a run of a schedule is too slow, its addition has said, and nobody reads a warning here.
+  -- Adding the schedule already warned that its rate is too low; nobody would read a warning from a run.
   if not is_run then
     perform pushq.warn_of_pace(
       q, max_rate, start_at, send_by, expiration,
@@ -123,7 +124,7 @@ begin
          exists (
            select from pushq.list l where l.queue_id = q and l.id = new_campaign.list_id and l.user_count is not null),
          new_campaign.start_at,
-         -- The last wave is due some two days after the start.
+         -- The last wave is due about two days after the start.
          coalesce(new_campaign.send_by,
                   greatest(new_campaign.start_at, now())
                     + interval '24 hours' * case when clock is null then 1 else 4 end),
@@ -144,7 +145,7 @@ begin
   return root;
 end $$;
 
--- Identifies the content of a campaign for a list, in whatever form the list was given.
+-- Identifies the content of a campaign for a list, independently of the form in which the list was given.
 create or replace function pushq.list_campaign_digest(
   payload json, token_count bigint, tokens bit(256), push_type text, priority int, collapse_id text,
   at_most_once boolean, urgent boolean, clock jsonb, shares text, quiet_hours text
@@ -155,10 +156,10 @@ language sql stable as $$
     'UTF8'))
 $$;
 
--- Starts a campaign to all active devices of a queue, or to those that a filter holds for, once: a repeated call under
--- the same key returns the first one's id, and the same key for something else is an error. The same filter may be
--- written differently. What follows the payload is also what a schedule can be given (`pushq.schedule_options`), but
--- for `is_run`, which is as for `pushq.new_campaign`.
+-- Starts a campaign to all active devices of a queue, or to those that match a filter, once: a repeated call under the
+-- same key returns the id of the first one, and the same key with other content is an error. The same filter may be
+-- written differently. The arguments after the payload are also the options of a schedule (`pushq.schedule_options`),
+-- except `is_run`, which is as for `pushq.new_campaign`.
 create or replace function pushq.start_filtered_campaign(
   q            int,
   key          text,
@@ -236,8 +237,8 @@ begin
     stop_at_errors, filter, local_time, if_passed, catch_up, default_zone, variants, holdout, quiet_hours);
 end $$;
 
--- Starts a campaign of queue `q`, which is called `queue`, for the tokens or users of a list. Nothing is added
--- to the list any more.
+-- Starts a campaign of queue `q`, whose name is `queue`, for the tokens or users of a list. The list accepts no more
+-- parts.
 create or replace function pushq.start_list_campaign(
   q int, queue text, key text, payload json, list bigint, push_type text, priority int, expiration bigint,
   collapse_id text, at_most_once boolean, urgent boolean, start_at timestamptz, send_by timestamptz,
@@ -285,9 +286,9 @@ begin
   return started;
 end $$;
 
--- Starts a campaign for the tokens or users of a list, once: a repeated call under the same key returns the first one's
--- id, whichever list has the same tokens or users now, and the same key for something else is an error. Nothing
--- is added to the list any more.
+-- Starts a campaign for the tokens or users of a list, once: a repeated call under the same key returns the id of the
+-- first one, whichever list has the same tokens or users now, and the same key with other content is an error. The list
+-- accepts no more parts.
 create or replace function pushq.start_campaign(
   queue        text,
   key          text,
@@ -323,10 +324,10 @@ begin
     max_rate, stop_at_errors, clock, pushq.read_shares(variants, holdout), pushq.read_quiet_hours(quiet_hours));
 end $$;
 
--- The campaign that was started under this key for the same list, or null if there is none: asked before a list is
--- loaded again only to be compared, which a quota may not leave room for. `members` is how many different tokens or
--- users it has, and `digest` the xor of their SHA-256 hashes, as in `pushq.list`. The same key for something else is an
--- error.
+-- The campaign that was started under this key for the same list, or null if there is none. A caller asks this before
+-- it loads a list again only to compare it, for which its quota may have no room. `members` is the number of distinct
+-- tokens or users, and `digest` the xor of their SHA-256 hashes, as in `pushq.list`. The same key with other content is
+-- an error.
 create or replace function pushq.earlier_list_campaign(
   queue        text,
   key          text,

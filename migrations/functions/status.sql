@@ -1,9 +1,9 @@
--- What has become of a send or a campaign so far, by the number that its start gave. No row if there is none in this
--- queue, or if it is not kept any more. A broadcast is a send to its channel.
+-- The progress of a send or a campaign, by the number that its start returned. No row if this queue has none with that
+-- number, or if it is not kept any more. A broadcast is a send to its channel.
 --
--- `state`: 'waiting' while nobody knows the recipients, 'running', 'paused', 'cancelled' or 'finished', which is that
--- every recipient has an outcome. `in_quiet_hours` of those that wait do so until their quiet hours end. `why_nobody`
--- says why a send has no recipient, or a campaign that is finished.
+-- `state`: 'waiting' while the recipients are not known, 'running', 'paused', 'cancelled' or 'finished', which means
+-- that every recipient has an outcome. `in_quiet_hours` is how many of the waiting recipients wait for the end of their
+-- quiet hours. `why_nobody` says why a send, or a finished campaign, has no recipient.
 create or replace function pushq.status(queue text, id bigint)
 returns table (kind text, state text, total bigint, waiting bigint, delivered bigint, rejected bigint, failed bigint,
                suppressed bigint, expired bigint, cancelled bigint, unknown bigint, retried bigint, why_nobody text,
@@ -41,7 +41,7 @@ begin
          (pushq.quiet_recipients(q, status.id)).recipients;
 end $$;
 
--- Why a campaign that is finished has no recipients, in words.
+-- Why a finished campaign has no recipients, in words.
 create or replace function pushq.why_campaign_reached_nobody(q int, campaign bigint) returns text
 language sql stable as $$
   select case when c.cancelled_at is not null then 'it was cancelled before it had recipients'

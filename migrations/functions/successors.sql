@@ -1,13 +1,13 @@
--- Where pushes go on for which a token waited that a newer one of the same installation has taken the place of.
+-- The newer tokens to which pushes continue that waited for a replaced token of the same installation.
 --
--- `device.replaced_by` leads to that newer token at once, however many there were between the two: a registration has
--- those that led to the token before lead to the new one (`pushq.register`). It leads nowhere once the newer token is
--- another user's, or its user has logged out. So there is one rule for whatever is asked about a replaced device, such
--- as whether a filter holds for it or what time it is there: it is asked about its newer token.
+-- `device.replaced_by` points directly to the newest token, however many were in between: a registration redirects all
+-- tokens that pointed to the one before (`pushq.register`). It points nowhere once the newer token belongs to another
+-- user, or its user has logged out. So one rule applies to every question about a replaced device, such as whether a
+-- filter matches it or what time it is there: its newer token answers.
 
--- The device by which `older` goes on, if `newer` has taken its place, which is its `replaced_by`, by a token that was
--- not known yet when an audience was fixed with the devices up to `last`; none otherwise. Of several devices in that
--- audience whose place one token has taken, the latest goes on by it.
+-- The device to which pushes for `older` continue. `newer` is its `replaced_by`; it must be a token that was not known
+-- yet when an audience was fixed with the devices up to `last`. None otherwise. If one token has replaced several
+-- devices of that audience, only the latest of them continues.
 create or replace function pushq.newer_token(q int, older bigint, newer bigint, last bigint) returns setof pushq.device
 language plpgsql stable rows 1
 set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
@@ -20,17 +20,18 @@ begin
   end if;
 end $$;
 
--- Of these recipients of jobs that `worker` holds those who go on, each with the device by whose token. The recipients
--- of a job are those of `device_ids` from its `firsts` to its `lasts`; nothing may be sent to their own tokens.
+-- The recipients of jobs that `worker` holds whose pushes continue, each with the device that has the newer token. The
+-- recipients of a job are the elements of `device_ids` from its `firsts` to its `lasts`; nothing may be sent to their
+-- own tokens.
 --
--- The newer token was made after the audience was chosen, and so cannot become a recipient of its own: nobody gets a
--- push twice. `pushq.id` numbers devices and roots, so the larger number is the later one. Of several recipients whose
--- place it has taken, the latest goes on by it. The devices of a user are found as they are at that moment, so a send
--- to a user goes on by any newer token; one may have been registered by a transaction that was open when the send was
--- submitted. Those of a list of users are found while it is loaded. So for these it is also asked whether the newer
--- token is a recipient itself.
+-- The newer token was created after the audience was chosen, and so cannot become a recipient of its own: no device
+-- gets a push twice. `pushq.id` numbers devices and roots, so the larger number is the later one. If the newer token
+-- has replaced several recipients, only the latest of them continues. The devices of a user are found when the job is
+-- sent, so a send to a user continues to any newer token; a transaction that was open when the send was submitted may
+-- have registered that token. The devices in a list of users are found while the list is loaded. So in these two cases,
+-- it is also checked whether the newer token is a recipient itself.
 --
--- Live Activities do not go on, because a later update may have been sent.
+-- Live Activities do not continue, because a later update may have been sent.
 create or replace function pushq.successors(
   worker bigint, queue_ids int[], job_ids bigint[], epochs int[], firsts int[], lasts int[], device_ids bigint[]
 ) returns table (queue_id int, job_id bigint, device_id bigint, successor bigint)

@@ -1,6 +1,6 @@
--- Lets a message replace those that are due before it for the same recipients, as soon as it is due itself. Deletes
--- rows that this one makes unnecessary, except those that another transaction is writing. The row before this one
--- stays: if this message is cancelled, that one is the newest again (`pushq.reinstate_replaced`).
+-- Makes a message replace those that are due earlier for the same recipients, as soon as it is due itself. Deletes rows
+-- that this one makes unnecessary, except those that another transaction is writing. The row before this one stays: if
+-- this message is cancelled, that one is the newest again (`pushq.reinstate_replaced`).
 create or replace function pushq.supersede(q int, recipients bigint[], message bigint, due_at timestamptz) returns void
 language plpgsql as $$
 begin
@@ -23,8 +23,8 @@ begin
   end if;
 end $$;
 
--- Has these jobs, which are being cancelled, replace nothing any more for the recipients that they were surely not sent
--- to: those of waiting jobs, behind the watermark. A job that a worker holds may have been sent to anybody by now, and
+-- Makes jobs that are being cancelled replace nothing any more, for recipients that certainly got no push from them:
+-- those after the watermark of waiting jobs. A job that a worker holds may have been sent to any recipient by now, and
 -- an older update that came after it would stay on the screen.
 create or replace function pushq.reinstate_replaced(q int, jobs bigint[]) returns void
 language plpgsql as $$
