@@ -138,8 +138,8 @@ begin
 end $$;
 
 -- Refuses a schedule at a local time whose next run would end before that time has come for all of its audience, as the
--- start of a campaign does. A run itself is not refused for this reason, because then no other device would get it
--- either. Warns if the rate is too low for the schedule's time (`pushq.warn_of_pace`).
+-- start of a campaign does. A run itself is not refused for this reason, because then the rest of its audience would
+-- get nothing either. Warns if the rate is too low for the schedule's time (`pushq.warn_of_pace`).
 create or replace function pushq.check_next_run(
   q int, cron text, time_zone text, run timestamptz, payload json, options jsonb
 ) returns void
@@ -384,7 +384,7 @@ end $$;
 create or replace function pushq.run_due_schedule()
 returns table (event text, queue text, schedule text, run_at timestamptz, shown_at text, campaign text, problem text,
                left_out bigint, first_left text, last_left text)
--- A warning about the campaign would not reach the worker's log as an event.
+-- A warning about the campaign would not be a line of the worker's log.
 language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '1s'
 set client_min_messages = error as $$
 #variable_conflict use_column

@@ -26,10 +26,10 @@ end $$;
 --
 -- The newer token was created after the audience was chosen, and so cannot become a recipient of its own: no device
 -- gets a push twice. `pushq.id` numbers devices and roots, so the larger number is the later one. If the newer token
--- has replaced several recipients, only the latest of them continues. The devices of a user are found when the job is
--- sent, so a send to a user continues to any newer token; a transaction that was open when the send was submitted may
--- have registered that token. The devices in a list of users are found while the list is loaded. So in these two cases,
--- it is also checked whether the newer token is a recipient itself.
+-- has replaced several recipients, only the latest of them continues. The devices of a user are found when the send is
+-- submitted or due, so a send to a user continues to any newer token; a transaction that was open when the send was
+-- submitted may have registered it. The devices in a list of users are found while the list is loaded. So in these two
+-- cases, it is also checked whether the newer token is a recipient itself.
 --
 -- Live Activities do not continue, because a later update may have been sent.
 create or replace function pushq.successors(

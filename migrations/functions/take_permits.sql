@@ -1,30 +1,32 @@
--- Takes permits from rate limits (GCRA): all or nothing of each permit, from every limit that it is subject to.
+-- Takes permits from rate limits (GCRA). A permit is taken from every limit that applies to it, or from none.
 --
 -- A *line* asks for permits of a tenant, of a queue or of a campaign. Each of its permits is one of that limit and one
--- of every limit around it. So whatever a worker gets, it can send with: nobody holds a queue's permits while somebody
--- else holds its tenant's. A line of which another transaction has locked a limit at this moment is missing in the
--- answer: nobody waits. One that has no limit is missing, too, except of a campaign, for which `rate` is null then.
+-- of every limit around it. So a worker can send with every permit that it gets: no worker holds a queue's permits
+-- while another holds its tenant's. A line is missing in the answer if another transaction has locked one of its limits
+-- at this moment: no caller waits. A line without a limit is missing, too, except that of a campaign, whose `rate` is
+-- then null.
 --
--- `wanted` and `held`: permits that the caller can use, and those that it has and did not use yet. `shares`: the weight
--- of a line among the caller's of the same outermost limit; the heaviest has 1. `horizon`: how far ahead permits may
--- lie. `lateness`: how much later than its time a permit may be used, if it is of one limit; half of that, if of
--- several. What may be used late is taken off the burst, so that no second goes over the rate and the burst together. A
--- burst of less than `lateness` counts as that.
+-- `wanted` and `held`: the permits that the caller can use, and those that it has not used yet. `shares`: the weight of
+-- a line among the caller's lines of the same outermost limit; the heaviest has 1. `horizon`: how far ahead permits may
+-- lie. `lateness`: how much later than its time a permit of one limit may be used; half of that for a permit of several
+-- limits. This time is subtracted from the burst, so that no second exceeds the rate and the burst together. A burst
+-- below `lateness` counts as `lateness`.
 --
--- Of each line it returns how many permits it granted, the first of them `starts_in` microseconds from now (below zero
--- by as much as the burst allows), the others at `rate` after it; for how many microseconds after its time each may be
--- used; and in how many it is worth asking again.
+-- For each line it returns how many permits it granted. The first is `starts_in` microseconds from now (below zero by
+-- as much as the burst allows), and the others follow at `rate`. It also returns for how many microseconds after its
+-- time each permit may be used, and after how many it is worth asking again.
 --
--- Times are in seconds from `base` on, which is `moment` or else the server's time. What is bounded and why:
+-- Times are in seconds since `base`, which is `moment` or else the server's time. The bounds and their reasons:
 -- - `x_slack` is how far the time by limit x may lie before the time at which the permit may be used. With `late` it
---   makes up the burst. While nobody has asked for a while, a limit goes back by no more than that.
--- - The inner limit is the later one: then the permit takes a time of the outer limit at which others of the tenant
---   could send. So it is not taken before the outer limit itself has come within `x_slack` of it.
--- - The outer limit is the later one, because others have taken its next permits: then nobody else could use the inner
+--   makes up the burst. A limit for which no worker has asked for a while goes back by no more than that.
+-- - If the inner limit is the later one, the permit takes a time of the outer limit at which others of the tenant could
+--   send. So it is not taken before the outer limit itself has come within `x_slack` of it.
+-- - If the outer limit is the later one, because others have taken its next permits, no other line could use the inner
 --   limit's time, and it moves on.
--- - A line gets at most four times what it leaves of the outermost limit (`SharedRoom` in the workers says why): the
---   next worker and the other queues of the tenant find something, too. Of inner limits it gets what is there: to keep
---   up with an outer one, they have to be granted as far ahead.
+-- - A line gets at most four times what it leaves of the outermost limit (`SharedRoom` in the workers says why), so
+-- that
+--   the next worker and the other queues of the tenant find something, too. Of inner limits it gets all that is
+--   available: to keep up with an outer one, they have to be granted as far ahead.
 create or replace function pushq.take_permits(
   tenants int[], queues int[], campaigns bigint[], wanted int[], held int[], shares float8[], horizon interval,
   lateness interval, moment timestamptz default null
@@ -37,12 +39,12 @@ declare
   ahead    float8      := extract(epoch from horizon);
   grace    float8      := extract(epoch from lateness);
   l        record;
-  -- Of the tenant and of the queue that are being looked at: as they are after what was granted before.
+  -- The state of the current tenant and queue, after the permits granted so far.
   tenant   int;
   queue    int;
   t_tat    float8;
   q_tat    float8;
-  -- Of one line.
+  -- The current line.
   is_joint boolean;
   usable   float8;
   t_slack  float8;
@@ -56,7 +58,7 @@ declare
   inner_rate float8;
   lead     float8;
   n        float8;
-  -- What is written.
+  -- The new state, to be written.
   of_tenants   int[]    := '{}';
   of_queues    int[]    := '{}';
   of_campaigns bigint[] := '{}';
@@ -67,15 +69,15 @@ begin
     with line as materialized (
       select *
       from unnest(tenants, queues, campaigns, wanted, held, shares) as u(tenant, queue, campaign, wanted, held, share)),
-    -- Chance decides who is first: where there is one permit for many, each gets it now and then.
+    -- The order is random: if there is one permit for many lines, each gets it now and then.
     turn as materialized (
       select tenant, queue, random() as place from line group by tenant, queue),
     key as materialized (
       select tenant, 0 as queue, 0::bigint as campaign from line
       union select tenant, queue, 0 from line
       union select tenant, queue, campaign from line),
-    -- Lateral with a limit, so that each is found by its key. An operator may have locked one who is changing it, and
-    -- another worker for a moment: `rate` is null then.
+    -- Lateral with a limit, so that each limit is found by its key. An operator who is changing a limit may have locked
+    -- it, or another worker for a moment: then `rate` is null.
     lim as materialized (
       select k.tenant, k.queue, k.campaign, x.rate, x.burst, extract(epoch from x.tat - base)::float8 as tat
       from key k
@@ -128,13 +130,13 @@ begin
     end if;
     is_joint := num_nonnulls(l.t_rate, l.q_rate, l.c_rate) > 1;
     usable := case when is_joint then grace / 2 else grace end;
-    -- Of what a limit may go back, the part that is kept for the times of several limits to differ.
+    -- The part of the slack that is reserved for differences between the times of several limits.
     lead := case when is_joint then grace / 4 else 0 end;
     t_slack := greatest((l.t_burst - 1) / l.t_rate, grace) - usable;
     q_slack := greatest((l.q_burst - 1) / l.q_rate, grace) - usable;
     c_slack := greatest((l.c_burst - 1) / l.c_rate, grace) - usable;
-    -- No permit was ever granted later than the horizon: a time beyond it is from before the clock was set back, or of
-    -- another rate. What is null is not limited, and neither `least` nor `greatest` looks at it.
+    -- No permit was ever granted beyond the horizon: a time beyond it is from before the clock was set back, or of
+    -- another rate. Null means no limit, and `least` and `greatest` ignore it.
     t_start := null;
     q_start := null;
     c_start := null;
@@ -151,7 +153,7 @@ begin
     start := greatest(start, c_start);
     slowest := least(l.t_rate, l.q_rate, l.c_rate);
 
-    -- Those due by the horizon, the one at `start` itself among them.
+    -- The permits due by the horizon, including the one at `start`.
     n := least(l.wanted, floor((ahead - start) * slowest) + 1);
     if l.t_rate is not null then
       n := least(n, pushq.permits_of_room(floor((ahead - t_start) * l.t_rate) + 1, l.held, l.share));
@@ -178,7 +180,7 @@ begin
     end if;
     n := greatest(n, 0);
 
-    -- A time beyond the horizon ends here even where nothing is granted.
+    -- A time beyond the horizon is reset even if nothing is granted.
     if n > 0 or t_tat > t_start or q_tat > q_start or l.c_tat > c_start then
       if l.t_rate is not null then
         t_tat := case when n > 0 then t_start + n / l.t_rate else least(t_tat, t_start) end;
@@ -188,7 +190,7 @@ begin
         tats := tats || t_tat;
       end if;
       if l.q_rate is not null then
-        -- The last permit's time by an inner limit lies no further before its use than the first one's.
+        -- The last permit's time by an inner limit lies no further before its use than the first permit's.
         q_tat := case when n > 0
                       then greatest(q_start + n / l.q_rate, start + (n - 1) / slowest - q_slack + 1 / l.q_rate)
                       else least(q_tat, q_start) end;
@@ -207,8 +209,8 @@ begin
       end if;
     end if;
 
-    -- Permits of several limits are asked for when the outer one comes to them, which others move on; by small steps,
-    -- so that the inner ones can follow.
+    -- Permits of several limits are worth asking for when the outer limit reaches them, because other lines move it on.
+    -- The steps are small, so that the inner limits can follow.
     lead := case when is_joint
                  then greatest(lead, case when l.q_rate is not null or l.c_rate is not null then t_tat end,
                                case when l.c_rate is not null then q_tat end)
@@ -236,8 +238,8 @@ begin
   end loop;
 end $$;
 
--- How many of `free` permits one who holds `held` may take: as many as make what it has then four times what is left
--- then, or less by its `share`. At least one for who has none.
+-- How many of `free` permits a line that holds `held` may take: as many as make its total four times what is left
+-- afterwards, or less by its `share`. A line that holds none gets at least one.
 create or replace function pushq.permits_of_room(free float8, held int, share float8) returns float8
 language sql stable as $$
   select case when free < 1 then 0

@@ -1,20 +1,20 @@
--- Identifiers that a lost part of the write-ahead log has named are not given out again.
+-- Ids that were in a lost part of the write-ahead log are not used again.
 --
 -- When an asynchronous standby becomes the primary, or a backup is restored, the last commits may be missing, and
--- `pushq.id` is set back with them. Pushes of these commits may have been sent. A message that got the number of one
--- of them would have its apns-id, too, and a worker would take the leases of another one for its own. So in each copy
--- of the database that is used, the sequence skips more numbers than one copy uses (2^40 of 2^50).
+-- `pushq.id` is set back with them. Pushes of these commits may have been sent. A message that got the id of one of
+-- them would also have its apns-id, and a worker would mistake another worker's leases for its own. So in each copy of
+-- the database that is used, the sequence skips more ids than one copy uses (2^40 of 2^50).
 
--- The timeline of this server's write-ahead log, with which the names of its files begin (PostgreSQL manual, 26.3.5).
--- Each server that becomes the primary, by promotion or from a base backup, begins one.
+-- The timeline of this server's write-ahead log. The names of the log's files begin with it (PostgreSQL manual,
+-- 26.3.5). Each server that becomes the primary, by promotion or from a base backup, begins a new one.
 create or replace function pushq.current_timeline() returns int
 language plpgsql stable as $$
 begin
   return ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::int;
 end $$;
 
--- Which copy of the database this is: the cluster that it is in, itself (a copy made from it as a template has another
--- number), the sequence `pushq.id` (a dump that is restored makes it anew), and the timeline.
+-- Identifies this copy of the database: by its cluster, its own number (a copy made from it as a template has another
+-- one), the sequence `pushq.id` (restoring a dump creates it anew), and the timeline.
 create or replace function pushq.current_lineage() returns text
 language plpgsql stable as $$
 begin
@@ -24,35 +24,36 @@ begin
     pushq.current_timeline());
 end $$;
 
--- A digest of when the server was started and where it keeps `pushq.id`. It is another one after each start, and in
--- each copy of the database. It costs less than 1 µs, so each call of a producer compares it; what has changed is
--- looked at only then. In SQL, so that it becomes part of the expression that asks; so does the next one.
+-- A digest of the server's start time and of the file of `pushq.id`. It changes with each start, and differs between
+-- copies of the database. It costs less than 1 µs, so each call of a producer compares it, and looks further only if it
+-- has changed. It is in SQL, so that the planner inlines it into the calling expression; so is the next function.
 create or replace function pushq.current_start() returns bigint
 language sql stable as $$
   select hashtextextended(pg_relation_filepath('pushq.id'),
                           (date_part('epoch', pg_postmaster_start_time()) * 1000000)::bigint)
 $$;
 
--- Whether it has changed since it was last looked at (`pushq.follow_start`). The sequence is read by the function that
--- the view pg_sequences has for it: a query would cost ten times as much. Volatile, as that function is, or it would
--- not become part of an expression.
+-- Whether the digest has changed since it was last checked (`pushq.follow_start`). The sequence is read by the function
+-- behind the view pg_sequences, because a query would cost ten times as much. It is volatile like that function;
+-- otherwise it would not be inlined.
 create or replace function pushq.is_new_start() returns boolean
 language sql volatile as $$
   select pushq.current_start() is distinct from pg_sequence_last_value('pushq.known_start')
 $$;
 
--- Skips identifiers if this is another copy of the database than before. Called by whoever is going to draw numbers,
--- when `pushq.is_new_start()`.
+-- Skips ids if this is another copy of the database than before. Sessions that are about to draw ids call it when
+-- `pushq.is_new_start()`.
 --
--- No sequence goes back with a transaction. The lock is held for this call alone, since what has taken it is rolled
--- back: a producer's transaction, which may last, keeps nobody waiting. Without a queue, nothing was sent.
+-- Sequences do not go back when a transaction rolls back. The lock is held only during this call, because the block
+-- that has taken it is rolled back: a producer's transaction, which may last, blocks no other session. If there is no
+-- queue, nothing was sent.
 create or replace function pushq.follow_start() returns void
 language plpgsql as $$
 declare
   start   bigint := pushq.current_start();
   lineage bigint := hashtextextended(pushq.current_lineage(), 0);
 begin
-  -- Such a transaction draws no numbers.
+  -- A read-only transaction draws no ids.
   if current_setting('transaction_read_only') = 'on' then
     return;
   end if;
@@ -71,15 +72,15 @@ begin
   end;
 end $$;
 
--- Skips identifiers, and notes up to which number they were drawn. There is room for 1,023 copies of a database, one
--- after the other.
+-- Skips ids, and records the last one that may have been drawn. There is room for 1,023 copies of a database, one after
+-- the other.
 create or replace function pushq.skip_ids() returns void
 language plpgsql as $$
 declare
   next bigint;
 begin
   perform pushq.take_lock('identifiers');
-  -- In steps of 1,024.
+  -- Ids grow in steps of 1,024.
   next := (select s.last_value from pushq.id s) + (1::bigint << 50);
   if next >> 60 > 0 then
     raise exception 'no identifiers are left in this database, which was restored or failed over 1,023 times'
@@ -89,8 +90,8 @@ begin
   perform setval('pushq.old_id', next);
 end $$;
 
--- The same for what is identified by an `int`. Workers know queues and credentials by these numbers, and those that run
--- on while a database is restored have known some that are lost. There is room for 21,000 copies.
+-- The same for objects with an `int` as their id. Workers know queues and credentials by these numbers, and workers
+-- that keep running during a restore may know some that are lost. There is room for 21,000 copies.
 create or replace function pushq.skip_setting_ids() returns void
 language plpgsql as $$
 declare

@@ -1,16 +1,16 @@
--- Reads a hexadecimal token in upper or lower case; ignores angle brackets and spaces. In SQL, so that what is plainly
--- right is read by the expression that asks.
+-- Reads a hexadecimal token in upper or lower case; ignores angle brackets and spaces. It is in SQL, so that a plain
+-- token is read inline by the calling expression.
 create or replace function pushq.token(hex text) returns bytea
 language sql immutable as $$ select coalesce(pushq.plain_token(hex), pushq.read_token(hex)) $$;
 
--- The same for what is plainly right; null for what is written otherwise, or wrong.
+-- Reads a plain token; null for one that is written differently or is invalid.
 create or replace function pushq.plain_token(hex text) returns bytea
 language sql immutable as $$
   select case when octet_length(hex) > 200 then null
               when hex ~ '^(?:[0-9A-Fa-f]{2})+$' then decode(hex, 'hex') end
 $$;
 
--- The same for what is written otherwise, or wrong.
+-- Reads a token that is written differently, or raises an error if it is invalid.
 create or replace function pushq.read_token(hex text) returns bytea
 language plpgsql immutable as $$
 declare

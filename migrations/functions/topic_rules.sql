@@ -9,9 +9,9 @@ begin
     where q.id = $1 and a.bundle_id like 'pass.%');
 end $$;
 
--- What is wrong with a push type for this queue because its certificate does not name the topic, or null. APNs
--- would answer TopicDisallowed, and the whole queue would pause. Only push types with a topic of their own are
--- looked up: others cost nothing more.
+-- Why this queue cannot send a push type, or null: its certificate does not name the topic. APNs would answer
+-- TopicDisallowed, and the whole queue would pause. Only push types with a topic of their own are looked up, so others
+-- cost nothing more.
 create or replace function pushq.topic_problem(queue_id int, push_type text) returns text
 language plpgsql stable as $$
 declare

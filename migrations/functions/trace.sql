@@ -1,14 +1,13 @@
--- What became of one notification, in words: every attempt of it, or why there was none.
+-- The history of one notification, in words: every attempt, or why there was none.
 --
 -- A notification is a device of a root, which is a send or a campaign. Its jobs are found by the root, and each step
--- from one to the next by an index, however long history is. Which sends a device was in lately is searched for among
--- the newest jobs of the queue, so many and no more: an index by device would cost each push of everybody.
+-- from one job to the next by an index, however long history is. To find a device's latest sends, a limited number of
+-- the queue's newest jobs is searched: an index by device would slow down every push.
 
--- Traces what is for the device of `token`, for the devices of the user `user_key`, or for `device`, the number of one
--- (as in an apns-id). With `send`, the number that `pushq.send` gave or a campaign's, or `campaign`, the key of one:
--- only what is of that. `send` or `campaign` alone: its first devices. Otherwise the latest `most` campaigns, and the
--- latest `most` campaigns and sends that the devices were in. `is_found` is false where there is no such device, user
--- or send.
+-- Traces the device of `token`, the devices of the user `user_key`, or the device with the number `device` (as in an
+-- apns-id). `send` (the number that `pushq.send` returned, or a campaign's) or `campaign` (a key) restricts the trace
+-- to that root; alone, they trace its first devices. Otherwise it shows the latest `most` campaigns, and the latest
+-- `most` campaigns and sends that the devices were in. `is_found` is false if the device, user or send does not exist.
 create or replace function pushq.trace(
   queue text, token text default null, user_key text default null, send bigint default null,
   campaign text default null, device bigint default null, most int default 10
@@ -19,7 +18,7 @@ returns table (device_id bigint, token_start text, root_id bigint, campaign_key 
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
-  -- Jobs that are looked at for sends without a number: 50,000 take about 50 ms.
+  -- The number of jobs that are searched for sends if no number is given: 50,000 take about 50 ms.
   budget  int   := 50000;
   q       int   := (pushq.enter(queue, sends => false)).q;
   bytes   bytea := case when trace.token is not null then pushq.token(trace.token) end;
@@ -74,7 +73,7 @@ begin
     return;
   end if;
 
-  -- What they could have got.
+  -- The roots that they could have been in.
   if root is not null then
     roots := array[root];
   else
@@ -119,7 +118,7 @@ begin
       for r in select * from pushq.trace_notification(q, root, d.id) loop
         was_in := true;
         is_found := true;
-        -- A campaign's message is as old as the campaign.
+        -- The row for the message itself is left out: a campaign's message is as old as the campaign.
         continue when r.job_id is null and campaign_key is not null;
         at := r.at; what := r.what; job_id := r.job_id; attempt := r.attempt; worker := r.worker; status := r.status;
         reason := r.reason; traceparent := r.traceparent;
@@ -148,15 +147,16 @@ begin
   end if;
 end $$;
 
--- The identifier by which APNs knows a notification (QueueCore/Names/APNsID.swift).
+-- The apns-id of a notification (QueueCore/Names/APNsID.swift).
 create or replace function pushq.apns_id(root bigint, device bigint) returns uuid
 language sql immutable parallel safe
 return (lpad(to_hex(root >> 12), 12, '0') || '8' || lpad(to_hex(root & 4095), 3, '0')
         || lpad(to_hex((1::bigint << 63) | device), 16, '0'))::uuid;
 
--- The latest `most` campaigns of a queue, whomever they are for, and the latest `most` campaigns and sends among its
--- newest `budget` jobs that are for one of these devices, so that those of others do not hide them; the oldest first.
--- `was_cut`: there are more of either. `oldest`: if there are more jobs, all sends after this time were looked at.
+-- The latest `most` campaigns of a queue, for any audience, and the latest `most` campaigns and sends for one of these
+-- devices among the queue's newest `budget` jobs, so that campaigns for other devices do not hide them; the oldest
+-- first. `was_cut`: there are more of either. `oldest`: if there are more jobs, all sends after this time were
+-- searched.
 create or replace function pushq.trace_latest(
   q int, ids bigint[], most int, budget int, out roots bigint[], out was_cut boolean, out oldest timestamptz
 )
@@ -198,7 +198,7 @@ begin
     found_roots := found_roots || some_roots;
     budget := budget - seen;
     if budget <= 0 then
-      -- When that job was made is not recorded; it has ended later.
+      -- The time at which that job was created is not stored; the job ended later.
       oldest := coalesce(
         (select r.ended_at
          from pushq.body b
@@ -216,7 +216,7 @@ begin
     order by r);
 end $$;
 
--- The jobs that a device of a root has been in, one after the other, as they ended or as they stand.
+-- The jobs that a device of a root has been in, one after the other, with their ends or their present state.
 create or replace function pushq.trace_notification(q int, root bigint, device bigint)
 returns table (at timestamptz, what text, job_id bigint, attempt smallint, worker text, status int, reason text,
                traceparent text)
@@ -232,16 +232,16 @@ declare
   outcome int;
   slices  smallint[] := '{0}';
 begin
-  -- The ranges of the first jobs are disjoint, so that the first one is it; those of a campaign with shares or at a
-  -- local time overlap. A recipient has no more jobs than attempts and retries by hand.
+  -- The ranges of the first jobs are disjoint, so the first match is the job; in a campaign with shares or at a local
+  -- time they overlap. A recipient has no more jobs than attempts and retries by hand.
   select * into b
   from pushq.body c
   where c.queue_id = q and c.root_id = root and c.slice = 0 and c.first_device_id <= device
     and c.last_device_id >= device and device = any (c.device_ids)
   order by c.first_device_id desc
   limit 1;
-  -- The first jobs may be gone with their day, while a retry still waits; or it has taken the place of another device,
-  -- for which the push had waited.
+  -- The first jobs may be gone with their day while a retry still waits; or the device has replaced another one, for
+  -- which the push had waited.
   if not found then
     select * into b
     from pushq.body c
@@ -304,7 +304,7 @@ begin
       what := what || coalesce('; it still lacks: ' || pushq.trace_lacks(m, device), '; it has them by now');
     end if;
     return next;
-    -- Where it goes on: in a job of this or the next attempt, or, by hand, in one that begins anew.
+    -- The next job of the recipient: of this or the next attempt, or, after a retry by hand, a new first one.
     if outcome between 192 and 255 then
       slices := array[-e.attempt, -e.attempt - 1];
     elsif outcome between 128 and 191 and e.retried_at is not null then
@@ -326,8 +326,8 @@ begin
   end loop;
 end $$;
 
--- The share of a campaign that a device gets, as the end of a sentence; nothing without shares, and for a device that
--- is in none of its jobs. A newer token gets that of the device whose push goes on by it.
+-- The share of a campaign that a device gets, as the end of a sentence; empty without shares, and for a device that is
+-- in none of the campaign's jobs. A newer token gets the share of the device whose push continues to it.
 create or replace function pushq.trace_share(q int, root bigint, device bigint) returns text
 language plpgsql stable as $$
 begin
@@ -346,18 +346,19 @@ begin
         (select j.message_id from pushq.job j where j.queue_id = q and j.id = b.job_id))), '');
 end $$;
 
--- Why a device is inactive: what APNs said of it, or who did it. Where that is not recorded, it was one of several.
+-- Why a device is inactive: APNs' reason, or who deactivated it. If that is not recorded, the text names several
+-- possibilities.
 create or replace function pushq.why_inactive(d pushq.device) returns text
 language plpgsql stable as $$
 begin
   return coalesce(
     (pushq.reason(d.inactive_reason)).reason,
-    -- A token that is replaced or logged out is nobody's.
+    -- A token that was replaced or logged out has no user.
     case when d.user_key is not null then 'it was deactivated by hand'
          else 'its app has replaced this token, its user has logged out, or it was deactivated by hand' end);
 end $$;
 
--- What a worker calls itself, while it runs; afterwards its number, by which it is named in logs.
+-- The name of a worker while it runs; afterwards its number, which logs contain.
 create or replace function pushq.worker_name(worker bigint) returns text
 language plpgsql stable as $$
 begin
@@ -396,8 +397,8 @@ begin
     else format('refused for now: %s; it is sent again', reason) end;
 end $$;
 
--- Why a recipient was suppressed: only an update that replaces others gives way to a newer one, and an inactive device
--- gets neither. What is for a user goes to no device that is somebody else's by then.
+-- Why a recipient was suppressed. Only an update that replaces others gives way to a newer one, and an inactive device
+-- gets neither. A send to a user skips a device that belongs to another user by then.
 create or replace function pushq.trace_suppressed(q int, m pushq.message, device bigint, ended_at timestamptz)
 returns text
 language plpgsql stable as $$
@@ -409,7 +410,7 @@ begin
     when exists (
       select from pushq.device d where d.queue_id = q and d.id = device and d.inactive_since <= ended_at)
       then 'not sent: the device was inactive'
-    -- An update yields to one that replaces what waits, whether it would replace others itself or not.
+    -- An update gives way to one that replaces waiting updates, whether it replaces others itself or not.
     when m.replaces
       or exists (
         select from pushq.newest_update n
@@ -424,7 +425,7 @@ begin
     else 'not sent: the device was inactive, or its token for pushes of another kind' end;
 end $$;
 
--- The attributes that a personal message asks for without a default, and that a device lacks; null for none.
+-- The attributes that a device lacks and a personal message uses without a default; null for none.
 create or replace function pushq.trace_lacks(m pushq.message, device bigint) returns text
 language plpgsql stable as $$
 declare
@@ -495,6 +496,6 @@ begin
     || pushq.shown_time(k.send_by);
 end $$;
 
--- A time in a sentence, as the columns of the command show one.
+-- A time within a sentence, in the format of the command's columns.
 create or replace function pushq.shown_time(t timestamptz) returns text
 language plpgsql stable as $$ begin return to_char(t at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'); end $$;

@@ -1,6 +1,6 @@
 -- Why a device is in none of the jobs of a send or campaign, or why there is no device to trace (trace.sql).
 
--- Why a device is not among the recipients of a root, as far as can be told.
+-- Why a device is not among the recipients of a root, as far as that can be determined.
 create or replace function pushq.trace_absence(q int, root bigint, device bigint) returns text
 language plpgsql stable as $$
 declare
@@ -9,10 +9,10 @@ declare
   d    pushq.device;
   w    pushq.wave;
   aim  text;
-  zone text;                                              -- the device's time zone, or the campaign's for such
-  gone boolean;                                           -- fan-out has reached it, and not all recipients are kept
+  zone text;                                              -- the device's time zone, or else the campaign's
+  gone boolean;                                           -- fan-out has passed it, and some recipients are deleted
   held boolean;                                           -- in the holdout, if it is in the audience
-  meant boolean := true;                                  -- the filter holds for it
+  meant boolean := true;                                  -- whether the filter matches it
 begin
   select * into d from pushq.device v where v.queue_id = q and v.id = device;
   select * into f from pushq.fan_out o where o.queue_id = q and o.campaign_id = root;
@@ -23,7 +23,7 @@ begin
     return 'the recipients of the campaign are no longer kept';
   end if;
   select * into c from pushq.campaign k where k.queue_id = q and k.id = root;
-  -- Of a campaign that lasts longer than history is kept, the first recipients go before the last ones are sent to.
+  -- If a campaign lasts longer than history is kept, its first recipients are deleted before the last ones are sent to.
   gone := (device <= f.cursor_device_id or f.done and c.cancelled_at is null) and device <> all (f.rest)
     and not exists (
       select from pushq.wave x where x.queue_id = q and x.campaign_id = root and device = any (x.device_ids))
@@ -36,7 +36,7 @@ begin
       when d.id is null then 'there is no such device'
       when gone then 'the recipients of the campaign are no longer all kept'
       when f.done and c.cancelled_at is not null then 'it was in no job when the campaign was cancelled'
-      -- The list is deleted once fan-out has been through it.
+      -- The list is deleted when fan-out has finished with it.
       when f.done and held and f.held_out > 0
         then 'it was not on the list that the campaign was for, or in the holdout, which gets nothing'
       when f.done then 'it was not on the list that the campaign was for'
@@ -57,7 +57,7 @@ begin
       (select p.time_zone from pushq.profile p where p.queue_id = q and p.device_id = device),
       (select p.time_zone from pushq.profile p where p.queue_id = q and p.device_id = d.replaced_by)),
     f.clock ->> 'zone');
-  -- Whom the clock leaves out, the holdout does not keep anything from.
+  -- A device that the clock leaves out does not count as held out.
   held := held and (f.clock is null or coalesce(pushq.wave_of(f.clock, zone) is not null, false));
   if c.filter is not null and d.id is not null and aim is not null then
     meant := device = any (
@@ -89,13 +89,13 @@ begin
     when f.left_out > 0 and pushq.wave_of(f.clock, zone) is null then
       'it was left out: the campaign''s local time had passed in its time zone'
     when held then 'it is in the holdout of the campaign, which gets nothing'
-    -- The waves that were to come, and what made no whole job, went with it.
+    -- Waves that were not due yet, and devices that filled no whole job, were dropped with the campaign.
     when c.cancelled_at is not null then 'it was not reached: the campaign was cancelled before'
     else 'it was not in the audience: something that is known of it has changed since fan-out reached it' end;
 end $$;
 
--- Why a device of a user is not among those to which a send to the user goes; null for another device, and if the send
--- has no job.
+-- Why a user's device is not among the recipients of a send to the user; null for another device, and if the send has
+-- no job.
 create or replace function pushq.trace_unsuitable(q int, root bigint, d pushq.device) returns text
 language plpgsql stable as $$
 declare
@@ -121,8 +121,8 @@ begin
              pushq.shown_time(d.inactive_since), pushq.why_inactive(d)) end;
 end $$;
 
--- Why there is no device to trace, or none of these among the recipients of a send. `is_found` is false if there is no
--- such token, user or send.
+-- Why there is no device to trace, or why none of them is a recipient of a send. `is_found` is false if the token, user
+-- or send does not exist.
 create or replace function pushq.trace_nobody(
   q int, root bigint, bytes bytea, user_key text, out what text, out is_found boolean
 )
@@ -133,7 +133,7 @@ declare
   f     pushq.fan_out;
 begin
   is_found := true;
-  -- Of several users, others may have been reached.
+  -- In a send to several users, other users may have been reached.
   if why is not null and not exists (
     select from pushq.body b where b.queue_id = q and b.root_id = root and b.device_ids <> '{}') then
     what := format('the send reached nobody: %s', why);
@@ -153,7 +153,7 @@ begin
     return;
   end if;
   if root is null or bytes is null then
-    -- Of the same tenant: the neighbours are none of the caller's.
+    -- Only queues of the same tenant: the caller may not learn about other tenants.
     select string_agg(n.name, ', ') into other
     from pushq.queue own
     join pushq.queue k on k.tenant_id = own.tenant_id and k.id <> own.id

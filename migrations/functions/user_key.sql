@@ -1,4 +1,4 @@
--- What is wrong with the key by which a producer calls a user, in one line with what to do about it, or null.
+-- Why a producer's key for a user is invalid and what to do about it, in one line, or null.
 create or replace function pushq.user_key_problem(user_key text) returns text
 language sql stable as $$
   select case
@@ -18,7 +18,7 @@ begin
   end if;
 end $$;
 
--- The same for several, of which none may be null: it is easily one of an outer join, and would be nobody.
+-- The same for several keys. None may be null: an outer join easily returns a null, which names no user.
 create or replace function pushq.check_user_keys(user_keys text[]) returns void
 language plpgsql stable as $$
 begin

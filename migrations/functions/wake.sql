@@ -1,11 +1,11 @@
 -- Telling workers that there is work, or that something was stopped.
 
--- Wakes the workers that sleep and serve this queue; with null, all that sleep. Every function that makes work
--- calls this last. Each worker listens to a channel of its own, and deletes its row as soon as it wakes. So only
--- the commits of that moment notify it.
+-- Wakes the workers that sleep and serve this queue; with null, all that sleep. Every function that creates work calls
+-- this last. Each worker listens to its own channel, and deletes its row as soon as it wakes. So only the commits of
+-- that moment notify it.
 --
--- In plpgsql, as are all functions on the way of a single push: the plans of a function in SQL that is not inlined
--- are made anew with each call (70 to 150 µs; PostgreSQL 15).
+-- It is in plpgsql, like all functions that a single push calls: PostgreSQL plans a function in SQL that is not inlined
+-- again with each call (70 to 150 µs; PostgreSQL 15).
 create or replace function pushq.wake(queue int default null) returns void
 language plpgsql as $$
 declare
@@ -26,12 +26,12 @@ begin
   end loop;
 end $$;
 
--- Tells all workers that a `queue`, `tenant` or `root` (a campaign or send) with this number was stopped or
--- changed, so that those that hold jobs of it look at once. Nothing depends on it: workers also find out by
--- themselves.
+-- Tells all workers that a `queue`, `tenant` or `root` (a campaign or send) with this number was stopped or changed, so
+-- that workers that hold its jobs look at once. Nothing depends on it: workers also find out by themselves.
 --
--- On the channel of each. Of one that all share, any login of the database could hear which session has stopped
--- something, and `pg_stat_activity` says whose that is; a worker's number is random, and no other login reads it.
+-- Each worker is notified on its own channel. On a shared channel, any login of the database could hear which session
+-- has stopped something, and `pg_stat_activity` shows whose session that is. A worker's number is random, and no other
+-- login can read it.
 create or replace function pushq.tell(what text, number bigint) returns void
 language plpgsql as $$
 begin

@@ -1,18 +1,18 @@
 -- Delivering reports about devices to the webhooks of tenants, in the order of their cursors (list_feedback.sql).
 --
--- A try is a turn: it is taken for some time, and only who has the last turn may say how it went. So of two workers
--- that both believe to be at it, the earlier one changes nothing any more.
+-- A try is a turn: a worker takes it for some time, and only the worker with the last turn may record the result. So if
+-- two workers both believe that they have the turn, the earlier one changes nothing any more.
 
--- By which a sealed text names the master key that opens it.
+-- The part of a sealed text that names the master key that opens it.
 create or replace function pushq.key_name(sealed bytea) returns bytea
 language sql immutable as $$ select substring(sealed from 1 for 8) $$;
 
--- Takes the webhook that is due and has waited the longest, for the time `lease`, with up to `most` reports for it as
--- the message to send. No row if none is due. `keys` names the master keys that the caller has: one whose secret it
--- cannot open is left to others.
+-- Takes the webhook that is due and has waited the longest, for the time `lease`, with up to `most` reports as its
+-- message. No row if none is due. `keys` names the caller's master keys: a webhook whose secret they do not open is
+-- left to other workers.
 --
--- A message that was sent once goes up to the same report when it is sent again, and so has the same id: it has to be
--- known by that if the answer to it was lost.
+-- A message that is sent again goes up to the same report, and so has the same id: if the answer was lost, the receiver
+-- must be able to recognise it.
 create or replace function pushq.take_webhook(
   lease interval, most int, keys bytea[],
   out tenant_id int, out tenant text, out turn bigint, out url text, out sealed bytea, out former_sealed bytea,
@@ -58,30 +58,30 @@ begin
     where t.id = due.tenant_id
     group by w.tenant_id, t.id;
     if not found then
-      -- They are gone: their app was removed, or they were older than they are kept.
+      -- The reports are gone: their app was removed, or they are past retention.
       update pushq.webhook_progress p
       set cursor = coalesce(due.batch_to, due.newest), batch_to = null
       where p.tenant_id = due.tenant_id;
       continue;
     end if;
-    -- The message keeps its id, also if its last report is gone by now.
+    -- The message keeps its id, even if its last report has been deleted meanwhile.
     last := coalesce(due.batch_to, last);
     update pushq.webhook_progress p
-    -- No number that a webhook had which was removed and set again meanwhile.
+    -- A new number from `pushq.id`, so that it differs from those of a webhook that was removed and set again.
     set turn = nextval('pushq.id'), not_before = clock_timestamp() + lease, taken_until = clock_timestamp() + lease,
         batch_to = last
     where p.tenant_id = due.tenant_id
     returning p.tenant_id, p.turn into tenant_id, turn;
     first := due.cursor;
     failures := due.failures;
-    -- Rounded up, it would lie ahead for a receiver.
+    -- If it were rounded up, the receiver would see a time in the future.
     sent_at := floor(extract(epoch from clock_timestamp()));
     return next;
     return;
   end loop;
 end $$;
 
--- Up to `most` reports of all queues of a tenant behind the cursor `after`, up to `upto`, in their order.
+-- Up to `most` reports of all queues of a tenant after the cursor `after` and up to `upto`, in order of their cursors.
 create or replace function pushq.webhook_entries(tenant int, after bigint, upto bigint, most int)
 returns table (cursor bigint, queue text, verdict text, reason text, reported_at timestamptz, recorded_at timestamptz,
                listed_at timestamptz, token text, user_key text, device_id bigint, root_id bigint, campaign_key text,
@@ -107,12 +107,12 @@ language sql stable as $$
   left join pushq.campaign c on c.queue_id = f.queue_id and c.id = f.root_id
 $$;
 
--- A time as messages give it.
+-- A time in the format of messages.
 create or replace function pushq.webhook_time(t timestamptz) returns text
 language sql stable as $$ select to_char(t at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') $$;
 
--- The receiver has taken the message of this turn, which goes up to the report `upto`. False if another turn has begun,
--- or the webhook is gone. `had_failed`: whether the tries before it had failed.
+-- Records that the receiver accepted the message of this turn, which goes up to the report `upto`. `written` is false
+-- if another turn has begun, or the webhook is gone. `had_failed`: whether the tries before it had failed.
 create or replace function pushq.webhook_taken(tenant int, turn bigint, upto bigint, out written boolean,
                                                out had_failed boolean)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -130,8 +130,8 @@ begin
   end if;
 end $$;
 
--- The message of this turn was not taken; the next try comes after `pause`. Returns how often that has been in a row;
--- null if another turn has begun, or the webhook is gone.
+-- Records that the message of this turn was not accepted; the next try comes after `pause`. Returns the number of
+-- failures in a row; null if another turn has begun, or the webhook is gone.
 create or replace function pushq.webhook_failed(tenant int, turn bigint, problem text, pause interval) returns int
 language sql security definer set search_path = pg_catalog, pg_temp as $$
   update pushq.webhook_progress p
@@ -141,12 +141,12 @@ language sql security definer set search_path = pg_catalog, pg_temp as $$
   returning p.failures
 $$;
 
--- Has a tenant's reports sent to a URL from now on. What was listed before is not sent; if it has a webhook already,
--- the new one goes on where that one is. A message that is on its way to the same URL is not sent a second time.
+-- Sets the URL for a tenant's reports. Reports that were listed before are not sent; if the tenant already has a
+-- webhook, the new one continues at its cursor. A message that is being sent to the same URL is not sent a second time.
 --
--- What is null stays as it is. If the secret is a new one, messages are signed with the former one, too, for the time
--- `former_for`. If there is a former one already whose time has not ended, that one stays, and for at least its time:
--- whoever changes the secret twice in a row has most probably not given the first one to the receiver yet.
+-- Null leaves a value unchanged. With a new secret, messages are also signed with the former one, for the time
+-- `former_for`. If there is already a former secret whose time has not ended, that one stays, for at least its time:
+-- after two changes in a row, the receiver most probably does not have the first new secret yet.
 create or replace function pushq.set_webhook(tenant int, url text, sealed bytea, former_for interval) returns void
 language plpgsql as $$
 declare
@@ -157,7 +157,7 @@ begin
     raise exception using errcode = 'PQ404', message = 'the tenant was removed meanwhile',
       hint = 'list tenants with: pushq-admin tenant list';
   end if;
-  -- A step of listing that has begun would not see the new row, and is waited for.
+  -- A step of listing that has begun would not see the new row, so this waits for its end.
   perform from pushq.duty d where d.name = 'listing' for update;
   select w.url into former from pushq.webhook w where w.tenant_id = tenant for update;
   update pushq.webhook w
@@ -186,7 +186,7 @@ begin
       order by f.cursor desc
       limit 1) l
     where q.tenant_id = tenant) c
-  -- It is tried at once, and a try at another URL that is under way counts no more.
+  -- The next try is due at once, and a try at another URL that is being made no longer counts.
   on conflict on constraint webhook_progress_pkey do update
     set turn = nextval('pushq.id'), not_before = clock_timestamp(), failures = 0, failing_since = null, problem = null
     where not coalesce(former = coalesce(set_webhook.url, former)

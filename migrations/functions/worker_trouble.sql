@@ -1,15 +1,16 @@
--- Which workers run, and what keeps them from sending.
+-- The running workers, and what keeps them from sending.
 
--- Whether a worker that was last seen at that time runs: it shows itself every five seconds. A time that lies ahead was
--- written before the database's clock was set back, and says nothing of now.
+-- Whether a worker that was last seen at that time runs: it writes a heartbeat every five seconds. A time in the future
+-- was written before the database's clock was set back, and says nothing about the present.
 create or replace function pushq.is_alive(seen_at timestamptz) returns boolean
 language sql stable as $$
   select seen_at > now() - interval '20 seconds' and seen_at < now() + interval '20 seconds'
 $$;
 
--- What keeps running workers from sending for a queue, as they show it every five seconds: whether there is any, and
--- any that serves this queue; the first worker, by its name, that cannot connect to APNs for it; the first one to which
--- APNs refuses most of its pushes, and what it answers; and the first one that cannot use its credential, and why.
+-- What keeps running workers from sending for a queue, according to their heartbeats every five seconds: whether any
+-- worker runs, and whether any serves this queue; the first worker, by name, that cannot connect to APNs for it; the
+-- first one to which APNs refuses most pushes, and APNs' answer; and the first one that cannot use its credential, and
+-- the reason.
 create or replace function pushq.worker_trouble(
   q int, out alive boolean, out serving boolean, out cut_off text, out in_outage text, out refusal text,
   out unusable text, out fault text

@@ -1,20 +1,19 @@
--- Run last by every `migrate`, with the rights of the schema's owner, in the transaction that changes functions: who
--- may do what. Changes only what is not so yet.
+-- Sets who may do what. Every `migrate` runs this last, with the rights of the schema's owner, in the transaction that
+-- changes functions. It changes only what differs.
 --
--- Nothing may be executed by everybody. Producers may execute the functions that are made for them, which are those
--- with `security definer`, and some calculations. Producers and readers may read the views of their own tenants, and
--- readers execute the functions that show counts and no tokens. Workers may use the tables that sending needs, as far
--- as it needs them, and the functions that are listed here: what else they do is done by functions with the owner's
--- rights.
+-- The role `public` may execute nothing. Producers may execute the functions for them, which are those with `security
+-- definer`, and some calculations. Producers and readers may read the views of their own tenants, and readers may
+-- execute the functions that show counts but no tokens. Workers may use the tables and columns that sending needs, and
+-- the functions that are listed here: everything else they do through functions with the owner's rights.
 --
--- A function in plpgsql keeps the types of its variables for a session as the first caller's `search_path` gave them,
--- also for calls with the owner's rights. A caller who has a type `text` of his own, with a check, would have the owner
--- run that check. So a function in plpgsql that others than the owner may execute fixes its `search_path`, or qualifies
+-- A function in plpgsql keeps, for a session, the types of its variables as the first caller's `search_path` gave them,
+-- also for later calls with the owner's rights. If a caller had its own type `text` with a check, the owner would run
+-- that check. So a function in plpgsql that roles other than the owner may execute sets its `search_path`, or qualifies
 -- these types (Tests/PostgresStoreTests/Rights/ForeignTypesTests.swift).
 do $$
 declare
   for_workers text[] := array[
-    -- With the rights of the worker.
+    -- Functions that run with the worker's rights.
     'act_on_feedback', 'answers_since', 'bad_tokens_problem', 'bring_campaign', 'bring_message',
     'bring_messages', 'cap_window',
     'day_began', 'deal_wave', 'device_kind',
@@ -37,7 +36,7 @@ declare
     'unfiltered_devices',
     'version_bounds', 'version_for', 'version_for_start', 'version_sql', 'wake', 'wave_after', 'wave_end', 'wave_of',
     'waves_of', 'why_nobody', 'why_none_of_users', 'with_newer_tokens',
-    -- With the owner's: for each session, and upkeep.
+    -- Functions that run with the owner's rights: for each session, and for upkeep.
     'follow_lineage', 'follow_timeline',
     'clear_day', 'clear_queue', 'clear_send_keys', 'clear_settings', 'count_usage', 'days_of_history', 'days_to_clear',
     'drop_partition',
@@ -45,7 +44,7 @@ declare
     'longest_retention',
     'make_partition', 'move_scheduled', 'move_waiting', 'pause_for_channel', 'queues_under_way', 'run_due_schedule',
     'take_webhook', 'tenants_to_count', 'webhook_failed', 'webhook_taken'];
-  -- In SQL. Views show by them, and programs ask them with a tenant's own login.
+  -- Functions in SQL. Views use them, and programs call them with a tenant's own login.
   for_producers text[] := array[
     'apns_id', 'csv_field', 'device_kind', 'message_kind', 'payload_kind', 'reason', 'started_type'];
   for_readers text[] := array[
@@ -96,15 +95,16 @@ begin
       execute format('grant select on pushq.my_queues, pushq.my_campaigns to %I', thing.role);
     end if;
   end loop;
-  -- Tokens are not for readers.
+  -- Readers may not see tokens.
   if to_regrole('pushq_producer') is not null and to_regclass('pushq.my_feedback') is not null
     and not has_table_privilege('pushq_producer', 'pushq.my_feedback', 'select') then
     grant select on pushq.my_feedback to pushq_producer;
   end if;
 end $$;
 
--- What workers may do with tables: on the columns that are named behind a right, or on all of the table. Only who may
--- change a column of a row may lock it. What an earlier version granted and this one does not is revoked.
+-- What workers may do with tables: on the columns listed after a right, or on the whole table. To lock a row, a role
+-- needs the right to update one of its columns. A right that an earlier version granted and this one does not is
+-- revoked.
 do $$
 declare
   change record;
@@ -143,7 +143,7 @@ begin
         ('wave', 'select', null), ('wave', 'insert', null), ('wave', 'update', 'device_ids'), ('wave', 'delete', null),
         ('list', 'select', 'queue_id id'), ('list', 'update', 'abandoned'), ('list_member', 'select', null),
         ('list_user', 'select', null),
-        -- Whom it is for.
+        -- The recipients.
         ('device', 'select', 'queue_id id token user_key kind active registered_at reactivated_at '
                              'inactive_since inactive_reason replaced_by'),
         ('device', 'update', 'active inactive_since inactive_reason'),
@@ -160,7 +160,7 @@ begin
         ('feedback_record', 'update', 'reported_at'), ('feedback_record', 'delete', null),
         ('webhook_progress', 'select', 'tenant_id'), ('webhook_progress', 'update', 'newest'),
         ('judgement', 'select', null), ('judgement', 'insert', null), ('judgement', 'update', null),
-        -- Who sends.
+        -- The senders.
         ('queue', 'select', null), ('queue', 'update', 'paused_at paused_reason paused_credential_version'),
         ('queue_name', 'select', null), ('frequency_cap', 'select', null), ('quiet_hours', 'select', null),
         ('removed_queue', 'select', null), ('removed_queue', 'delete', null),

@@ -1,8 +1,8 @@
--- Run first by every `migrate`, with the rights of its login: makes the roles and the schema, and gives the schema to
--- its owner.
+-- Every `migrate` runs this first, with the rights of its login. It creates the roles and the schema, and gives the
+-- schema to its owner.
 --
--- Roles belong to the whole server. Installations in several of its databases share them: what a role may do, and for
--- which tenant, is written in each database. Without the right to create roles this does what it can, and `migrate`
+-- Roles belong to the whole server, and installations in several of its databases share them. What a role may do, and
+-- for which tenant, is stored in each database. Without the right to create roles, this does what it can, and `migrate`
 -- says what is missing.
 do $$
 declare
@@ -17,7 +17,7 @@ begin
       execute format('create role %I nologin', thing.name);
     exception
       when insufficient_privilege then null;
-      -- An installation in another database does the same at this moment.
+      -- An installation in another database creates the role at this moment.
       when duplicate_object or unique_violation then null;
     end;
   end loop;
@@ -32,8 +32,8 @@ begin
       when insufficient_privilege or undefined_object then return;
     end;
   end if;
-  -- What this login has made before there was an owner: a dump that was restored without owners, or a first migration
-  -- without roles. The schema first, so that the owner may have objects in it.
+  -- Objects that this login created before the owner existed: a dump that was restored without owners, or a first
+  -- migration without roles. The schema comes first, so that the owner may have objects in it.
   if (select nspowner from pg_namespace where nspname = 'pushq') = current_user::regrole then
     alter schema pushq owner to pushq_owner;
   end if;
@@ -47,7 +47,7 @@ begin
         where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype in ('a', 'i')
           and d.refclassid = 'pg_class'::regclass and c.relkind = 'S')
     union all
-    -- Not those that somebody else has put into the schema: pushq's are marked, or used by columns.
+    -- Leaves out functions that others have put into the schema: pushq's functions have a mark, or columns use them.
     select format('routine %s', p.oid::regprocedure)
     from pg_proc p
     where p.pronamespace = 'pushq'::regnamespace and p.proowner = current_user::regrole

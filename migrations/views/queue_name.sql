@@ -1,4 +1,4 @@
--- What operators and producers call a queue: `name` is `tenant/app/environment`.
+-- The names of queues: `name` is `tenant/app/environment`.
 create or replace view pushq.queue_name as
 select q.id as queue_id, t.name as tenant, a.bundle_id as app, q.environment,
        t.name || '/' || a.bundle_id || '/' || q.environment as name,

@@ -1,13 +1,13 @@
--- What producers and readers see: of the tenants that they were granted. Views are made in the order of their
--- files' names, and these use the others.
+-- The views for producers and readers: they show the tenants that the caller was granted. Views are created in the
+-- order of their files' names, and these use the others.
 --
--- A condition of the caller's must not meet rows of other tenants. PostgreSQL takes comparisons of most types for
--- leakproof, and so evaluates them below the barrier, in whatever order of joins the caller's settings ask for: then
--- `explain analyze` tells exactly how many rows of all tenants they fit, and `explain` estimates it by statistics,
--- which are of all tenants, too. So no condition goes into a view with `offset 0`, or into a subquery with it.
+-- A condition in the caller's query must not be evaluated for rows of other tenants. PostgreSQL considers comparisons
+-- of most types leakproof, and so evaluates them below the barrier, in any order of joins that the caller's settings
+-- ask for. Then `explain analyze` would show exactly how many rows of all tenants match, and `explain` would estimate
+-- it from statistics, which cover all tenants, too. `offset 0` keeps conditions out of a view or a subquery.
 
--- The queues of the tenants that the caller was granted, for producers and readers. The schema's owner has no rows
--- here.
+-- The queues of the tenants that the caller was granted, for producers and readers. For the schema's owner, the view
+-- has no rows.
 create or replace view pushq.my_queues with (security_barrier) as
 select n.name as queue, n.tenant, n.app, n.environment, not l.read_only as may_send, q.paused_at, q.paused_reason,
        t.suspended_at, p.rate, p.burst
@@ -21,10 +21,10 @@ offset 0;
 
 -- The campaigns of the tenants that the caller was granted, with their counts.
 --
--- They are kept for years, so one is looked up by its key in the index, and the counts of the others are not read. That
--- is what `group by` is for: a condition on the key goes into this subquery, but the subquery is not joined with others
--- in another order, so it is about the rows of one queue, which is the caller's. There are no statistics of keys
--- (0005_campaigns.sql). With `distinct`, none of the other columns are looked at.
+-- They are kept for years, so a query for one key uses the index, and does not read the counts of the others. `group
+-- by` serves this: a condition on the key goes into this subquery, but PostgreSQL does not reorder its joins, so the
+-- condition is evaluated only for rows of one queue, which is the caller's. There are no statistics of keys
+-- (0005_campaigns.sql). `distinct` keeps the planner from using the statistics of the other columns.
 create or replace view pushq.my_campaigns with (security_barrier) as
 select o.queue, k.key, c.created_at, c.paused_at, c.cancelled_at, c.fanned_out_at, c.total, c.delivered, c.rejected,
        c.failed, c.suppressed, c.expired, c.cancelled, c.unknown, c.retried, c.waiting, c.finished, c.max_rate,
@@ -46,8 +46,8 @@ cross join lateral (
   where p.queue_id = k.queue_id and p.campaign_id = k.id
   offset 0) c;
 
--- What was done to the devices of these tenants because of APNs' reports. With tokens, so not for logins that may only
--- read. `pushq.feedback_after` reads the same in pages, by an index.
+-- The actions taken on devices of the caller's tenants because of APNs' reports. It shows tokens, so logins that may
+-- only read see nothing. `pushq.feedback_after` reads the same in pages, by an index.
 create or replace view pushq.my_feedback with (security_barrier) as
 select n.name as queue, f.cursor, f.verdict, r.reason, f.reported_at, f.recorded_at, f.listed_at,
        encode(d.token, 'hex') as token, d.user_key, f.device_id, f.root_id, c.key as campaign_key,
