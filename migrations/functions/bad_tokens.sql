@@ -1,8 +1,8 @@
 -- Tokens that APNs calls bad: the answers by which they are judged (PostgresStore/Upkeep/Suspects.swift), and the
 -- reason for which a queue is paused.
 
--- The numbers of answers in a queue's jobs that ended at `since` or later, summed by the statement that ended them.
--- Stops after `most` jobs. All jobs that one statement ended have the same time, and are never split.
+-- The numbers of answers in a queue's jobs that ended at `since` or later, summed by the statement that ended them. It
+-- covers at least `most` jobs, or all. Jobs that one statement ended have the same time, and are never split.
 --
 -- The rows are read in the order of an index and no further, whatever statistics say about a new table. Tomorrow's
 -- partition has rows if the database's clock was set back over midnight.

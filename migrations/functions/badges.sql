@@ -39,7 +39,7 @@ $$;
 -- Returns a row for each recipient. The figure is null if another transaction keeps the badge locked: a transaction
 -- that changes badges and stays open for an hour delays only the pushes to these devices. The figure is also null for a
 -- device that was deactivated or deleted after the worker read its token: its badge may have moved to a newer token
--- (`pushq.register`), and when the worker asks for the job's recipients again, the message goes to that token.
+-- (`pushq.register`), to which the push continues when the worker asks again.
 create or replace function pushq.take_badges(
   worker bigint, queue_ids int[], job_ids bigint[], epochs int[], increments int[], firsts int[], lasts int[],
   device_ids bigint[]

@@ -2,8 +2,8 @@
 --
 -- Apple's own servers no longer support it (switched off 31 March 2021); it is for queues of a compatible service.
 
--- The binary interface authenticates by certificate only. The trigger tells an operator at once who sets an interface
--- or credential that does not fit.
+-- The binary interface authenticates by certificate only. An operator who sets an interface or a credential that does
+-- not fit gets an error at once.
 create or replace function pushq.check_gateway() returns trigger
 language plpgsql as $$
 begin

@@ -10,9 +10,9 @@
 -- rate or speed is known. `cap` is the queue's frequency cap, in words, if it applies to the campaign, and `capped` is
 -- how many recipients it would hold back now (`pushq.count_capped`).
 --
--- The payload is json, not of a polymorphic type: PostgreSQL has one function for each type of such an argument, and
--- could not choose one without a payload. Without a payload, `push_type` may be 'liveactivity-start', and
--- `activity_type` is the type that is started.
+-- The payload is json, not of a polymorphic type: a router has one function for each type of such a payload, and
+-- PostgreSQL could not choose one of them in a call without a payload. Without a payload, `push_type` may be
+-- 'liveactivity-start', and `activity_type` is the type that is started.
 create or replace function pushq.preview_campaign(
   queue          text,
   key            text,

@@ -269,7 +269,7 @@ end $$;
 
 -- A step of the fan-out of a campaign with shares (`pushq.fan_out_step`). `ids` begins with the devices that the last
 -- step left over; `upto` is the last device looked at, null at the end. Returns the number of jobs created: at most
--- `job_limit`, and one for each share.
+-- `job_limit`, plus one for each share.
 create or replace function pushq.fan_out_shares(
   f pushq.fan_out, ids bigint[], upto bigint, per_job int, job_limit int
 ) returns int
