@@ -307,9 +307,9 @@ begin
   where m.tenant = move.tenant;
 end $$;
 
--- Puts the settings of a detached tenant back into their tables. If the database was restored meanwhile, the tenant had
--- continued after the restored moment, as it does now, or has arrived in the other database: so its queues wait for a
--- decision like those of others.
+-- Puts the settings of a detached tenant back into their tables. If the database was restored meanwhile, the tenant has
+-- been served after the restored moment: here, as it is now again, or in the other database. So its queues wait for a
+-- decision like those of other tenants.
 create or replace function pushq.put_back(move pushq.tenant_move) returns void
 language plpgsql as $$
 declare

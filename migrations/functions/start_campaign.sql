@@ -113,7 +113,7 @@ begin
           pushq.with_audiences(new_campaign.filter_tree, q), new_campaign.quiet_hours)
   on conflict on constraint campaign_key_once do nothing;
   if not found then
-    -- Another transaction started it at the same moment.
+    -- Another transaction started the campaign at the same moment.
     delete from pushq.message m where m.day = pushq.today() and m.queue_id = q and m.id = message;
     return pushq.earlier_campaign(q, key, digest);
   end if;

@@ -1,5 +1,6 @@
--- The progress of a campaign, for operators and producers. `total` is the number of recipients in jobs so far, and of
--- those of a list that were cancelled before; `max_rate` is the campaign's own rate, in pushes a second.
+-- The progress of a campaign, for operators and producers. `total` is the number of recipients in jobs so far, plus
+-- those of a list that were cancelled before they were in a job; `max_rate` is the campaign's own rate, in pushes a
+-- second.
 create or replace view pushq.campaign_progress as
 select c.queue_id, c.id as campaign_id, c.key, c.created_at, c.paused_at, c.cancelled_at, f.done_at as fanned_out_at,
        f.made + f.not_made as total,
