@@ -51,7 +51,7 @@ struct TenantMoveCommand: Command {
         let router = try router?.address
         let masterKeys = try MasterKeySetting().keys(console.warn)
         let report = try await withBoth { source, target in
-            // To say so only when the tenant has moved would be late.
+            // Checks the router now: after the tenant has moved, an error would come too late.
             if let router { try await Self.withRouter(at: router, on: source.loop) { _ in } }
             let bar = ProgressBar("rows", total: nil, on: console)
             defer { bar.finish() }
@@ -72,13 +72,13 @@ struct TenantMoveCommand: Command {
         ])
     }
 
-    /// Does `body` with a session of each of the two databases.
+    /// Runs `body` with a session in each of the two databases.
     private func withBoth<Success: Sendable>(
         _ body: @Sendable (_ source: PostgresConnection, _ target: PostgresConnection) async throws -> Success
     ) async throws -> Success {
         let (name, there) = (tenant.text, try to.address)
         return try await database.session { source in
-            // Who may not move tenants hears it before another database is asked.
+            // A login that may not move tenants is refused before the other database is queried.
             if try await source.loginStanding() != nil { _ = try await source.tenantMove(of: name) }
             let target = try await PostgresConnection.connect(
                 to: there, as: "pushq-admin", on: source.loop, needsWrites: true)
@@ -132,7 +132,7 @@ struct TenantMoveCommand: Command {
         console.show("\(name) stays in \(here.place)", json: ["tenant": .string(name), "moved": false])
     }
 
-    /// Without the other database.
+    /// Undoes the move without the other database.
     private func undoHere(_ name: String, _ patience: Duration) async throws {
         let here = try database.address
         try await database.session { source in
@@ -154,7 +154,7 @@ extension TenantMoveCommand {
         return try await body(connection)
     }
 
-    /// The tenant has moved, whatever becomes of this.
+    /// Tells the router where the tenant is. Does not throw, because the tenant has moved in any case.
     private static func tell(
         _ router: DatabaseAddress, that tenant: String, isIn target: PostgresConnection, _ console: Console
     ) async {
@@ -187,8 +187,8 @@ extension ProgressBar {
 }
 
 extension PostgresConnection {
-    /// Gives the logins of a tenant that has come here what they need to act for it. Returns what is left to do for
-    /// those that do not have it: the tenant has moved, whatever becomes of this.
+    /// Grants the logins of a tenant that has arrived what they need to act for it. Returns what is left to do for
+    /// logins that could not be granted it. Does not throw, because the tenant has moved in any case.
     fileprivate func grantMoved(_ tenant: String) async -> [String] {
         var notes: [String] = []
         var last = "its logins"
