@@ -1,19 +1,19 @@
 package import QueueCore
 
-/// What became of one request. There is one for every push, so it is small and usually holds no reference.
+/// The result of one request. Every push has one, so it is small and usually holds no reference.
 package struct Answer: Sendable {
     package enum Result: Sendable {
         /// Status 200.
         case accepted
         /// Any other status.
         case refused(Refusal)
-        /// It was sent, and nobody knows what APNs did with it: the connection was lost, or the answer did not come in
-        /// time.
+        /// The request was sent, and it is not known what APNs did with it: the connection was lost, or the answer did
+        /// not come in time.
         case unanswered
-        /// As `unanswered`, and the server was there: it reset the request's stream, or its answer broke the rules and
-        /// told no status.
+        /// As `unanswered`, but the server was reachable: it reset the request's stream, or its answer broke the
+        /// protocol and contained no status.
         case reset
-        /// APNs has certainly not acted on it; it may be sent again at once.
+        /// APNs has certainly not acted on the request; it may be sent again at once.
         case untouched
     }
 
@@ -31,7 +31,7 @@ package final class Refusal: Sendable {
     package let status: Int
     /// What it means; see ``QueueCore/Reason``.
     package let reason: Reason
-    /// Apple's word for it, or the beginning of a body that is not JSON; nil for an empty body.
+    /// Apple's word for the reason, or the beginning of a body that gives none; nil for an empty body.
     package let text: String?
     /// How long APNs asks to wait, at most an hour. Apple is not known to send it.
     package let retryAfter: Duration?

@@ -1,11 +1,11 @@
 import QueueCore
 
-/// What is of interest in the body of an answer other than 200: `{"reason":"Unregistered","timestamp":1458114061260}`.
+/// The useful parts of the body of an answer other than 200: `{"reason":"Unregistered","timestamp":1458114061260}`.
 ///
 /// A campaign may bring a hundred thousand of these, so a small scanner reads the bytes once and allocates no objects.
-/// It follows RFC 8259 as far as needed, and finds nothing in a text that is not a JSON object.
+/// It implements as much of RFC 8259 as needed, and finds nothing in a text that is not a JSON object.
 struct RefusalBody: Equatable {
-    /// The longest text that is kept of what the peer says, in bytes.
+    /// The maximum length of a text that is kept from the peer, in bytes.
     private static let maximumTextBytes = 256
 
     let reason: String?
@@ -24,7 +24,7 @@ struct RefusalBody: Equatable {
             default: break
             }
         }
-        // What the peer wrote goes into logs, tables and PostgreSQL.
+        // The peer's text goes into logs, tables and PostgreSQL, so it must be printable.
         self.reason = reason?.printable(upTo: Self.maximumTextBytes)
         self.timestamp = timestamp
         let excerpt = bytes.prefix(Self.maximumTextBytes)
@@ -42,7 +42,7 @@ struct RefusalBody: Equatable {
 
 extension RefusalBody {
     private struct Scanner {
-        /// No real answer nests deeper, and the recursion needs a bound.
+        /// Bounds the recursion. No real answer nests deeper.
         private static let maximumDepth = 16
 
         let bytes: [UInt8]
@@ -82,7 +82,7 @@ extension RefusalBody {
             return take("}")
         }
 
-        /// The string here; nil if there is none, and then nothing is consumed.
+        /// Takes the string at the position. Returns nil and consumes nothing if there is none.
         mutating func string() -> String? {
             let start = position
             guard take("\"") else {
@@ -102,7 +102,7 @@ extension RefusalBody {
             return String(decoding: bytes[first..<position], as: UTF8.self)
         }
 
-        /// The integer here; a fraction or an exponent is cut off.
+        /// Takes the integer at the position; drops a fraction or an exponent.
         mutating func integer() -> Int64? {
             let start = position
             skipSpace()

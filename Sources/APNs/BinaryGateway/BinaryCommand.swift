@@ -9,9 +9,9 @@ package enum BinaryCommand: UInt8, CaseIterable, Sendable {
     /// Token and payload. Without an identifier an error only closes the connection, and does not say which
     /// notification was at fault.
     case simple = 0
-    /// With an identifier and an expiration.
+    /// Adds an identifier and an expiration.
     case enhanced = 1
-    /// A frame of items, with a priority too.
+    /// A frame of items; adds a priority.
     case framed = 2
 
     /// The longest payload it carries, in bytes.
@@ -20,11 +20,11 @@ package enum BinaryCommand: UInt8, CaseIterable, Sendable {
     /// Whether it can carry a priority other than 10.
     package var hasPriority: Bool { self == .framed }
 
-    /// Stands for "as long as APNs likes": a notification must have an expiration, and java-apns and apns_erlv3 send
-    /// this.
+    /// The expiration that stands for "as long as APNs likes". A notification must have one; java-apns and apns_erlv3
+    /// send this.
     private static let maximumExpiration = UInt32(Int32.max)
 
-    /// An expiration as the interface has it: seconds since 1970, 0 for one attempt at delivery.
+    /// Returns an expiration in the interface's form: seconds since 1970, or 0 for one attempt at delivery.
     static func seconds(of expiration: Expiration) -> UInt32 {
         switch expiration {
         case .apnsDefault: maximumExpiration
@@ -33,7 +33,7 @@ package enum BinaryCommand: UInt8, CaseIterable, Sendable {
         }
     }
 
-    /// Why a push cannot be sent in this form, as the reason that APNs would give; nil if it can.
+    /// Returns why a push cannot be sent in this form, as the reason that APNs would give; nil if it can.
     ///
     /// The interface has no topic: the certificate's app is the topic. It has no collapse identifiers either; one that
     /// is only derived from the `apns-id` is left out.
@@ -70,7 +70,7 @@ package enum BinaryCommand: UInt8, CaseIterable, Sendable {
         output.append(payload)
     }
 
-    /// Five items, each after its number and its length.
+    /// Writes five items, each preceded by its number and its length.
     private func writeItems(
         token: Span<UInt8>, payload: Span<UInt8>, identifier: UInt32, expiration: UInt32, priority: Priority,
         to output: inout ByteQueue

@@ -18,20 +18,20 @@ protocol BinaryConnectionDelegate: ConnectionDelegate<BinaryConnection> {
 ///
 /// An error packet settles everything that was sent: APNs took what was sent before the identified notification, and
 /// threw away what was sent after it (Apple archive, "Binary Provider API"). Silence counts as delivery after the
-/// grace, but only for bytes that the peer's machine has acknowledged, and only up to the time at which it last gave a
-/// sign of life: a dead line is as silent as a content server.
+/// grace, but only for bytes that the peer's machine has acknowledged, and only up to its last sign of life: a dead
+/// line is as silent as a server that finds no error.
 final class BinaryConnection: PooledConnection {
     private enum Phase {
         case open
-        /// Takes nothing more and waits for the grace of what was sent.
+        /// Takes no more pushes and waits for the grace of those that were sent.
         case draining
         case closed
     }
 
-    /// With so much output (four full TLS records) it is sent before the end of the turn.
+    /// Output of this size (four full TLS records) is sent before the end of the turn.
     private static let flushBytes = 64 * 1024
-    /// Graces that end within this time are confirmed together: a timer for each notification would cost more than the
-    /// rest.
+    /// Notifications whose graces end within this time are confirmed together: a timer for each would cost more than
+    /// everything else.
     private static let confirmInterval = Duration.milliseconds(50)
 
     private let stream: TLSConnection
@@ -61,7 +61,7 @@ final class BinaryConnection: PooledConnection {
     private(set) var hasAnswered = false
     let hasTakenRequests = false
     let isSetAside = false
-    /// A push that was lost this often waits for this connection to have few others in flight, and since when.
+    /// How often the push was lost that waits until few others are in flight here, and since when it waits.
     private var awaited: (losses: Int, since: ContinuousClock.Instant)?
 
     init(
@@ -96,7 +96,8 @@ final class BinaryConnection: PooledConnection {
         return window.count < binary.company(ofPushLost: losses)
     }
 
-    /// Takes no other pushes until a push that was lost this often finds few enough here, or has gone another way.
+    /// Takes no pushes with fewer losses until so few are in flight that a push that was lost this often may join them.
+    /// Gives up after twice the grace.
     func keepFree(forPushLost losses: Int) {
         if losses > awaited?.losses ?? 0 { awaited = (losses, loop.now) }
     }
@@ -105,7 +106,7 @@ final class BinaryConnection: PooledConnection {
 
     // MARK: Sending
 
-    /// Writes a notification. To be called only while there are free slots.
+    /// Writes a notification. Call only while there are free slots.
     func send(_ push: PreparedPush, to token: Span<UInt8>, losses: Int, ticket: UInt64) {
         if losses > 0 { awaited = nil }
         let payload = push.payload
@@ -122,7 +123,7 @@ final class BinaryConnection: PooledConnection {
         if output.count >= Self.flushBytes { flush() } else { scheduleFlush() }
     }
 
-    /// Sends what has been written at the end of the turn: one flush for all notifications of the turn.
+    /// Schedules one flush for all notifications of the turn, at its end.
     private func scheduleFlush() {
         guard !isFlushDue else { return }
         isFlushDue = true
@@ -154,8 +155,8 @@ final class BinaryConnection: PooledConnection {
         }
     }
 
-    /// Counts as delivered what has been silent for the grace. This process may have stood still for longer than that,
-    /// so it first reads what has arrived meanwhile.
+    /// Counts notifications as delivered after a silent grace. This process may itself have stood still for longer than
+    /// that, so it first reads what has arrived meanwhile.
     private func confirm() {
         let time = silenceIsBelievedUpTo
         stream.readNow()
@@ -174,9 +175,9 @@ final class BinaryConnection: PooledConnection {
         closeIfDrained()
     }
 
-    /// What left by this time, in the loop's nanoseconds, has been silent for long enough. The kernel probes the peer's
-    /// machine once a second. Silence counts only up to the moment at which that machine last answered: after it, an
-    /// error may have been lost with the line.
+    /// The time, in the loop's nanoseconds, up to which notifications must have left to count as delivered. The kernel
+    /// probes the peer's machine once a second. Silence counts only up to the moment at which that machine last
+    /// answered: an error after that may have been lost with the line.
     private var silenceIsBelievedUpTo: UInt64? {
         let heard = stream.sinceHeard + max(.zero, binary.grace - .seconds(1))
         let age = UInt64(max(binary.grace, heard) / .nanoseconds(1))
@@ -193,8 +194,8 @@ final class BinaryConnection: PooledConnection {
         lastProgress = loop.now
     }
 
-    /// Ends a connection whose peer has been gone, or has taken nothing, for as long as an HTTP/2 server may take to
-    /// answer a PING.
+    /// Ends the connection if its peer has been gone, or has acknowledged nothing, for as long as a gateway lets an
+    /// HTTP/2 server be silent and then wait with the answer to a PING.
     private func endIfStalled() {
         guard phase != .closed, !window.isEmpty else { return }
         noteAcknowledged()
@@ -208,7 +209,7 @@ final class BinaryConnection: PooledConnection {
 
     // MARK: Errors
 
-    /// Acts on the packet, with which the server ends the connection.
+    /// Acts on an error packet. The server ends the connection after it.
     private func settle(_ packet: ErrorPacket) {
         let hasServed = hasAnswered
         hasAnswered = true
@@ -232,21 +233,21 @@ final class BinaryConnection: PooledConnection {
             windowSize.noteTaken(index + (packet.status.isAcceptance ? 1 : 0))
             windowSize.noteError()
             settleRest()
-            // Only if it settled something: a server that refuses everything must not be called again and again. A
-            // server that fails with one push and took others before it works.
+            // The connection is used up only if it settled something: the gateway must not call a server again and
+            // again that refuses everything. A server that took other pushes before it failed with one works.
             let tookOthers = hasServed || index > 0
             if packet.isAboutOneRecipient || tookOthers && !packet.status.isAcceptance { ending = .usedUp }
         }
         end(ending)
     }
 
-    /// What was sent after the identified one was thrown away.
+    /// Reports the rest of the window as untouched: the server threw away what was sent after the identified
+    /// notification.
     private func settleRest() {
         while !window.isEmpty { record(.untouched) }
     }
 
-    /// Nobody knows what became of the notifications that have left. One that has not left as a whole cannot have been
-    /// acted on.
+    /// Reports notifications that have left as unanswered. APNs cannot have acted on one that has not left as a whole.
     private func giveUpWindow(because words: String?) {
         var uncertain = 0
         while let (ticket, leftAt) = window.takeOldest() {
@@ -273,14 +274,14 @@ final class BinaryConnection: PooledConnection {
         gateway.startedDraining(self, ending)
     }
 
-    /// What has not left can still be given back as untouched.
+    /// Closes the connection. Notifications that have not left are given back as untouched.
     func close() { end(.unneeded) }
 
     private func closeIfDrained() {
         if phase == .draining, window.isEmpty { close() }
     }
 
-    /// Ends the connection and reports everything that it was given.
+    /// Ends the connection and reports a result for every push in its window.
     private func end(_ ending: ConnectionEnding) {
         guard phase != .closed else { return }
         let wasOpen = phase == .open
@@ -308,7 +309,8 @@ final class BinaryConnection: PooledConnection {
         }
     }
 
-    /// The push that the room was kept for has gone another way, or to another worker.
+    /// Stops keeping room for a lost push after twice the grace: it has gone over another connection, or to another
+    /// worker.
     private func forgetAwaited() {
         guard let awaited, awaited.since.duration(to: loop.now) >= binary.grace * 2 else { return }
         self.awaited = nil

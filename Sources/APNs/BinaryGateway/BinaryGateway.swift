@@ -5,9 +5,9 @@ package import Transport
 /// The binary interface: a pool of connections that share one endpoint and one provider certificate. The certificate
 /// says which app they are for.
 ///
-/// Apple switched its own servers off on 31 March 2021; this serves compatible services, and the simulator. Success is
-/// silence: a push is delivered once nothing was heard for the grace of ``BinarySettings``. An error names the push at
-/// fault and ends the connection; what was sent behind it goes out again over the next one.
+/// Apple switched its own servers off on 31 March 2021; this gateway is for compatible services and the simulator.
+/// Success is silence: a push counts as delivered if no error comes within the grace of ``BinarySettings``. An error
+/// names the push at fault and ends the connection; the pushes after it are sent again over the next one.
 package final class BinaryGateway: PoolingGateway, BinaryConnectionDelegate {
     package let confirmsBySilence = true
     package weak var handler: (any PushGatewayHandler)?
@@ -19,11 +19,11 @@ package final class BinaryGateway: PoolingGateway, BinaryConnectionDelegate {
     let isAuthenticatedByCertificate = true
     var openingInterval: Duration { binary.openingInterval }
     let pool: ConnectionPool<BinaryConnection>
-    /// Shared by all connections, since errors of one say how good the tokens of the others are.
+    /// All connections share it, since the errors of one show how good the tokens of the others are.
     private let windowSize: WindowSize
     /// Errors for identifiers that were never sent.
     private var unknownIdentifierCount = 0
-    /// The first identifier of a new connection; a test starts near the end.
+    /// The first identifier of a new connection; a test starts near 2^32 - 1.
     private let firstIdentifier: UInt32
 
     /// Answers to pushes that were not sent, because the interface cannot carry them. They are delivered at the end of
@@ -31,9 +31,10 @@ package final class BinaryGateway: PoolingGateway, BinaryConnectionDelegate {
     private var refused: [Answer] = []
     private var refusals: [Reason: Refusal] = [:]
 
-    /// Opens nothing yet. Throws when the system's authorities are needed and cannot be read.
+    /// Opens no connection yet. Throws if the system's authorities are needed and cannot be read.
     /// - Parameters:
-    ///   - identity: evaluated for a connection while no other is open: thousands of certificates take much memory.
+    ///   - identity: evaluated when a connection is made and no other is open, since thousands of open certificates
+    ///     take much memory.
     ///   - share: the connections that it shares with other gateways of the loop; nil if it shares none.
     package init(
         endpoint: Endpoint, identity: @escaping @autoclosure () throws -> TLSIdentity,

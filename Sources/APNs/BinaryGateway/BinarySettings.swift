@@ -1,4 +1,4 @@
-/// What the binary interface needs beyond ``GatewaySettings``. The defaults are those of `docs/apns.md`.
+/// The settings that the binary interface needs beyond ``GatewaySettings``. The defaults are those of `docs/apns.md`.
 package struct BinarySettings: Sendable {
     /// A notification counts as delivered after this time without an error. An error that comes later does not change
     /// the outcome.
@@ -15,9 +15,9 @@ package struct BinarySettings: Sendable {
 
     package init() {}
 
-    /// How many pushes may be in the same window as one that was lost this often before. When a connection ends without
-    /// saying which push was at fault, everything in its window is lost with it. After the fourth loss a push is sent
-    /// alone.
+    /// Returns the maximum size of a window that contains a push that was lost this often before. When a connection
+    /// ends without saying which push was at fault, everything in its window is lost with it. After the fourth loss a
+    /// push is sent alone.
     func company(ofPushLost losses: Int) -> Int {
         guard losses > 0 else { return .max }
         return losses >= 4 ? 1 : (0..<losses).reduce(windowSize) { size, _ in max(1, size / 10) }

@@ -1,6 +1,6 @@
 package import QueueCore
 
-/// The only thing that the binary interface ever answers: six bytes, after which it closes the connection.
+/// The only answer of the binary interface: six bytes, after which it closes the connection.
 ///
 ///     08 | status u8 | identifier u32
 ///
@@ -13,14 +13,14 @@ package struct ErrorPacket: Equatable, Sendable {
     /// The identifier of the notification that it is about.
     package let identifier: UInt32
 
-    /// What it says about the notification, in the terms of today's provider API.
+    /// The refusal of the notification, in the terms of today's provider API.
     var refusal: Refusal {
         let reason = status.reason
         return Refusal(status: reason.row.status, text: status.reasonText)
     }
 
-    /// Whether the fault lies in this notification, and not in the server or the credential: others may be sent at
-    /// once.
+    /// Whether the fault lies in this notification, and not in the server or the credential. If so, others may be sent
+    /// at once.
     var isAboutOneRecipient: Bool {
         let reason = status.reason
         return reason != .other && [.reject, .suspect].contains(reason.row.action)
@@ -64,10 +64,10 @@ extension ErrorPacket: CustomStringConvertible {
     package var description: String { "status \(status.code), \(status.reasonText)" }
 }
 
-/// A peer sent what the binary interface does not have.
+/// A peer sent bytes that the binary interface does not allow.
 package enum BinaryProtocolError: Error, Equatable, CustomStringConvertible {
     case unknownCommand(UInt8)
-    /// A feedback record says that its token is longer than any.
+    /// A feedback record announces a token longer than any device token.
     case tokenTooLong(Int)
 
     package var description: String {

@@ -10,8 +10,8 @@ package struct FeedbackRecord: Equatable, Sendable {
     package let time: UInt32
     package let token: [UInt8]
 
-    /// Reads records from a stream. Pure: bytes in, records out, and no more memory than one record takes. A fuzzer
-    /// tests it.
+    /// Reads records from a stream. Pure: bytes in, records out. It holds at most one record in memory. A fuzzer tests
+    /// it.
     package struct Parser {
         private static let headByteCount = 6
 
@@ -20,7 +20,7 @@ package struct FeedbackRecord: Equatable, Sendable {
         package init() {}
 
         /// Takes what has arrived and adds the records that it completes to `records`. An error ends the list, since
-        /// nobody knows where the next record begins.
+        /// the beginning of the next record is then unknown.
         package mutating func take(
             _ bytes: Span<UInt8>, into records: inout [FeedbackRecord]
         ) throws(BinaryProtocolError) {

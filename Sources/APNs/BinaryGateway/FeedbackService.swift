@@ -1,22 +1,23 @@
 package import Cryptography
 package import Transport
 
-/// Reads from the binary interface's feedback service on which devices the certificate's app is gone.
+/// Reads the feedback service of the binary interface: the devices from which the certificate's app is gone.
 ///
 /// The client writes nothing and reads to the end; reading clears the list (Apple archive, "Binary Provider API"). So
-/// the caller stores what has come before more is read. Apple's own service was switched off on 31 March 2021.
+/// the caller stores each batch before more is read. Apple's own service was switched off on 31 March 2021.
 ///
 /// Belongs to its loop.
 package final class FeedbackService {
     /// Limits and times.
     package struct Settings: Sendable {
-        /// Looking up the name, connecting and the TLS handshake together.
+        /// The time for looking up the name, connecting and the TLS handshake together.
         package var connectTime = Duration.seconds(10)
         /// How long the service may say nothing before the end of its list.
         package var silence = Duration.seconds(30)
-        /// How long a list may take in all. What has come by then is kept, and the rest is read the next time.
+        /// How long a list may take in all. The records that have come by then are kept, and the rest is read the next
+        /// time.
         package var maximumTime = Duration.seconds(600)
-        /// About the maximum number of records that are handed over at once.
+        /// The maximum number of records in a batch, approximately.
         package var batchSize = 1000
 
         package init() {}
@@ -28,7 +29,7 @@ package final class FeedbackService {
     private let loop: EventLoop
     private var reader: Reader?
 
-    /// Opens nothing yet. Throws when the certificate or an authority cannot be used.
+    /// Opens no connection yet. Throws if the certificate or an authority cannot be used.
     package init(
         endpoint: Endpoint, identity: TLSIdentity, settings: Settings = Settings(), loop: EventLoop
     ) throws(CryptographyError) {
@@ -57,7 +58,7 @@ package final class FeedbackService {
         return count
     }
 
-    /// Ends a reading that is under way, after what has come so far is kept.
+    /// Stops reading. The records that have come so far are still handed over.
     package func stop() { reader?.stop() }
 }
 
@@ -77,7 +78,7 @@ extension FeedbackService {
         }
     }
 
-    /// Collects records until they are asked for, at most about one batch.
+    /// Collects records until `next` takes them, at most about one batch.
     private final class Reader: ByteStreamHandler {
         private let stream: TLSConnection
         private let batchSize: Int
@@ -92,7 +93,7 @@ extension FeedbackService {
             stream.handler = self
         }
 
-        /// The next records, as soon as there are any; nil at the end of the list.
+        /// Returns the next records, as soon as there are any; nil at the end of the list.
         func next(until deadline: ContinuousClock.Instant) async throws -> [FeedbackRecord]? {
             if records.isEmpty, end == nil {
                 stream.resumeReading()

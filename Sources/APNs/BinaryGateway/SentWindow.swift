@@ -1,5 +1,5 @@
-/// The notifications of one connection whose outcome is not known yet, the oldest first: they are written, and not
-/// confirmed by silence.
+/// The notifications of one connection whose outcome is not known yet, oldest first: the connection has written them,
+/// and silence has not confirmed them.
 ///
 /// Identifiers count up within the connection and continue with 0 after 2^32 - 1, so a notification is found by
 /// subtraction.
@@ -18,7 +18,7 @@ struct SentWindow {
     enum Place: Equatable {
         /// It is in the window, after `index` older ones.
         case waiting(index: Int)
-        /// It was confirmed by silence already, and so were `laterCount` after it. All that is in the window was sent
+        /// Silence has confirmed it already, and `laterCount` notifications after it. Everything in the window was sent
         /// after those.
         case confirmed(laterCount: Int)
         /// It was never sent over this connection.
@@ -26,15 +26,15 @@ struct SentWindow {
     }
 
     private var items: [Item] = []
-    /// The index in `items` of the oldest, and of the first that has not left.
+    /// The indices in `items` of the oldest notification, and of the first that has not left.
     private var head = 0
     private var unsentFrom = 0
     private var nextIdentifier: UInt32
     private var issuedCount: UInt64 = 0
-    /// How many may be in it: the lowest limit of those that are.
+    /// The maximum count: the lowest limit of the notifications in the window.
     private(set) var limit = Int.max
 
-    /// - Parameter firstIdentifier: a test starts near the end.
+    /// - Parameter firstIdentifier: a test starts near 2^32 - 1.
     init(firstIdentifier: UInt32 = 1) {
         nextIdentifier = firstIdentifier
     }
@@ -53,7 +53,7 @@ struct SentWindow {
         issuedCount += 1
     }
 
-    /// Everything before `position` has left the process.
+    /// Notes that all output before `position` has left the process.
     mutating func noteLeft(upTo position: UInt64, now: UInt64) {
         while unsentFrom < items.count, items[unsentFrom].end <= position {
             items[unsentFrom].leftAt = now
@@ -61,17 +61,17 @@ struct SentWindow {
         }
     }
 
-    /// When the oldest left; nil when nothing has.
+    /// When the oldest notification left; nil if it has not.
     var oldestLeftAt: UInt64? { head < unsentFrom ? items[head].leftAt : nil }
 
-    /// Takes the next notification that left at `time` or before, all of whose bytes lie before `position`. Returns its
-    /// ticket.
+    /// Takes the oldest notification if it left at `time` or before and all its bytes lie before `position`. Returns
+    /// its ticket and when it left.
     mutating func takeConfirmed(leftBy time: UInt64, before position: UInt64) -> (ticket: UInt64, leftAt: UInt64)? {
         guard let leftAt = oldestLeftAt, leftAt <= time, items[head].end <= position else { return nil }
         return takeOldest().map { ($0.ticket, leftAt) }
     }
 
-    /// Takes the oldest notification, and when it left whole; nil if it has not.
+    /// Takes the oldest notification. `leftAt` is when its last byte left; nil if that has not.
     mutating func takeOldest() -> (ticket: UInt64, leftAt: UInt64?)? {
         guard head < items.count else { return nil }
         let item = items[head]
@@ -82,7 +82,7 @@ struct SentWindow {
         return (item.ticket, item.leftAt)
     }
 
-    /// Where the notification with `identifier` stands.
+    /// Returns where the notification with `identifier` is.
     func place(of identifier: UInt32) -> Place {
         let age = UInt64(nextIdentifier &- identifier)
         // The next identifier was last used 2^32 notifications ago, if at all.
@@ -91,7 +91,7 @@ struct SentWindow {
         return stepsBack <= issuedCount ? .confirmed(laterCount: Int(stepsBack) - 1 - count) : .unknown
     }
 
-    /// Frees the room of what was taken, once that is half of the array.
+    /// Removes the taken items from the array once they are half of it.
     private mutating func compact() {
         guard head == items.count || head >= 256 && head * 2 >= items.count else { return }
         items.removeFirst(head)

@@ -8,7 +8,7 @@ package import Transport
 ///
 /// Belongs to its loop. It connects with the first request. The owner closes it.
 package final class ChannelClient {
-    /// Looking up the name, connecting, the TLS handshake and the first SETTINGS together.
+    /// The time for looking up the name, connecting, the TLS handshake and the first SETTINGS together.
     private static let connectTime = Duration.seconds(30)
 
     private let app: String
@@ -54,7 +54,7 @@ package final class ChannelClient {
         var channels: [String]
     }
 
-    /// Makes a channel. Apple allows 10,000 for an app in an environment.
+    /// Creates a channel. Apple allows 10,000 for an app in an environment.
     package func create(_ policy: ChannelPolicy) async throws(ChannelError) -> ChannelID {
         let body = Array((try? JSONEncoder().encode(Configuration(policy: policy.rawValue))) ?? Data())
         let response = try await response("POST", "channels", body: body)
@@ -64,7 +64,7 @@ package final class ChannelClient {
         return id
     }
 
-    /// Which of a channel's messages APNs stores.
+    /// Returns which of a channel's messages APNs stores.
     package func policy(of channel: ChannelID) async throws(ChannelError) -> ChannelPolicy {
         let response = try await response("GET", "channels", channel)
         guard let configuration = try? JSONDecoder().decode(Configuration.self, from: Data(response.body)),
@@ -73,12 +73,12 @@ package final class ChannelClient {
         return policy
     }
 
-    /// Deletes a channel for good. What APNs has stored of it may still be delivered.
+    /// Deletes a channel for good. Messages that APNs has stored for it may still be delivered.
     package func delete(_ channel: ChannelID) async throws(ChannelError) {
         _ = try await response("DELETE", "channels", channel)
     }
 
-    /// All channels of the app in this environment, and what Apple lists beside them that is no channel's ID.
+    /// Returns all channels of the app in this environment, and the listed entries that are not valid channel IDs.
     package func all() async throws(ChannelError) -> (channels: [ChannelID], unreadable: [String]) {
         let response = try await response("GET", "all-channels")
         guard let list = try? JSONDecoder().decode(List.self, from: Data(response.body)) else {
@@ -97,7 +97,7 @@ package final class ChannelClient {
 
     // MARK: Requests
 
-    /// The answer to a request, if its status says success.
+    /// Returns the answer to a request. Throws `refused` unless its status is a success.
     private func response(
         _ method: String, _ what: String, _ channel: ChannelID? = nil, body: [UInt8] = []
     ) async throws(ChannelError) -> RequestConnection.Response {
@@ -106,7 +106,7 @@ package final class ChannelClient {
         do {
             response = try await answer(method, what, channel, body)
         } catch .lost where isKept && method == "GET" {
-            // The server was closing the connection. Asking twice does no harm.
+            // The server was closing the kept connection. Repeating a GET does no harm.
             response = try await answer(method, what, channel, body)
         }
         guard (200..<300).contains(response.status) else {

@@ -2,17 +2,17 @@ package import QueueCore
 
 /// Why a request about channels failed. It is not repeated automatically, since a person waits for the answer.
 package enum ChannelError: Error, Equatable {
-    /// In one line that names the peer.
+    /// The text is one line and names the peer.
     case unreachable(String)
     /// - `isUntouched`: the server has certainly not acted on the request.
     case lost(String, why: String?, isUntouched: Bool)
     case reset(String, code: String)
-    /// With REFUSED_STREAM, which says that nothing was done (RFC 9113 §8.7).
+    /// The server refused the request with REFUSED_STREAM, so it has done nothing (RFC 9113 §8.7).
     case turnedAway(String)
     /// The server allows no requests.
     case noRoom(String)
     case noAnswer(String)
-    /// In one line: why nobody knows whether the channel was created.
+    /// It is not known whether the channel was created. The text says why, in one line.
     case unsure(String)
     /// `text` is Apple's word for the reason, if there was one.
     case refused(status: Int, Reason, text: String?)
@@ -48,7 +48,7 @@ extension ChannelError: CustomStringConvertible {
         }
     }
 
-    /// What this means after a request that must not be made twice.
+    /// The error to report if the failed request was a creation, which must not be sent twice.
     var ofCreation: ChannelError {
         switch self {
         case .lost(_, _, isUntouched: false), .reset, .noAnswer: .unsure(what)

@@ -3,19 +3,19 @@ import HTTP2
 import QueueCore
 import Transport
 
-/// A connection for one request after the other, as a person makes them now and then. Pushes go through a gateway.
+/// A connection for the occasional requests of an operator, one at a time. Pushes go through a gateway.
 ///
 /// Belongs to its loop.
 final class RequestConnection {
-    /// An answer that has come whole.
+    /// A complete answer.
     struct Response: Sendable {
         let status: Int
-        /// The field `apns-channel-id`.
+        /// The value of the field `apns-channel-id`.
         let channelID: String?
         var body: [UInt8] = []
     }
 
-    /// The rest of a longer body is dropped. 10,000 channels take 300 KB.
+    /// The maximum length of a body; the rest of a longer one is dropped. 10,000 channels take 300 KB.
     private static let maximumBodyByteCount = 4 * 1024 * 1024
 
     private let stream: TLSConnection
@@ -23,11 +23,11 @@ final class RequestConnection {
     private var isReady: Waiter<Bool>?
     private var partial: Response?
     private var answered: Waiter<Result<Response, ChannelError>>?
-    /// What the server said when it ended the connection.
+    /// The reason that the server's GOAWAY gave for ending the connection.
     private var farewell: String?
     private var hasEnded = false
-    /// How the stream of the request ended without an answer. Acted on when the burst has been read, since GOAWAY ends
-    /// streams before it is told.
+    /// How the request's stream ended without an answer. The connection acts on it after it has read the burst: a
+    /// GOAWAY ends streams before `receivedGoAway` reports it.
     private var ending: StreamEnding?
 
     /// Connects, and waits for the server's first SETTINGS.
@@ -68,7 +68,7 @@ final class RequestConnection {
     /// Whether another request may be made.
     var isUsable: Bool { stream.isOpen && http.availableStreamCount > 0 }
 
-    /// Sends a request and waits for its answer. One at a time.
+    /// Sends a request and waits for its answer. Only one request may be in flight.
     func response(
         to headers: PreparedHeaders, path: [UInt8], channelID: String?, body: [UInt8],
         until deadline: ContinuousClock.Instant
@@ -85,14 +85,14 @@ final class RequestConnection {
         let result = await waiter.wait(until: deadline)
         (answered, partial) = (nil, nil)
         guard let result else {
-            // A late answer must not be taken for that to the next request.
+            // A late answer must not be taken for the answer to the next request.
             close()
             throw .noAnswer(stream.peer)
         }
         return try result.get()
     }
 
-    /// Closes it in order.
+    /// Sends GOAWAY and closes the connection.
     func close() {
         if http.failure == nil { http.goAway() }
         flush()

@@ -2,9 +2,9 @@ package import Cryptography
 package import QueueCore
 
 extension CredentialScope {
-    /// What Apple says of a provider certificate: its marks and topics are extensions under 1.2.840.113635.100.6.3
-    /// (read from certificates; Apple documents them nowhere).
-    /// - Parameter chosen: where its owner wants it used; empty for wherever it may be.
+    /// The scope of a provider certificate. Apple marks its environments and topics in extensions under
+    /// 1.2.840.113635.100.6.3 (found in certificates; Apple does not document them).
+    /// - Parameter chosen: the environments in which its owner wants it used; empty for all that it is valid for.
     package init(_ certificate: Certificate, in chosen: [Environment] = []) {
         let allowed = certificate.allowedEnvironments
         self.init(
@@ -16,16 +16,17 @@ extension CredentialScope {
 }
 
 extension Certificate {
-    /// Subjects of certificates that work in production whatever their marks say: Wallet passes, website push and MDM.
+    /// Prefixes of the subjects of certificates that work in production, whatever their extensions say: Wallet passes,
+    /// website push and MDM.
     private static let productionSubjects = ["pass.", "web.", "com.apple.mgmt."]
 
-    /// Which fields name its topics.
+    /// The fields that name its topics.
     fileprivate var topicFields: String {
         let field = apns.topics.isEmpty ? "subject UID" : "extension \(APNsExtensions.topicsOID)"
         return apns.voipTopics.isEmpty ? field : "\(field) and extension \(APNsExtensions.voipTopicsOID)"
     }
 
-    /// Where APNs takes it.
+    /// The environments in which APNs accepts the certificate.
     package var allowedEnvironments: CredentialScope.Stated<[Environment]> {
         let subject = subject.userID ?? ""
         if Self.productionSubjects.contains(where: subject.hasPrefix) {

@@ -1,9 +1,9 @@
 import Cryptography
 
-/// The TLS of a gateway's connections. The certificate is opened and the context made for the first connection, and
-/// both are freed with the last one. Together they take 33 KB, and a worker may know ten thousand certificates but hold
-/// connections for a few. What stays are the sessions that later connections may resume: they are of this gateway, and
-/// so of one tenant, credential, environment and host.
+/// The TLS of a gateway's connections. The first connection opens the certificate and makes the context, and the last
+/// one frees both. Together they take 33 KB, and a worker may know ten thousand certificates but hold connections for a
+/// few. The sessions that later connections may resume stay. They belong to this gateway, and so to one tenant,
+/// credential, environment and host.
 final class ClientTLS {
     private let authorities: TrustStore
     private let applicationProtocol: String?
@@ -14,8 +14,9 @@ final class ClientTLS {
 
     /// - Parameters:
     ///   - host: the server's name or address.
-    ///   - shelf: of the sessions of all gateways of the loop.
-    ///   - authorities: who may have issued the server's certificate; nil for those of the system, which are read here.
+    ///   - shelf: holds the sessions of all gateways of the loop.
+    ///   - authorities: the authorities that may have issued the server's certificate; nil for those of the system,
+    ///     which are read here.
     ///   - identity: opens the client's certificate; called for each new context.
     init(
         to host: String, shelf: SessionShelf, trusting authorities: TrustStore?, identity: (() throws -> TLSIdentity)?,
@@ -30,7 +31,7 @@ final class ClientTLS {
     /// Whether a connection uses it.
     var isInUse: Bool { current != nil }
 
-    /// The context for the next connection. Throws when the certificate cannot be opened or used.
+    /// The context for the next connection. Throws if the certificate cannot be opened or used.
     func context() throws -> TLSContext {
         if let current { return current }
         let context = try TLSContext.client(

@@ -3,10 +3,10 @@ package import Transport
 
 /// A gateway that may have to wait for its next connection.
 protocol ConnectionSeeker: AnyObject {
-    /// Whether it still wants a connection, and may try for one now.
+    /// Whether it still wants a connection and may open one now.
     var seeksConnection: Bool { get }
 
-    /// Its share of the connections, against others.
+    /// Its share of the connections, relative to other gateways.
     var weight: Double { get }
 
     /// Opens a connection; called when it is the gateway's turn.
@@ -18,14 +18,14 @@ protocol ConnectionSeeker: AnyObject {
 /// gateways take turns (``ConnectionTurns``). Gateways that have to wait are served tenant by tenant
 /// (``ConnectionShare``), and those of one tenant in the order in which they came.
 package final class ConnectionBudget {
-    /// After a search for a connection to close found none, the next search comes after this time: with thousands of
-    /// connections it takes a while.
+    /// The pause after a search for a connection to close has found none. With thousands of connections a search takes
+    /// a while.
     private static let searchInterval = Duration.milliseconds(100)
-    /// Connections that may be begun at once after a quiet time.
+    /// The number of connections that may be begun at once after a quiet time.
     private static let burst = 20.0
 
-    /// How many they may hold together. Where it is lowered, the oldest ones give way: each takes no more pushes, waits
-    /// for its answers and closes.
+    /// The maximum number of connections of all gateways together. When it is lowered, the oldest connections give way:
+    /// each takes no more pushes, waits for its answers and closes.
     package var limit: Int {
         didSet {
             precondition(limit > 0, "a worker without connections sends nothing")
@@ -33,8 +33,8 @@ package final class ConnectionBudget {
             if limit > oldValue, !line.isEmpty { loop.atEndOfTurn { [self] in serve() } }
         }
     }
-    /// How long a connection must be idle before it is closed to make room: APNs takes connections in quick succession
-    /// for an attack.
+    /// How long a connection must be idle before it is closed to make room: APNs considers connections in quick
+    /// succession an attack.
     private let minimumIdle: Duration
     /// Maximum number of connections begun in a second. A handshake takes the loop 1 ms: if a thousand gateways lose
     /// their connections at the same moment, the loop still has most of its time for sending.
@@ -42,24 +42,24 @@ package final class ConnectionBudget {
     private let loop: EventLoop
     private let turns: ConnectionTurns
     private var connections: [ObjectIdentifier: Holding] = [:]
-    /// Those that were asked to give way and wait for their last answers.
+    /// The connections that were asked to give way and wait for their last answers.
     private var leaving: Set<ObjectIdentifier> = []
-    /// Those that are open, and those that are being opened.
+    /// The number of connections that are open or being opened.
     private(set) var count = 0
-    /// What its connections have been through.
+    /// What has happened to the budget's connections.
     var history = ConnectionFigures()
     /// The TLS sessions that they may resume.
     let shelf = SessionShelf()
 
-    /// The shares of which gateways wait, in the order of their turns.
+    /// The shares whose gateways wait, in the order of their turns.
     private var line: [ConnectionShare] = []
     private var isServing = false
     private var timer: Timer?
-    /// How many could be begun at `countedAt`.
+    /// How many connections could be begun at `countedAt`.
     private var mayBegin = ConnectionBudget.burst
     private var countedAt: ContinuousClock.Instant
 
-    /// A connection, the gateway that it belongs to, and the share from which that has it.
+    /// A connection, the gateway that it belongs to, and the share that it counts against.
     fileprivate struct Holding {
         let connection: any PooledConnection
         let owner: any ConnectionSeeker
@@ -82,7 +82,7 @@ package final class ConnectionBudget {
         countedAt = .now
     }
 
-    /// What its connections have been through, and what they do now.
+    /// What has happened to the budget's connections, and what they do now.
     package var figures: ConnectionFigures {
         var figures = history
         figures.connections = count
@@ -93,13 +93,13 @@ package final class ConnectionBudget {
         return figures
     }
 
-    /// A gateway of this share has begun to wait.
+    /// Notes that a gateway of this share has begun to wait.
     fileprivate func serve(_ share: ConnectionShare) {
         if !line.contains(where: { $0 === share }) { line.append(share) }
         serve()
     }
 
-    /// A gateway has opened this connection.
+    /// Notes that a gateway has opened this connection.
     fileprivate func note(_ holding: Holding) {
         let id = ObjectIdentifier(holding.connection)
         connections[id] = holding
@@ -109,7 +109,7 @@ package final class ConnectionBudget {
         letExcessGo()
     }
 
-    /// The connection is closed, or could not be opened.
+    /// Frees the place of a connection that is closed, or could not be opened.
     fileprivate func giveBack(_ connection: (any PooledConnection)?, of share: ConnectionShare) {
         if let connection {
             let id = ObjectIdentifier(connection)
@@ -119,11 +119,11 @@ package final class ConnectionBudget {
         }
         count -= 1
         share.count -= 1
-        // Not from within this call: its caller is in the middle of a change.
+        // Serves later, because the caller is in the middle of a change.
         if !line.isEmpty { loop.atEndOfTurn { [self] in serve() } }
     }
 
-    /// The limit of a share has changed.
+    /// Applies a changed limit of a share.
     fileprivate func noteLimit(of share: ConnectionShare) {
         letExcessGo(of: share)
         if !line.isEmpty { loop.atEndOfTurn { [self] in serve() } }
@@ -146,7 +146,7 @@ package final class ConnectionBudget {
         guard !isServing else { return }
         isServing = true
         defer { isServing = false }
-        // Shares without room of their own, one after another: with all of them seen, there is nothing to do.
+        // Counts successive shares that are at their own limit. Once it covers the whole line, there is nothing to do.
         var full = 0
         while full < line.count {
             let share = line.removeFirst()
@@ -190,8 +190,8 @@ package final class ConnectionBudget {
         return mayBegin >= 1
     }
 
-    /// Closes an idle connection of these, or asks one in use to give way. Returns whether there is room now: as far
-    /// as the share and the budget are full.
+    /// Closes an idle connection of these, or asks one in use to give way. Returns whether there is room now: in the
+    /// share if that is full, otherwise in the budget.
     private func makeRoom(
         for seeker: any ConnectionSeeker, of share: ConnectionShare, among held: [ObjectIdentifier: Holding]
     ) -> Bool {
@@ -204,7 +204,7 @@ package final class ConnectionBudget {
             unused.close()
             return true
         }
-        // Connections that will soon be closed are for the first in line.
+        // Connections that will close soon are already promised to the first in line.
         let isOwn = share.count >= share.limit
         let (going, waiting) =
             isOwn ? (share.leaving, share.waiting) : (leaving.count, line.reduce(share.waiting) { $0 + $1.waiting })
@@ -212,7 +212,7 @@ package final class ConnectionBudget {
         return isOwn ? share.count < share.limit : count < limit
     }
 
-    /// Has a connection take no more pushes, and close once its answers are there.
+    /// Lets a connection take no more pushes, and close once its answers are there.
     private func letGo(of holding: Holding) {
         leaving.insert(ObjectIdentifier(holding.connection))
         holding.share.leaving += 1
@@ -220,8 +220,8 @@ package final class ConnectionBudget {
         if holding.connection.inFlightCount == 0 { holding.connection.close() }
     }
 
-    /// The connection whose turn is over, of the gateway with the most connections for its weight: the one that was
-    /// idle for the longest time, or else the oldest one.
+    /// Returns a connection whose turn is over, from the gateway with the most connections for its weight: the one that
+    /// was idle for the longest time, or else the oldest one.
     private func connectionToGiveWay(
         for seeker: any ConnectionSeeker, among held: [ObjectIdentifier: Holding]
     ) -> Holding? {
@@ -251,48 +251,48 @@ package final class ConnectionBudget {
     }
 }
 
-/// What a tenant has of the connections of a worker: its gateways count together, up to a limit of the tenant's own.
-/// Where that is reached, they take turns among themselves, and nobody else waits for them.
+/// A tenant's share of a worker's connections. The connections of its gateways count together, up to the tenant's own
+/// limit. At the limit they take turns among themselves, and gateways of other tenants do not wait for them.
 ///
 /// Belongs to the event loop of its budget.
 package final class ConnectionShare {
     let budget: ConnectionBudget
-    /// Maximum number of connections of its gateways together. Where it is lowered, the connections that are too many
-    /// give way: each takes no more pushes, waits for its answers and closes.
+    /// Maximum number of connections of its gateways together. When it is lowered, the excess connections give way:
+    /// each takes no more pushes, waits for its answers and closes.
     package var limit: Int {
         didSet {
             if limit != oldValue { budget.noteLimit(of: self) }
         }
     }
-    /// Connections that are open, and those that are being opened.
+    /// The number of connections that are open or being opened.
     fileprivate var count = 0
-    /// Those that are open, with the gateways that they belong to.
+    /// The open connections, with the gateways that they belong to.
     fileprivate var connections: [ObjectIdentifier: ConnectionBudget.Holding] = [:]
-    /// The number of those that were asked to give way.
+    /// The number of connections that were asked to give way.
     fileprivate var leaving = 0
     /// The gateways that wait for a connection, in the order in which they came.
     private var line: [any ConnectionSeeker] = []
     private var inLine: Set<ObjectIdentifier> = []
 
-    /// - Parameter limit: nil for that of the budget alone.
+    /// - Parameter limit: nil: only the budget's limit applies.
     package init(of budget: ConnectionBudget, limit: Int? = nil) {
         self.budget = budget
         self.limit = limit ?? .max
     }
 
-    /// Lets a gateway open a connection when it is its turn: at once if no other waits and there is room.
+    /// Lets a gateway open a connection when its turn comes: at once if no other gateway waits and there is room.
     func seek(_ seeker: any ConnectionSeeker) {
         guard inLine.insert(ObjectIdentifier(seeker)).inserted else { return }
         line.append(seeker)
         budget.serve(self)
     }
 
-    /// The gateway has opened this connection.
+    /// Notes that the gateway has opened this connection.
     func note(_ connection: any PooledConnection, of owner: any ConnectionSeeker) {
         budget.note(ConnectionBudget.Holding(connection: connection, owner: owner, share: self))
     }
 
-    /// The connection is closed, or could not be opened.
+    /// Frees the place of a connection that is closed, or could not be opened.
     func giveBack(_ connection: (any PooledConnection)? = nil) { budget.giveBack(connection, of: self) }
 
     // MARK: Its line
@@ -300,12 +300,12 @@ package final class ConnectionShare {
     /// The number of gateways that wait.
     fileprivate var waiting: Int { line.count }
 
-    /// The gateway that has waited longest, of those that still want a connection.
+    /// Returns the gateway that has waited longest, of those that still want a connection.
     fileprivate func nextInLine() -> (any ConnectionSeeker)? {
         while let next = line.first, !next.seeksConnection { leaveLine() }
         return line.first
     }
 
-    /// The first in line has got what it waited for, or wants it no more.
+    /// Removes the first gateway of the line: it has got its connection, or does not want one any more.
     fileprivate func leaveLine() { inLine.remove(ObjectIdentifier(line.removeFirst())) }
 }

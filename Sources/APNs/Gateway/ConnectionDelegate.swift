@@ -1,8 +1,8 @@
 import Transport
 
-/// The gateway of a connection, as far as the connection knows it: what it reports there.
+/// What a connection reports to its gateway.
 ///
-/// An interface adds what only its own connections ask or report.
+/// The delegate of each interface adds what only its own connections ask or report.
 protocol ConnectionDelegate<Connection>: AnyObject {
     associatedtype Connection: PooledConnection
 
@@ -13,7 +13,7 @@ protocol ConnectionDelegate<Connection>: AnyObject {
     /// last.
     func startedDraining(_ connection: Connection, _ ending: ConnectionEnding)
 
-    /// The connection is closed, and has reported everything that it was given.
+    /// The connection is closed, and has reported a result for every push that it was given.
     func closed(_ connection: Connection)
 
     /// The outcomes of pushes, one batch for each read burst or for a loss.
@@ -22,7 +22,7 @@ protocol ConnectionDelegate<Connection>: AnyObject {
     /// The connection has free slots again.
     func capacityChanged()
 
-    /// The connection was lost with this many pushes whose outcome nobody knows.
+    /// The connection was lost with this many pushes whose outcome is unknown.
     func lost(_ reason: String, uncertain count: Int)
 
     /// The TLS handshake failed, or the server ended the connection before its first answer.

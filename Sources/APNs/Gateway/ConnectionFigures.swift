@@ -1,23 +1,23 @@
 import HTTP2
 
-/// What the connections of one loop have been through since it started, and what they do now.
+/// The figures of one loop's connections: what happened since the loop started, and what they do now.
 package struct ConnectionFigures: Sendable {
     /// Why connections ended.
     package enum Cause: String, CaseIterable, Sendable {
-        /// Idle, or its gateway drains, gave way or tries another one.
+        /// It was idle, or its gateway drained, gave it up for another gateway, or tried another one.
         case unneeded
-        /// As connections of its kind do.
+        /// It ended as connections of its kind do.
         case usedUp = "used_up"
         /// The server asked for it.
         case asked
-        /// It broke, went silent, or the peer broke the rules.
+        /// It broke, went silent, or the peer broke the protocol.
         case failed
     }
 
     /// Connections that took pushes, and attempts that failed.
     package var opened = 0
     package var failedAttempts = 0
-    /// TLS handshakes that went well: with certificates, and without because they resumed an earlier session.
+    /// Successful TLS handshakes: with certificates, and without them because they resumed an earlier session.
     package var fullHandshakes = 0
     package var resumedHandshakes = 0
     /// Connections that take no more pushes, by ``Cause``.
@@ -25,11 +25,10 @@ package struct ConnectionFigures: Sendable {
     /// GOAWAY frames, by the name of their error code.
     package var goAways = [String: Int]()
 
-    /// Connections that exist now, those that are being opened among them; and requests of them that wait for an
-    /// answer.
+    /// Connections that exist now or are being opened, and their requests that wait for an answer.
     package var connections = 0
     package var inFlight = 0
-    /// Requests that they would take beside those.
+    /// The number of further requests that they would take now.
     package var freeSlots = 0
 
     package init() {}
@@ -49,12 +48,12 @@ package struct ConnectionFigures: Sendable {
         if isResumed { resumedHandshakes += 1 } else { fullHandshakes += 1 }
     }
 
-    /// A server may send any number as a code: those without a name are counted together.
+    /// Counts codes without a name together, since a server may send any number as a code.
     mutating func noteGoAway(_ code: ErrorCode) {
         goAways[code.isKnown ? "\(code)" : "other", default: 0] += 1
     }
 
-    /// Adds those of another loop.
+    /// Adds the figures of another loop.
     package mutating func add(_ other: ConnectionFigures) {
         opened += other.opened
         failedAttempts += other.failedAttempts

@@ -1,22 +1,22 @@
 import Transport
 
-/// What a gateway keeps of its connections; see ``PoolingGateway``.
+/// The connections of a gateway and what it remembers about them; see ``PoolingGateway``.
 ///
-/// A class, since it is asked about for each turn of each queue: as a struct behind a protocol it is copied each time.
+/// A class, because it is read in each turn of each queue: a struct behind a protocol would be copied each time.
 final class ConnectionPool<Connection: PooledConnection> {
-    /// Those that may take pushes, the oldest first, and those that only wait for answers.
+    /// The connections that may take pushes, oldest first, and those that only wait for answers.
     var open: [Connection] = []
     var draining: [Connection] = []
     var isConnecting = false
     var isWanted = false
-    /// There was more to send than there was room for, and no room has come since.
+    /// Whether there was more to send than free slots, and none has become free since.
     var isShort = false
-    /// Nothing may be sent: no connection is opened before capacity is requested again.
+    /// Whether nothing may be sent. If so, no connection is opened before capacity is requested again.
     var isAtRest = false
     var isClosed = false
-    /// Its share of the connections, against other gateways.
+    /// The gateway's share of the connections, relative to other gateways.
     var weight = 1.0
-    /// When there was last more to send than there was room for.
+    /// When there was last more to send than free slots.
     var lastAsked: ContinuousClock.Instant?
     var lastOpening: ContinuousClock.Instant?
     private(set) var reachability: Reachability
@@ -24,8 +24,8 @@ final class ConnectionPool<Connection: PooledConnection> {
     var doubts = AddressDoubts()
     /// How many connections in a row the server ended with an alert that may be about the certificate.
     var refusedHandshakes = 0
-    /// How many connections in a row the server ended in order after a few answers, and how long the next one has to
-    /// come after the last one for that.
+    /// How many connections in a row the server ended in order after a few answers, and the resulting minimum time
+    /// between opening two connections.
     private var idleRetirements = 0
     private var lastRetirement: ContinuousClock.Instant?
     private(set) var retirementPause = Duration.zero
@@ -55,7 +55,7 @@ final class ConnectionPool<Connection: PooledConnection> {
         return reachability.outage
     }
 
-    /// The connection's handshake went well and it takes pushes.
+    /// Notes that the connection takes pushes.
     func noteOpened(_ connection: Connection) {
         isConnecting = false
         draining.removeAll { $0 === connection }
@@ -63,14 +63,15 @@ final class ConnectionPool<Connection: PooledConnection> {
         reachability.reached()
     }
 
-    /// The connection takes no more pushes, or never did.
+    /// Notes that the connection takes no more pushes, or never took any.
     func noteDraining(_ connection: Connection) {
         if !open.contains(where: { $0 === connection }) { isConnecting = false }
         open.removeAll { $0 === connection }
         if !draining.contains(where: { $0 === connection }) { draining.append(connection) }
     }
 
-    /// Nothing may be sent at present. Earlier failures do not delay the next attempt after that.
+    /// Stops wanting connections, because nothing may be sent at present. Earlier failures do not delay the next
+    /// attempt after that.
     func rest() {
         isAtRest = true
         (isWanted, isShort, lastAsked) = (false, false, nil)
@@ -78,19 +79,20 @@ final class ConnectionPool<Connection: PooledConnection> {
         attemptTimer?.cancel()
     }
 
-    /// The connection has answered, and lasted.
+    /// Notes that a connection has answered and lasted.
     func noteProved() { reachability.proved() }
 
-    /// The server ended the connection in order, after so many answers. That is no failure; but servers that do it
-    /// after a few requests must not see connections in quick succession.
+    /// Notes that the server ended the connection in order, after this many answers. That is not a failure, but a
+    /// server that does it after a few requests must not see connections in quick succession.
     func noteRetired(
         _ connection: Connection, isShortLived: Bool, answers: Int, _ settings: GatewaySettings,
         now: ContinuousClock.Instant
     ) {
-        // Whether it answers what it has taken shows at its end.
+        // If it has not answered yet, `closed` finds out whether it answers the requests that it has taken.
         if connection.hasAnswered { reachability.proved() }
         let isOfUse = !isShortLived || answers >= settings.answersOfUsefulConnection
-        // Those that were there beside the last one say nothing new.
+        // Counts only a connection that was opened after the last retirement. Connections that were open beside that
+        // one show nothing new.
         let isNext = lastRetirement.map { connection.openedAt > $0 } ?? true
         if isOfUse { idleRetirements = 0 } else if isNext { idleRetirements += 1 }
         lastRetirement = now

@@ -6,21 +6,21 @@ package struct GatewaySettings: Sendable {
     package var maximumConnections = 4
     /// The minimum time between opening one connection and the next, so that the number grows gradually.
     package var growthInterval = Duration.milliseconds(250)
-    /// How long a new connection may take for its first answer before another one is opened beside it, while there is
-    /// more to send. The next one may take twice as long, and so on.
+    /// How long a new connection may take for its first answer before another one is opened beside it, if there is more
+    /// to send. The next one gets twice that time, and so on.
     package var firstAnswerTime = Duration.milliseconds(500)
-    /// Looking up the name, connecting and the TLS handshake together.
+    /// The time for looking up the name, connecting and the TLS handshake together.
     package var connectTime = Duration.seconds(10)
-    /// How long the server may take for its first SETTINGS, and for acknowledging ours.
+    /// How long the server may take to send its first SETTINGS, and to acknowledge those of the client.
     package var settingsTime = Duration.seconds(10)
-    /// How long an answer may take. Then the stream is given up as unanswered.
+    /// How long an answer may take. After that the stream is given up as unanswered.
     package var responseTime = Duration.seconds(30)
-    /// After this many requests without an answer a connection is replaced, even if it answers others. One that answers
-    /// nothing any more is replaced after the first.
+    /// After this many requests without an answer a connection is replaced, even if it answers others. A connection
+    /// that answers nothing any more is replaced after the first.
     package var maximumUnanswered = 3
-    /// It is also replaced if streams were refused this many times in a row, without an answer in between.
+    /// A connection is also replaced if streams were refused this many times in a row, without an answer in between.
     package var maximumRefusalsInARow = 3
-    /// After this time without a byte from the server, a PING asks whether it is there: while requests wait for
+    /// After this time without a byte from the server, a PING tests whether it is there: while requests wait for
     /// answers, and while none do.
     package var pingAfterSilence = Duration.seconds(10)
     package var pingAfterIdle = Duration.seconds(60)
@@ -30,16 +30,17 @@ package struct GatewaySettings: Sendable {
     package var closeAfterIdle = Duration.seconds(3600)
     /// How long a connection that takes no new requests is kept for the answers that are still due.
     package var drainTime = Duration.seconds(30)
-    /// A connection that ended earlier than this counts as a failed attempt: APNs takes connections in quick succession
-    /// for an attack.
+    /// A connection that ended earlier than this counts as a failed attempt: APNs considers connections in quick
+    /// succession an attack.
     package var stableTime = Duration.seconds(10)
-    /// It does not if the server ended it in order (GOAWAY without an error) after an answer. If that happens after
-    /// fewer answers than this, again and again, the next connections come ever later, up to `stableTime`.
+    /// A connection that the server ended in order (GOAWAY without an error) after an answer is not a failed attempt.
+    /// If that happens again and again after fewer answers than this, the pause before the next connection grows, up to
+    /// `stableTime`.
     package var answersOfUsefulConnection = 100
     /// The delays between attempts.
     package var backoff = Backoff.connection
-    /// Maximum number of bytes that a connection holds unsent. An urgent push cannot overtake what has left the
-    /// process.
+    /// Maximum number of bytes that a connection holds unsent. An urgent push cannot overtake the output of a
+    /// connection.
     package var maximumUnsentBytes = 256 * 1024
 
     package init() {}

@@ -10,15 +10,15 @@ protocol PooledConnection: AnyObject {
     var hasAnswered: Bool { get }
     /// Whether the server has ended the connection in order and named requests that it will answer.
     var hasTakenRequests: Bool { get }
-    /// Whether it gets no more pushes because those that it has are not answered.
+    /// Whether it gets no more pushes because the server does not answer those in flight.
     var isSetAside: Bool { get }
     var openedAt: ContinuousClock.Instant { get }
-    /// The address that it was made to.
+    /// The address that it is connected to.
     var address: IPAddress? { get }
     /// When a push was last given to it.
     var lastRequest: ContinuousClock.Instant { get }
 
-    /// Takes no more pushes, waits for the answers that are due, and closes.
+    /// Takes no more pushes, waits for the answers to those in flight, and closes.
     func drain(_ ending: ConnectionEnding)
     /// Closes at once and gives up the pushes that have no outcome.
     func close()
@@ -30,11 +30,11 @@ enum ConnectionEnding {
     case unneeded
     /// It ended as connections of its kind do; another one may be opened at once.
     case usedUp
-    /// The server ended it in order, by GOAWAY without an error or a reason, after it had answered so many requests or
-    /// said that it will: many servers do that after a number of requests.
+    /// The server ended it in order, by GOAWAY without an error or a reason, after it answered this many requests or
+    /// said that it will. Many servers do that after a certain number of requests.
     case retired(answers: Int)
-    /// The server asked for it for another reason, by GOAWAY or by an answer.
+    /// The server ended it for another reason, by GOAWAY or by an answer.
     case asked(String)
-    /// It broke, went silent, or the peer broke the rules.
+    /// It broke, went silent, or the peer broke the protocol.
     case failed(String)
 }

@@ -2,8 +2,8 @@ import Cryptography
 import QueueCore
 import Transport
 
-/// What gateways of both interfaces have in common: connections open when capacity is wanted, grow in number only while
-/// all are saturated, are replaced when they end, and close when idle. A conforming type says how a connection is
+/// What gateways of both interfaces have in common. They open connections when capacity is wanted, open more only while
+/// all are saturated, replace connections that end, and close idle ones. A conforming type says how a connection is
 /// begun.
 protocol PoolingGateway: PushGateway, ConnectionSeeker, ConnectionDelegate {
     var endpoint: Endpoint { get }
@@ -16,8 +16,8 @@ protocol PoolingGateway: PushGateway, ConnectionSeeker, ConnectionDelegate {
     var openingInterval: Duration { get }
     var pool: ConnectionPool<Connection> { get }
 
-    /// Takes over a stream whose handshake went well. A connection that takes no pushes yet calls ``opened(_:)`` when
-    /// it does.
+    /// Begins a connection on a stream whose handshake succeeded. If the connection takes no pushes yet, it calls
+    /// ``opened(_:)`` when it does.
     func begin(on stream: TLSConnection) -> Connection
 }
 
@@ -89,25 +89,25 @@ extension PoolingGateway {
     private var wantsConnection: Bool {
         guard !pool.isClosed, !pool.isAtRest, !pool.isConnecting else { return false }
         guard !pool.open.isEmpty else { return pool.isWanted }
-        // Connections that are set aside do not count, but there may be at most one of them for each connection
+        // Connections that are set aside do not count. But there may be at most one of them for each connection
         // allowed.
         let serving = pool.open.count { !$0.isSetAside }
         return pool.isShort && serving < settings.maximumConnections
             && pool.open.count < 2 * settings.maximumConnections && pool.open.allSatisfy { $0.freeSlots == 0 }
     }
 
-    /// When the next connection may be opened; nil for now.
+    /// When the next connection may be opened; nil: at once.
     private var nextOpening: ContinuousClock.Instant? {
         if let outage = pool.reachability.outage, loop.now < outage.nextAttempt { return outage.nextAttempt }
         guard let lastOpening = pool.lastOpening else { return nil }
-        // Servers that retire connections after a few requests do not keep one for long.
+        // A connection that has lasted shows that the server does not retire connections after a few requests.
         let pause = pool.open.contains { hasLasted($0) } ? .zero : pool.retirementPause
         let next = max(lastOpening + max(openingInterval, pause), nextGrowth ?? lastOpening)
         return loop.now < next ? next : nil
     }
 
-    /// When a connection may be opened beside the existing ones; nil if there is none. Before its first answer nobody
-    /// knows how many streams a connection will carry, and one that is slow to answer may never do so.
+    /// When a connection may be opened beside the open ones; nil if none is open. Before its first answer, it is not
+    /// known how many streams a connection will carry, and a connection that is slow to answer may never do so.
     private var nextGrowth: ContinuousClock.Instant? {
         guard let newest = pool.open.map(\.openedAt).max(), let lastOpening = pool.lastOpening else { return nil }
         let mute = pool.open.count { !$0.hasAnswered }
@@ -172,7 +172,7 @@ extension PoolingGateway {
     func opened(_ connection: Connection) {
         pool.noteOpened(connection)
         pool.share.budget.history.opened += 1
-        // It may have no room.
+        // The connection may have no free slots.
         openIfNeeded()
     }
 
@@ -194,7 +194,7 @@ extension PoolingGateway {
         case .asked(let words), .failed(let words):
             if !connection.hasAnswered, !connection.hasTakenRequests { doubtAddress(of: connection) }
             guard !hasLasted else { return replace(connection) }
-            // Whatever the reason was, the next one does not depend on what this one was resumed with.
+            // The session that this connection resumed may be the cause, so the next one does not resume any.
             if !connection.hasAnswered && !connection.hasTakenRequests { tls.sessions.dropAll() }
             failed(words)
             openIfNeeded()
@@ -205,7 +205,7 @@ extension PoolingGateway {
         connection.hasAnswered && connection.openedAt.duration(to: loop.now) >= settings.stableTime
     }
 
-    /// Another one takes its place at once, if something was sent recently or there is something to send.
+    /// Opens another connection at once, if something was sent recently or there is something to send.
     private func replace(_ connection: Connection) {
         let isAskedFor = pool.lastAsked.map { $0 > connection.lastRequest } ?? false
         pool.isWanted = isAskedFor || connection.lastRequest.duration(to: loop.now) < settings.stableTime
@@ -229,14 +229,14 @@ extension PoolingGateway {
         handler?.capacityChanged(of: self)
     }
 
-    /// The connection takes no more pushes, because it does not answer those that it has. Opens another one if there is
-    /// more to send than the others take.
+    /// Opens another connection if there is more to send than the others take: this one was set aside, because it does
+    /// not answer the pushes that it has.
     func needsAnother(besides connection: Connection) {
         if !connection.hasAnswered { doubtAddress(of: connection) }
         openIfNeeded()
     }
 
-    /// The address of a connection that is of no use is tried last from now on.
+    /// Makes connection attempts try the address of this useless connection last from now on.
     func doubtAddress(of connection: Connection) {
         if let address = connection.address { pool.doubts.note(address, now: loop.now) }
     }
@@ -247,7 +247,8 @@ extension PoolingGateway {
         handler?.credentialRefused(reason, detail: detail, by: self)
     }
 
-    /// A server that refuses the client's certificate says so by an alert, in the handshake or after it.
+    /// Reports a refused certificate. A server refuses the client's certificate by an alert, in the handshake or after
+    /// it.
     func noteRefusedCertificate(_ error: TransportError) {
         guard isAuthenticatedByCertificate else { return }
         guard case .tls(_, .alert(let alert)) = error, alert.mayBeAboutCertificate else {
@@ -260,6 +261,6 @@ extension PoolingGateway {
         credentialRefused(.named("BadCertificate"), error.description)
     }
 
-    /// An alert that may mean something else counts as the certificate's fault after this many connections in a row.
+    /// After this many connections in a row, an alert that may mean something else counts as the certificate's fault.
     private static var refusedHandshakesThatTell: Int { 3 }
 }

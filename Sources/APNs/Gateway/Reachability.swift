@@ -21,7 +21,7 @@ struct Reachability {
         outage = Outage(since: outage?.since ?? now, error: error, nextAttempt: now + delay)
     }
 
-    /// Notes that a connection is open. The count of failures stays until it has proved to last.
+    /// Notes that a connection is open. The count of failures stays until ``proved()``.
     mutating func reached() {
         outage = nil
     }

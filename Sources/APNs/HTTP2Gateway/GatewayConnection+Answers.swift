@@ -39,14 +39,15 @@ extension GatewayConnection: HTTP2Handler {
         troublesInARow = 0
     }
 
-    /// Notes what a refusal says of the server at the other end: one of many may be in trouble, while others serve.
+    /// Notes what a refusal says about the server at the other end: one of Apple's many servers may be in trouble while
+    /// others serve.
     private func noteTrouble(_ refusal: Refusal) {
         switch refusal.reason.row.action {
         case .retry where refusal.status >= 500 || refusal.reason == .otherPassing && refusal.status != 429:
             if troublesInARow == 0 { troubledSince = loop.nowNanoseconds }
             troublesInARow += 1
         case .reject, .deactivate, .suspect: noteServed()
-        // What is about one device, or about the credential, says nothing of the server.
+        // These refusals are not about the server.
         case .retry, .reconnect, .reconnectOnce, .renewToken, .keepToken, .pause, .retireChannel, .throttleChannel:
             break
         }
@@ -77,14 +78,14 @@ extension GatewayConnection: HTTP2Handler {
         }
     }
 
-    /// Settles a request whose stream was reset. Nobody knows whether the server has acted on it.
+    /// Settles a request whose stream was reset. It is not known whether the server has acted on it.
     private func settleReset(_ stream: StreamReference, _ code: ErrorCode) {
         if !acceptedEarly.contains(stream.id), partials[stream.id] == nil { noteReset(code) }
         settle(stream, as: .reset)
     }
 
-    /// A push may be lost only a few times, and a server that resets one request may reset whatever comes. So the
-    /// connection gets no further ones before it answers one: then each costs a push at most one loss.
+    /// Sets the connection aside until it answers a request. A server that resets one request may reset all, and a push
+    /// may be lost only a few times. This way the connection costs each push at most one loss.
     private func noteReset(_ code: ErrorCode) {
         isSetAside = true
         resetsInARow += 1
@@ -92,9 +93,11 @@ extension GatewayConnection: HTTP2Handler {
         lastReset = code
     }
 
-    /// An answer that breaks a rule of HTTP/2 still tells what became of its push, where its status could be read.
+    /// Settles a request whose answer breaks a rule of HTTP/2. If its status could be read, the outcome of the push is
+    /// known.
     private func settleMalformed(_ stream: StreamReference, _ code: ErrorCode) {
-        // A 200 was told when its head came, and a refusal is known by as much of its body as there is.
+        // A 200 was reported when its head came, and `settle` reports a refusal with the part of its body that has
+        // come.
         guard stream.status >= 200, !acceptedEarly.contains(stream.id), partials[stream.id] == nil else {
             return settleReset(stream, code)
         }
@@ -115,10 +118,10 @@ extension GatewayConnection: HTTP2Handler {
         tell(stream, result)
     }
 
-    /// A refused request is sent again at once. If the server refuses it again and again and answers nothing else, this
-    /// would never end.
+    /// Ends the connection after several refusals in a row. A refused request is sent again at once, so a server that
+    /// only refuses would cause an endless loop.
     private func noteRefusal(of stream: StreamReference) {
-        // Requests that were on their way when the first was refused count as the same refusal.
+        // Requests that were sent before the last refusal arrived count as the same refusal.
         guard stream.openedAt >= lastRefusalOfStream else { return }
         lastRefusalOfStream = loop.nowNanoseconds
         refusalsInARow += 1
@@ -147,7 +150,7 @@ extension GatewayConnection: HTTP2Handler {
             news.refusedCredential = (reason, ending)
         }
         let isInOrder = code == .noError && body.reason == nil && news.refusedCredential == nil
-        // nginx says this after so many requests, before it has answered them. They will be answered.
+        // nginx sends this after a certain number of requests, before it has answered them. It will answer them.
         if isInOrder, (1..<FrameHeader.maximumStreamID).contains(lastStreamID) { hasTakenRequests = true }
         if isInOrder, hasAnswered || hasTakenRequests {
             var answers = answerCount
@@ -176,7 +179,7 @@ extension GatewayConnection: HTTP2Handler {
         noteTrouble(refusal)
         tell(stream, .refused(refusal))
         if refusal.reason.row.replacesConnection {
-            // Where others were served, the push was at fault, and not the connection or the server.
+            // If the connection served other pushes, this push was at fault, not the connection or the server.
             let isOfPush = refusal.reason.row.action == .reconnectOnce && lastServed > 0
             news.ending =
                 isOfPush

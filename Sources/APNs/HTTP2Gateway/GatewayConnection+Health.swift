@@ -3,8 +3,8 @@ import Transport
 
 /// Whether the server is still there, and whether the connection is still needed.
 extension GatewayConnection {
-    /// After this many refusals in a row (5xx), while others serve, it is the server of this connection that is in
-    /// trouble. Where all servers refuse a third of their pushes, such a row begins once in 59,000.
+    /// After this many refusals in a row (5xx), while others serve, the server of this connection counts as in trouble.
+    /// If all servers refuse a third of their pushes, such a row begins once in 59,000 pushes.
     private static let troublesThatTell = 10
 
     func startClock() {
@@ -24,15 +24,15 @@ extension GatewayConnection {
         leaveWhenOthersServe()
         askForLife()
         closeWhenIdle()
-        // A stream that was settled by its status frees its slot without a further answer.
+        // A stream that its status had settled frees its slot without a further answer.
         if hadNoSlots, freeSlots > 0 { gateway.capacityChanged() }
     }
 
-    /// Sets the connection aside when requests wait for long and nothing has been answered meanwhile: a server may
+    /// Sets the connection aside if requests have waited for long and nothing was answered meanwhile: a server may
     /// acknowledge every PING and still swallow requests. If other connections of the gateway get answers at the same
     /// time, half of that time is enough.
     private func judgeByOldestRequest() {
-        // This process may have stood still itself; then it has to read first what has arrived.
+        // After a late check this process may itself have stood still, and must first read what has arrived.
         let sinceCheck = lastCheck.duration(to: loop.now)
         lastCheck = loop.now
         guard phase == .open, !isSetAside, sinceCheck < settings.checkInterval * 1.5, let oldest = oldestUnanswered
@@ -47,8 +47,8 @@ extension GatewayConnection {
         gateway.needsAnother(besides: self)
     }
 
-    /// Only an answer shows that a connection that was set aside serves again. If its requests have ended without one,
-    /// none can come.
+    /// Drains a connection that was set aside and has no more requests. Only an answer would show that it serves again,
+    /// and none can come.
     func leaveWhenNothingIsAwaited() {
         guard phase == .open, isSetAside, !isBusy else { return }
         let words = "\(stream.peer) ended requests without an answer"
@@ -72,8 +72,8 @@ extension GatewayConnection {
 
     /// Gives up requests whose answers are late. Their streams are reset, so that the slots are free again.
     ///
-    /// One late answer says little about a connection that answers later requests. A connection that has swallowed all
-    /// requests is replaced, and so is one that does it repeatedly: what it swallowed is not sent over it again.
+    /// One late answer says little about a connection that answers later requests. A connection that has answered no
+    /// later request is replaced, and so is one with repeated losses: pushes that it lost are not sent over it again.
     private func giveUpLateStreams() {
         guard http.openStreamCount > 0 else { return }
         let (now, limit) = (loop.nowNanoseconds, UInt64(settings.responseTime / .nanoseconds(1)))
@@ -96,20 +96,20 @@ extension GatewayConnection {
         closeIfDrained()
     }
 
-    /// A request that is complete goes out even if it still waits for the socket: the server may act on it before it
-    /// reads RST_STREAM.
+    /// Resets the stream. A complete request goes out even if it still waits for the socket, and the server may act on
+    /// it before it reads RST_STREAM.
     private func giveUp(_ stream: StreamReference) {
         let isWhole = http.isWritten(stream.id)
         http.reset(stream.id, .cancel)
         settle(stream, as: isWhole ? .unanswered : .untouched)
     }
 
-    /// A server may allow no streams for a while (RFC 9113 §5.1.2). If it keeps doing so while there is something to
-    /// send, it counts as unreachable.
+    /// Drains a connection whose server has long left no room for a request. A server may allow no streams for a while
+    /// (RFC 9113 §5.1.2). If it keeps doing so while there is something to send, it counts as unreachable.
     private func leaveWhenShutOut() {
         if http.openStreamCount > 0 || freeSlots > 0 { lastRoom = loop.now }
         guard phase == .open, lastRoom.duration(to: loop.now) >= settings.responseTime else { return }
-        // It was opened because there was something to send.
+        // A new connection was opened because there was something to send.
         let isNew = lastRequest == openedAt
         guard isNew || gateway.lastAsked.map({ $0 > lastRoom }) == true else { return }
         let isForbidden = http.availableStreamCount == 0
@@ -118,8 +118,8 @@ extension GatewayConnection {
         closeIfDrained()
     }
 
-    /// APNs is many servers. If one of them is in trouble, what goes there would be refused until it is well again, and
-    /// it refuses fast: so it would draw most of the pushes.
+    /// Drains the connection if its server is in trouble while others serve. APNs consists of many servers. A server in
+    /// trouble refuses fast, so it would draw most of the pushes and refuse them.
     private func leaveWhenOthersServe() {
         guard phase == .open, troublesInARow >= Self.troublesThatTell,
             gateway.hasServed(after: troubledSince, otherThan: self)

@@ -4,7 +4,7 @@ import Transport
 
 /// The gateway of an HTTP/2 connection.
 protocol GatewayConnectionDelegate: ConnectionDelegate<GatewayConnection> {
-    /// When there was last more to send than there was room for; nil for never.
+    /// When there was last more to send than free slots; nil: never.
     var lastAsked: ContinuousClock.Instant? { get }
 
     /// Whether another connection has answered anything after `time`, in nanoseconds of the loop.
@@ -24,7 +24,7 @@ protocol GatewayConnectionDelegate: ConnectionDelegate<GatewayConnection> {
 }
 
 /// One connection of a gateway: requests go in, and answers come out in one batch for each read burst. This type
-/// decides what becomes of the streams when the connection ends; the gateway decides whether to open another
+/// decides the results of open streams when the connection ends; the gateway decides whether to open another
 /// connection.
 ///
 /// `+Answers` reads the answers, `+Health` watches the times.
@@ -33,14 +33,14 @@ final class GatewayConnection: PooledConnection {
         /// Nothing is sent before the server's first SETTINGS: connections with tokens start with one stream.
         case awaitingSettings
         case open
-        /// Takes no new requests and waits for the answers that are due.
+        /// Takes no new requests and waits for the answers to those in flight.
         case draining
         case closed
     }
 
     /// The `:path` of a push to one device, before its token.
     private static let devicePath = Array("/3/device/".utf8)
-    /// With so much output (four full TLS records) it is sent before the end of the turn.
+    /// Output of this size (four full TLS records) is sent before the end of the turn.
     private static let flushBytes = 64 * 1024
 
     let http: HTTP2Connection
@@ -51,8 +51,8 @@ final class GatewayConnection: PooledConnection {
     let openedAt: ContinuousClock.Instant
     var phase = Phase.awaitingSettings
 
-    /// What was read about the whole connection. It takes effect after the burst has been read: the HTTP/2 machine must
-    /// not be closed from within its own calls.
+    /// What a burst says about the whole connection. The connection acts on it after the burst, because the HTTP/2
+    /// machine must not be closed from within its own calls.
     struct News {
         var ending: ConnectionEnding?
         var refusedCredential: (reason: Reason, detail: String)?
@@ -70,15 +70,15 @@ final class GatewayConnection: PooledConnection {
     /// When the last answer came, by the clock of the streams, and the highest stream that was answered.
     var lastAnswer: UInt64 = 0
     var highestAnswered: UInt32 = 0
-    /// When a stream was last refused, by the same clock, and how often without an answer in between.
+    /// When a stream was last refused, by the same clock, and how many refusals came without an answer in between.
     var lastRefusalOfStream: UInt64 = 0
     var refusalsInARow = 0
-    /// When a push was last served, by the same clock; how many have been refused since because the server is in
-    /// trouble (5xx), and when the first of these was.
+    /// When a push was last served, by the same clock; how many pushes the server has refused since because it is in
+    /// trouble (5xx), and when it refused the first of them.
     var lastServed: UInt64 = 0
     var troublesInARow = 0
     var troubledSince: UInt64 = 0
-    /// How many requests were reset without an answer in between, and what the last one was reset with.
+    /// How many requests were reset without an answer in between, and the code of the last reset.
     var resetsInARow = 0
     var lastReset = ErrorCode.noError
 
@@ -86,18 +86,18 @@ final class GatewayConnection: PooledConnection {
     var clock: Transport.Timer?
     var drainTimer: Transport.Timer?
     var lastReceived: ContinuousClock.Instant
-    /// When a request was last sent, in nanoseconds of the loop: that is a number, where an instant is a value whose
-    /// size a program learns when it runs.
+    /// When a request was last sent, in nanoseconds of the loop. A plain number is cheaper here than an instant, whose
+    /// size is known only at run time.
     private var requestedAt: UInt64
     var pingSent: ContinuousClock.Instant?
-    /// Requests that were left without an answer.
+    /// The number of requests that were left without an answer.
     var unansweredCount = 0
-    /// Requests wait and nothing is answered any more, or one was reset: it gets no further ones before an answer
-    /// comes.
+    /// Whether the connection gets no further requests before an answer comes: requests wait and nothing is answered
+    /// any more, or one was reset.
     var isSetAside = false
     /// When the times were last checked.
     var lastCheck: ContinuousClock.Instant
-    /// When there was room for a request, or one in flight.
+    /// When there was last room for a request, or a request in flight.
     var lastRoom: ContinuousClock.Instant
 
     // Output.
@@ -147,7 +147,7 @@ final class GatewayConnection: PooledConnection {
 
     // MARK: Sending
 
-    /// Writes a request. To be called only while there are free slots.
+    /// Writes a request. Call only while there are free slots.
     func send(
         _ push: PreparedPush, _ headers: PreparedHeaders, to recipient: Span<UInt8>, apnsID: APNsID,
         ticket: UInt64
@@ -174,13 +174,13 @@ final class GatewayConnection: PooledConnection {
         if http.remainingStreamIDCount == 0 { makeRoomForAnother() }
     }
 
-    /// Stream identifiers are not reused (RFC 9113 §5.1.1). At the end of the turn, since the handler must not be
-    /// called from within a send.
+    /// Drains the connection, since stream identifiers are not reused (RFC 9113 §5.1.1). It does so at the end of the
+    /// turn, because the handler must not be called from within a send.
     private func makeRoomForAnother() {
         loop.atEndOfTurn { [self] in drain(.asked("the stream identifiers to \(stream.peer) are used up")) }
     }
 
-    /// Sends what has been written at the end of the turn: one flush for all requests of the turn.
+    /// Schedules one flush for all requests of the turn, at its end.
     func scheduleFlush() {
         guard !isFlushDue, http.outputByteCount > 0 else { return }
         isFlushDue = true
@@ -199,7 +199,7 @@ final class GatewayConnection: PooledConnection {
 
     // MARK: Ending
 
-    /// Takes no more requests, waits for the answers that are due, and closes.
+    /// Takes no more requests, waits for the answers to those in flight, and closes.
     func drain(_ ending: ConnectionEnding) {
         guard phase == .open || phase == .awaitingSettings else { return }
         phase = .draining
@@ -216,7 +216,8 @@ final class GatewayConnection: PooledConnection {
     /// Ends the connection in order: GOAWAY and close_notify. Requests without an answer are given up.
     func close() { close(because: nil) }
 
-    /// - Parameter loss: why requests are given up that the server should have answered; nil if it is not to blame.
+    /// - Parameter loss: why requests that the server should have answered are given up; nil if the server is not to
+    ///   blame.
     private func close(because loss: String?) {
         guard phase != .closed else { return }
         if http.failure == nil { http.goAway() }
@@ -235,7 +236,7 @@ final class GatewayConnection: PooledConnection {
         finish(because: error)
     }
 
-    /// - Parameter loss: what broke it; nil if it was closed in order.
+    /// - Parameter loss: what broke the connection; nil if it was closed in order.
     private func finish(because loss: String?) {
         phase = .closed
         clock?.cancel()
@@ -246,7 +247,7 @@ final class GatewayConnection: PooledConnection {
         gateway.closed(self)
     }
 
-    /// How many of the answers to be delivered are unanswered; nil for none.
+    /// The number of undelivered answers that are `unanswered` or `reset`; nil for none.
     var uncertainCount: Int? {
         let count = answers.count {
             switch $0.result {

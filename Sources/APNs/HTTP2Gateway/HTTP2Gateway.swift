@@ -5,7 +5,8 @@ package import Transport
 
 /// Today's provider API: a pool of HTTP/2 connections that share one endpoint and one credential.
 ///
-/// The output of all requests of a turn goes out together. A connection is replaced when the server asks for it.
+/// A connection writes the output of all requests of a turn together. A connection is replaced when the server asks for
+/// it.
 package final class HTTP2Gateway: PoolingGateway, GatewayConnectionDelegate {
     /// What authenticates the sender.
     package enum Credential: Sendable {
@@ -24,10 +25,10 @@ package final class HTTP2Gateway: PoolingGateway, GatewayConnectionDelegate {
     let isAuthenticatedByCertificate: Bool
     let pool: ConnectionPool<GatewayConnection>
     private var authorization: Authorization
-    /// The first stream of a new connection; a test starts near the end.
+    /// The first stream of a new connection; a test starts near the last possible one.
     private let firstStreamID: UInt32
 
-    /// Opens nothing yet. Throws when the system's authorities are needed and cannot be read.
+    /// Opens no connection yet. Throws if the system's authorities are needed and cannot be read.
     /// - Parameter share: the connections that it shares with other gateways of the loop; nil if it shares none.
     package convenience init(
         endpoint: Endpoint, credential: Credential, settings: GatewaySettings = GatewaySettings(), loop: EventLoop,
@@ -43,8 +44,8 @@ package final class HTTP2Gateway: PoolingGateway, GatewayConnectionDelegate {
             firstStreamID: firstStreamID)
     }
 
-    /// The same with a provider certificate. `certificate` opens it for a connection while no other is open: thousands
-    /// of certificates take much memory.
+    /// The same with a provider certificate. The gateway calls `certificate` to open it when a connection is made and
+    /// no other is open, since thousands of open certificates take much memory.
     package convenience init(
         endpoint: Endpoint, certificate: @escaping () throws -> TLSIdentity, settings: GatewaySettings, loop: EventLoop,
         share: ConnectionShare? = nil
@@ -86,8 +87,8 @@ package final class HTTP2Gateway: PoolingGateway, GatewayConnectionDelegate {
         return true
     }
 
-    /// The oldest connection with room: of those to servers that are in trouble only if there is no other. What one
-    /// connection swallowed is sent over another if there is one.
+    /// Returns the oldest connection with free slots. It returns one to a server in trouble only if there is no other.
+    /// A push that was lost before goes over a connection that has lost none, if there is one.
     private func connection(afterLosses losses: Int) -> GatewayConnection? {
         let isWell = { (connection: GatewayConnection) in connection.freeSlots > 0 && connection.troublesInARow == 0 }
         let preferred = losses > 0 ? pool.open.first { isWell($0) && $0.unansweredCount == 0 } : nil
@@ -95,12 +96,12 @@ package final class HTTP2Gateway: PoolingGateway, GatewayConnectionDelegate {
     }
 
     package func tryAnotherConnection() {
-        // An answer may be in the middle of being delivered.
+        // The caller may be in the middle of delivering an answer.
         loop.atEndOfTurn { [self] in
-            // As long as one has refused nothing, the next push goes over that.
+            // If a connection has refused nothing, the next push goes over that one anyway.
             guard pool.open.allSatisfy({ $0.troublesInARow > 0 }) else { return }
             for connection in pool.open {
-                // Something else may stand behind this address than behind that of the other family.
+                // The address of the other family may belong to another server.
                 if connection.lastServed == 0 { doubtAddress(of: connection) }
                 connection.drain(.unneeded)
                 connection.closeIfDrained()

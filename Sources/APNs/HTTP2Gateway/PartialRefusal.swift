@@ -1,6 +1,6 @@
 /// An answer other than 200 whose body is still coming.
 struct PartialRefusal {
-    /// Maximum number of bytes that are kept of a body; the rest is dropped. Apple's bodies have some 50 bytes, and a
+    /// Maximum number of bytes of a body that are kept; the rest is dropped. Apple's bodies have about 50 bytes, and a
     /// connection may have thousands of them half read.
     static let maximumBodyBytes = 4096
 

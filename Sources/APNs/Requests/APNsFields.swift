@@ -1,6 +1,6 @@
 import HTTP2
 
-/// The names of this API's fields, as numbers of the HTTP/2 layer.
+/// The names of the fields of Apple's API, as numbers of the HTTP/2 layer.
 enum APNsFields {
     static let names = FieldNames(application: [
         "apns-id", "apns-expiration", "apns-collapse-id", "retry-after", "apns-channel-id", "apns-request-id",

@@ -5,7 +5,7 @@ import Synchronization
 /// How a gateway currently identifies itself to the server, and the prepared fields that follow from it. The next
 /// provider token replaces the whole object.
 final class Authorization {
-    /// How many kinds of push are remembered; a gateway for one app has a handful.
+    /// The maximum number of kinds of push that are remembered; a gateway for one app has a handful.
     private static let maximumKinds = 512
     private static let numbers = Atomic<UInt64>(0)
 
@@ -22,7 +22,7 @@ final class Authorization {
         number = Self.numbers.add(1, ordering: .relaxed).newValue
     }
 
-    /// The fields that repeat, shared by all messages of a kind.
+    /// Returns the fields that all messages of a kind share.
     func headers(for kind: PushKind) -> PreparedHeaders {
         if let known = prepared[kind] { return known }
         if prepared.count >= Self.maximumKinds { prepared.removeAll(keepingCapacity: true) }
@@ -31,8 +31,8 @@ final class Authorization {
         return headers
     }
 
-    /// Apple advises incremental indexing for these. That includes the token: it is good for an hour on this very
-    /// connection and would otherwise cost 200 bytes a request.
+    /// Returns the fields for which Apple advises incremental indexing. The token is one of them: it is valid for an
+    /// hour on this connection, and would otherwise cost 200 bytes a request.
     private func fields(for kind: PushKind) -> [PreparedHeaders.Field] {
         var fields = [
             PreparedHeaders.Field(":method", "POST"),

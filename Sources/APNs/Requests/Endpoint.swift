@@ -1,11 +1,11 @@
 package import Cryptography
 package import QueueCore
 
-/// Where requests go: a host and port of APNs, or of a server that replaces it.
+/// The host and port of APNs, or of a server that replaces it.
 package struct Endpoint: Sendable {
     package let host: String
     package let port: UInt16
-    /// Who may have issued its certificate; nil for the authorities of the system.
+    /// The authorities that may have issued the server's certificate; nil for those of the system.
     package let authorities: TrustStore?
 
     package init(host: String, port: UInt16, authorities: TrustStore? = nil) {
@@ -14,11 +14,11 @@ package struct Endpoint: Sendable {
         self.authorities = authorities
     }
 
-    /// The ports that Apple's hosts listen on. The second one is for firewalls that let APNs through, and no other
+    /// The ports that Apple's hosts listen on. The second one is for firewalls that let only APNs through, and no other
     /// HTTPS.
     package static let applePorts: [UInt16] = [443, 2197]
 
-    /// Apple's own for an environment (Apple: "Sending notification requests to APNs").
+    /// Apple's endpoint for an environment (Apple: "Sending notification requests to APNs").
     package init(_ environment: Environment, port: UInt16 = applePorts[0]) {
         switch environment {
         case .production: self.init(host: "api.push.apple.com", port: port)
@@ -33,8 +33,8 @@ package struct Endpoint: Sendable {
         return name.hasSuffix(".push.apple.com")
     }
 
-    /// Apple's own for requests about channels (Apple: "Sending channel management requests to APNs"). The ports differ
-    /// by environment.
+    /// Apple's endpoint for requests about channels (Apple: "Sending channel management requests to APNs"). The ports
+    /// differ by environment.
     package init(channelsOf environment: Environment) {
         switch environment {
         case .production: self.init(host: "api-manage-broadcast.push.apple.com", port: 2196)
@@ -42,8 +42,8 @@ package struct Endpoint: Sendable {
         }
     }
 
-    /// The binary interface of an environment (Apple archive, "Binary Provider API"). Apple switched it off on 31 March
-    /// 2021.
+    /// Apple's endpoint for the binary interface in an environment (Apple archive, "Binary Provider API"). Apple
+    /// switched it off on 31 March 2021.
     package init(binaryInterfaceOf environment: Environment) {
         switch environment {
         case .production: self.init(host: "gateway.push.apple.com", port: 2195)
@@ -51,7 +51,7 @@ package struct Endpoint: Sendable {
         }
     }
 
-    /// Its feedback service.
+    /// Apple's endpoint for the feedback service in an environment.
     package init(feedbackServiceOf environment: Environment) {
         switch environment {
         case .production: self.init(host: "feedback.push.apple.com", port: 2196)
@@ -59,7 +59,7 @@ package struct Endpoint: Sendable {
         }
     }
 
-    /// Reads `HOST:PORT`, with an IPv6 address in brackets. Port 2197 is the other one that Apple's hosts listen on.
+    /// Reads `HOST:PORT`, with an IPv6 address in brackets.
     package init(parsing text: String, authorities: TrustStore? = nil) throws(APNsError) {
         guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]), port > 0 else {
             throw .badEndpoint(text)
@@ -73,7 +73,7 @@ package struct Endpoint: Sendable {
         self.init(host: String(host), port: port, authorities: authorities)
     }
 
-    /// The value of `:authority`; 443 is the scheme's own port and is left out (RFC 9110 §4.2.2).
+    /// The value of `:authority`. It omits 443, the default port of the scheme (RFC 9110 §4.2.2).
     var authority: String { port == 443 ? bracketedHost : "\(bracketedHost):\(port)" }
 
     private var bracketedHost: String { host.contains(":") ? "[\(host)]" : host }

@@ -1,11 +1,11 @@
 import HTTP2
 package import QueueCore
 
-/// What all recipients of a message have in common, prepared once. A request adds its path and its identifier. Of a
-/// personal message each recipient's payload is put in place before it is sent.
+/// What all recipients of a message have in common, prepared once. A request adds its path and its identifier. For a
+/// personal message, the sender sets the payload of each recipient before it sends.
 ///
-/// Belongs to one loop. It is not tied to a gateway: when a credential is replaced, the same push goes on through
-/// another.
+/// Belongs to one loop. It is not tied to a gateway: when a credential is replaced, another gateway sends the same
+/// push.
 package final class PreparedPush {
     /// `apns-collapse-id`: what a later push replaces on the device.
     package enum CollapseID: Hashable, Sendable {
@@ -16,11 +16,11 @@ package final class PreparedPush {
         case apnsID
     }
 
-    /// The longest collapse identifier APNs takes, in bytes.
+    /// The maximum length of a collapse identifier, in bytes.
     package static let maximumCollapseIDBytes = 64
 
     let kind: PushKind
-    /// UTF-8 of JSON, as the next request carries it.
+    /// The payload of the next request: JSON in UTF-8.
     package var payload: [UInt8]
     let expiration: Expiration
     /// The value of `apns-expiration`, empty for none.
@@ -31,15 +31,15 @@ package final class PreparedPush {
     /// path.
     let broadcastPath: [UInt8]
 
-    /// The priority where one has to be given.
+    /// The priority for an interface that requires one.
     var effectivePriority: Priority { kind.priority ?? kind.pushType.defaultPriority ?? .immediate }
 
-    /// The form prepared for the authorization of this number.
+    /// The fields prepared for the authorization with this number.
     private var prepared: (number: UInt64, headers: PreparedHeaders)?
 
     /// - Parameters:
     ///   - topic: the bundle ID with the suffix of the push type.
-    ///   - payload: as it is sent, UTF-8 of JSON.
+    ///   - payload: JSON in UTF-8.
     package init(
         topic: String, pushType: PushType, priority: Priority?, expiration: Expiration, collapseID: CollapseID,
         payload: [UInt8]
@@ -59,7 +59,7 @@ package final class PreparedPush {
         )
     }
 
-    /// A broadcast (Apple: "Sending broadcast push notification requests to APNs").
+    /// Prepares a broadcast (Apple: "Sending broadcast push notification requests to APNs").
     /// - Parameter app: the bundle ID, without a suffix.
     package init(broadcastOf app: String, priority: Priority?, expiration: Expiration, payload: [UInt8]) {
         kind = PushKind(topic: nil, pushType: .liveactivity, priority: priority)
@@ -73,7 +73,7 @@ package final class PreparedPush {
     /// Whether its recipient is a channel.
     var isBroadcast: Bool { !broadcastPath.isEmpty }
 
-    /// The prepared fields for a gateway; made again only if the authorization has changed since last time.
+    /// Returns the prepared fields for a gateway. It prepares them again only if the authorization has changed.
     func headers(for authorization: Authorization) -> PreparedHeaders {
         if let prepared, prepared.number == authorization.number { return prepared.headers }
         let headers = authorization.headers(for: kind)

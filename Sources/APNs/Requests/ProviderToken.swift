@@ -1,16 +1,16 @@
 package import Cryptography
 
 /// A provider token: the holder of a signing key shows it to APNs with every request (Apple: "Establishing a
-/// token-based connection to APNs"). It is a JSON web token, signed with ES256, good for an hour.
+/// token-based connection to APNs"). It is a JSON web token, signed with ES256, valid for an hour.
 ///
 /// Apple refuses a key whose tokens change more often than every 20 minutes, in the whole fleet. So a token is minted
-/// once for all workers and kept in the store; this type says how it is made and how old it may get.
+/// once for all workers and kept in the store; this type mints it and says how old it may get.
 package struct ProviderToken: Hashable, Sendable {
     /// The age at which the next token is minted: between the minimum of 20 minutes and the lifetime of 60.
     package static let refreshSeconds: Int64 = 45 * 60
-    /// The age at which it is replaced even if APNs has asked to keep it: soon it would be refused anyway.
+    /// The age at which it is replaced even if APNs has asked to keep it: APNs would soon refuse it anyway.
     package static let latestRefreshSeconds: Int64 = 55 * 60
-    /// A token that is dated later than this from now was minted by a clock that was set back since.
+    /// A token whose date is further ahead than this was minted before the clock was set back.
     package static let toleratedFutureSeconds: Int64 = 60
     /// Within this time, no second token may be minted for the same key.
     package static let minimumSeconds: Int64 = 20 * 60
@@ -30,7 +30,7 @@ package struct ProviderToken: Hashable, Sendable {
     /// - Parameters:
     ///   - keyID: the signing key's identifier, ten characters.
     ///   - teamID: the team's identifier, ten characters.
-    ///   - now: seconds since 1970 by the database's clock. APNs takes a token for expired if its own clock differs by
+    ///   - now: seconds since 1970 by the database's clock. APNs considers a token expired if its own clock differs by
     ///     an hour.
     package static func mint(
         key: PrivateKey, keyID: String, teamID: String, now: Int64

@@ -1,6 +1,6 @@
 import QueueCore
 
-/// The header fields that messages of one kind share, and by which their prepared form is found again.
+/// The header fields that messages of one kind share; the key to their prepared form.
 struct PushKind: Hashable {
     /// Nil for broadcasts: their path names the app.
     let topic: String?
