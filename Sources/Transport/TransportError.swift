@@ -13,14 +13,14 @@ package enum TransportError: Error, Equatable {
     case unresolved(peer: String, reason: String)
     /// No address of the peer accepts connections; the reason is that of the last one.
     case unreachable(peer: String, reason: String)
-    /// The name has only addresses that a connection must not be made to; the first of them.
+    /// The name has only addresses that may not be connected to; `address` is the first of them.
     case forbidden(peer: String, address: String)
     case timedOut(peer: String, during: Step)
-    /// This process may open no more files and sockets: nothing about the peer.
+    /// This process may open no more files and sockets. The peer is not at fault.
     case outOfDescriptors(peer: String)
     /// TLS refused or was refused.
     case tls(peer: String, CryptographyError)
-    /// The server does not speak the protocol that was asked for by ALPN.
+    /// The server did not choose the wanted protocol by ALPN.
     case wrongProtocol(peer: String, wanted: String, got: String?)
     /// An open connection was lost.
     case lost(peer: String, reason: String)

@@ -1,16 +1,16 @@
 import Glibc
 
-/// What the system says of a file: of its target, if it is a link.
+/// The status of a file; for a link, of its target.
 package struct FileStatus: Sendable {
     package let isFolder: Bool
-    /// An ordinary file, and no pipe or device.
+    /// Whether it is an ordinary file, not a pipe or device.
     package let isRegular: Bool
-    /// Its mode, such as `0o600`.
+    /// The mode of the file, such as `0o600`.
     package let permissions: Int
-    /// The number of the user to whom it belongs.
+    /// The ID of the user who owns the file.
     package let owner: UInt32
 
-    /// Nil if it is not there, or in a folder that is closed to this process.
+    /// Reads the status. Nil if the file does not exist, or this process may not enter its folder.
     package init?(_ path: String) {
         var status = stat()
         guard unsafe stat(path, &status) == 0 else { return nil }

@@ -1,8 +1,8 @@
 import Glibc
 
-/// What is left of a file system, for those who are not root (statvfs(3)).
+/// The space in a file system that is available to users other than root (statvfs(3)).
 package struct FileSystemSpace: Equatable, Sendable {
-    /// The number of the device that it lies on: paths with the same one share their room.
+    /// The number of the device that contains the file system. Paths with the same device share its space.
     package let device: UInt64
     package let availableBytes: Int64
     package let totalBytes: Int64
@@ -13,8 +13,8 @@ package struct FileSystemSpace: Equatable, Sendable {
         self.totalBytes = totalBytes
     }
 
-    /// Of the file system that a path lies on; nil if it is not there, or behind a folder that is closed to this
-    /// process. The file or folder itself may be closed.
+    /// Reads the space of the file system that contains a path. Nil if the path does not exist, or this process may not
+    /// enter a folder on the way. The file or folder itself need not be readable.
     package init?(of path: String) {
         var (status, space) = (stat(), statvfs())
         guard unsafe stat(path, &status) == 0, unsafe statvfs(path, &space) == 0 else { return nil }

@@ -1,12 +1,11 @@
 import Glibc
 
-/// An open file, pipe or socket that is read and written by calls that block. It is closed when nobody holds it any
-/// more, or by ``close()``.
+/// An open file, pipe or socket, with blocking reads and writes. The last reference or ``close()`` closes it.
 package final class OpenFile: Sendable {
     /// Why a file could not be opened, read or written, in the system's words: "No such file or directory".
     package struct Failure: Error, Equatable, CustomStringConvertible {
         package let description: String
-        /// There is no such file.
+        /// Whether there is no such file.
         package let isMissing: Bool
 
         fileprivate init(_ code: CInt) {
@@ -15,7 +14,7 @@ package final class OpenFile: Sendable {
         }
     }
 
-    /// Its number. After ``close()`` it may be another file's.
+    /// The file descriptor. After ``close()``, another file may get the same number.
     package let descriptor: CInt
     private let isOpen: Locked<Bool>
 
@@ -27,7 +26,7 @@ package final class OpenFile: Sendable {
 
     deinit { close() }
 
-    /// This process's standard input, of which it holds a copy: closing it leaves the original open.
+    /// Returns a copy of this process's standard input. Closing the copy leaves the original open.
     package static func standardInput() throws(Failure) -> OpenFile {
         try opened(fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0))
     }
@@ -37,7 +36,7 @@ package final class OpenFile: Sendable {
         try opened(unsafe open(path, O_RDONLY | O_CLOEXEC))
     }
 
-    /// Makes a file for writing, and empties one that is there.
+    /// Creates a file for writing, or empties an existing one.
     package static func writing(_ path: String) throws(Failure) -> OpenFile {
         try opened(unsafe open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o666))
     }
@@ -47,7 +46,7 @@ package final class OpenFile: Sendable {
         return OpenFile(descriptor: descriptor)
     }
 
-    /// Closes it. A second time does nothing.
+    /// Closes the file. A second call does nothing.
     package func close() {
         isOpen.withLock { isOpen in
             if isOpen { _ = Glibc.close(descriptor) }
@@ -57,7 +56,7 @@ package final class OpenFile: Sendable {
 
     // MARK: Reading and writing
 
-    /// Waits for the next bytes, and reads at most so many of them; none at the end.
+    /// Waits for bytes and returns at most `count` of them; none at the end of the file.
     package func read(upTo count: Int) throws(Failure) -> [UInt8] {
         while true {
             var problem: CInt?
@@ -71,7 +70,7 @@ package final class OpenFile: Sendable {
         }
     }
 
-    /// Reads to its end.
+    /// Reads to the end of the file.
     package func readToEnd() throws(Failure) -> [UInt8] {
         var contents: [UInt8] = []
         while true {

@@ -1,7 +1,7 @@
 extension PlainConnection {
     /// Connects to a server without TLS: looks up the name, and connects to the first address that answers. Must be
     /// called on `loop`.
-    /// - Parameter rules: which of its addresses may be connected to.
+    /// - Parameter rules: decide which of the server's addresses may be connected to.
     package static func connect(
         host: String, port: UInt16, rules: AddressRules, loop: EventLoop, deadline: ContinuousClock.Instant
     ) async throws(TransportError) -> PlainConnection {

@@ -1,11 +1,11 @@
 import Glibc
 
-/// A connection without TLS that a client has opened to a ``PlainListener``: bytes in by its handler, bytes out by
-/// ``write(_:)``. Belongs to its loop's thread.
+/// A connection without TLS, of a client or of a ``PlainListener``. Its handler receives bytes, and ``write(_:)`` sends
+/// them. Belongs to its loop's thread.
 ///
-/// The loop keeps an open connection alive, and the connection its handler, until either side closes.
+/// The loop keeps an open connection alive, and the connection keeps its handler alive, until either side closes.
 package final class PlainConnection {
-    /// Receives what happens. Without a handler nothing is read.
+    /// Receives bytes and events. Without a handler nothing is read.
     package var handler: (any ByteStreamHandler)? {
         didSet { watchForWhatIsNeeded() }
     }
@@ -13,7 +13,7 @@ package final class PlainConnection {
     private let socket: Socket
     private let loop: EventLoop
     private var isOpen = true
-    /// What was given to ``write(_:)``, and how much of it the kernel has taken.
+    /// The bytes given to ``write(_:)``, and how many of them the kernel has taken.
     private var output: [UInt8] = []
     private var writtenCount = 0
 
@@ -23,8 +23,8 @@ package final class PlainConnection {
         loop.watch(socket.descriptor, for: [], handler: self)
     }
 
-    /// Sends bytes, and keeps what the kernel does not take at once: its caller bounds how much that is. When all is
-    /// sent, the handler's `writable()` is called, from within this call or later.
+    /// Sends bytes, and keeps those that the kernel does not take at once; the caller bounds how many. When all are
+    /// sent, the connection calls the handler's `writable()`, from within this call or later.
     package func write(_ bytes: [UInt8]) {
         guard isOpen else { return }
         output.append(contentsOf: bytes)
@@ -68,7 +68,7 @@ package final class PlainConnection {
         loop.update(socket.descriptor, interest: interest)
     }
 
-    /// One read a turn: what is left over is reported in the next one.
+    /// Reads once in a turn; epoll reports the remaining bytes in the next one.
     private func read() {
         let count = unsafe recv(socket.descriptor, loop.readBuffer.baseAddress, loop.readBuffer.count, 0)
         if count < 0, errno == EAGAIN || errno == EINTR { return }
@@ -78,7 +78,7 @@ package final class PlainConnection {
         unsafe handler?.received(bytes.span)
     }
 
-    /// The client has gone, or the line broke: a server of requests need not know which.
+    /// Closes the connection after the peer has gone or the line broke. A handler need not know which.
     private func end() {
         let handler = handler
         close()

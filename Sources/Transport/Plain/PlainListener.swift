@@ -1,22 +1,23 @@
 import Glibc
 
-/// A listening socket for connections without TLS, on TCP or on a Unix socket: for what stays on this machine or within
+/// A listening socket for connections without TLS, on TCP or on a Unix socket. It is for traffic within this machine or
 /// its network, such as metrics. Belongs to its loop's thread.
 package final class PlainListener {
-    /// Connections accepted in one turn.
+    /// The maximum number of connections accepted in one turn.
     private static let batchCount = 16
-    /// How long nothing is accepted when the process is out of descriptors. Clients wait in the kernel meanwhile.
+    /// How long the listener accepts nothing after the process ran out of descriptors. Clients wait in the kernel
+    /// meanwhile.
     private static let pauseWhenExhausted = Duration.milliseconds(100)
 
-    /// Where it listens; with the port that the kernel chose for 0.
+    /// The address that it listens on. If the port was 0, this has the port that the kernel chose.
     package let address: ListenAddress
     private let loop: EventLoop
     private let socket: Socket
     private let accepted: (PlainConnection) -> Void
     private var isOpen = true
 
-    /// Listens from now on. A Unix socket that a process left behind when it ended is replaced. A host name is looked
-    /// up on the caller's thread.
+    /// Starts listening. Replaces a Unix socket that a process left behind when it ended. A host name is looked up on
+    /// the caller's thread.
     package init(
         at address: ListenAddress, loop: EventLoop, accepted: @escaping (PlainConnection) -> Void
     ) throws(TransportError) {
@@ -71,7 +72,7 @@ package final class PlainListener {
         }
     }
 
-    /// What a path leads to; a link counts as itself.
+    /// What is at a path. A link is not followed.
     private enum Kind {
         case nothing, socket, other
     }
@@ -82,9 +83,9 @@ package final class PlainListener {
         return status.st_mode & S_IFMT == S_IFSOCK ? .socket : .other
     }
 
-    /// The socket of a process that has ended stays in its folder, and nobody can bind there (unix(7)). One that a
-    /// process listens at accepts connections, and is left alone. The caller has made sure that it is a socket:
-    /// connecting to an ordinary file is refused with the same error.
+    /// Removes the socket of a process that has ended: it stays in its folder, and no process can bind there (unix(7)).
+    /// A socket on which a process listens accepts connections, and stays. The caller has made sure that the path is a
+    /// socket, since connecting to an ordinary file is refused with the same error.
     private static func removeIfNobodyListens(_ path: String, _ place: SocketAddress) {
         guard let probe = try? Socket(family: place.family) else { return }
         do throws(Socket.Failure) {

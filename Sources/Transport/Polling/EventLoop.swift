@@ -9,29 +9,28 @@ import Synchronization
 /// executors costs 12 µs. Nothing on the loop needs a lock: handlers and timers run on its thread and reach their actor
 /// by `assumeIsolated`.
 ///
-/// Tasks that live on the loop are started with it as their preference, `Task(executorPreference: loop)`: Swift resumes
-/// a continuation on the task's preferred executor and only then goes to the actor's. With the loop as both, a resumed
-/// task costs one append to the queue. Without the preference it goes through the global pool and back, which costs 15
-/// µs.
+/// Tasks of the loop are started with `Task(executorPreference: loop)`. Swift resumes a continuation on the task's
+/// preferred executor first, and then goes to the actor's. If both are the loop, resuming a task costs one append to
+/// the queue. Without the preference the task goes through the global pool and back, which costs 15 µs.
 ///
 /// A turn is: sleep until something is ready · handlers of what is ready · timers that are due · all queued jobs ·
 /// end-of-turn actions, so that writes go out once a turn and not once a request.
 ///
 /// `@unchecked Sendable` is sound because each stored property is one of three: immutable; behind the lock or atomic
-/// (`inbox`, `thread`, `handle`); or touched on the loop's thread only, which every method that does so asserts on
-/// entry (`turn` and what it calls run nowhere else). The thread keeps the loop alive until `shutDown()`.
+/// (`inbox`, `thread`, `handle`); or used only on the loop's thread, which every method that does so asserts on entry
+/// (`turn` and the methods that it calls run nowhere else). The thread keeps the loop alive until `shutDown()`.
 @safe package final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable {
-    /// What other threads leave for the loop.
+    /// The work that other threads leave for the loop.
     private struct Inbox {
         var jobs: [UnownedJob] = []
         var actions: [@Sendable () -> Void] = []
-        /// The loop sleeps in the kernel, or is about to: a thread that adds a job has to wake it.
+        /// Whether the loop sleeps in the kernel or is about to. A thread that adds a job then has to wake it.
         var isAsleep = false
         var isShutDown = false
     }
 
-    /// The bytes of one read burst, shared by all streams of the loop: with a thousand connections, a buffer for each
-    /// would be most of the memory of a worker.
+    /// The size of the read buffer, which all streams of the loop share. With a thousand connections, a buffer for each
+    /// would be most of a worker's memory.
     static let readBufferBytes = 128 * 1024
 
     /// Shown as the thread's name (its first 15 bytes).
@@ -39,17 +38,17 @@ import Synchronization
     private let inbox = Locked(Inbox())
     private let poller = Poller()
     private let thread = Atomic<UInt>(0)
-    /// The thread, until it has ended or somebody waits for that.
+    /// The thread, until it has ended or a caller waits for its end.
     private let handle = Locked<pthread_t?>(nil)
 
-    // On the loop's thread only.
+    // Used only on the loop's thread.
     private let timers = TimerHeap()
     private var jobs: [UnownedJob] = []
     private var endOfTurn: [() -> Void] = []
     private var turnStart = ContinuousClock.now
     private let epoch = ContinuousClock.now
     private var turnStartNanoseconds: UInt64 = 0
-    /// Whose connections wait for which host names.
+    /// The look-ups that connections wait for.
     var lookUps = PendingLookUps()
     let readBuffer: UnsafeMutableRawBufferPointer
 
@@ -65,8 +64,8 @@ import Synchronization
         unsafe readBuffer.deallocate()
     }
 
-    /// Ends the thread once what is queued has run. Any thread; a second call changes nothing. Afterwards jobs, timers
-    /// and handlers of this loop are never run.
+    /// Ends the thread once the queued work has run. May be called on any thread; a second call does nothing.
+    /// Afterwards the loop never runs jobs, timers or handlers.
     package func shutDown() {
         let wasAsleep = inbox.withLock { inbox in
             inbox.isShutDown = true
@@ -76,10 +75,10 @@ import Synchronization
         if wasAsleep { poller.wake() }
     }
 
-    /// Shuts down, and waits for the end of the thread, at most five seconds. Not on the loop's thread.
+    /// Shuts down and waits at most five seconds for the end of the thread. Must not be called on the loop's thread.
     ///
-    /// A process has to do so before it ends: OpenSSL frees what it has when a process ends, and a thread that is
-    /// closing its connections at this moment would free it once more.
+    /// A process has to call this before it ends: OpenSSL frees its memory when a process ends, and a thread that
+    /// closes connections at that moment would free it a second time.
     package func shutDownAndWait() {
         precondition(!isCurrent, "a loop cannot wait for its own end")
         shutDown()
@@ -93,7 +92,8 @@ import Synchronization
 
     // MARK: Executor
 
-    /// Queues a job. From another thread this is a system call only when the loop sleeps; from the loop's own, never.
+    /// Queues a job. From another thread this costs a system call only if the loop sleeps; from the loop's own thread
+    /// it never does.
     package func enqueue(_ job: consuming ExecutorJob) {
         let job = UnownedJob(job)
         guard !isCurrent else { return jobs.append(job) }
@@ -105,8 +105,8 @@ import Synchronization
         if wasAsleep { poller.wake() }
     }
 
-    /// Runs `action` on the loop's thread, in its next turn. Other threads hand over their results in this way.
-    /// Any thread.
+    /// Runs `action` on the loop's thread, in its next turn. Other threads hand over their results in this way. May be
+    /// called on any thread.
     package func post(_ action: @escaping @Sendable () -> Void) {
         let wasAsleep = inbox.withLock { inbox in
             inbox.actions.append(action)
@@ -121,32 +121,34 @@ import Synchronization
         thread.load(ordering: .relaxed) == pthread_self()
     }
 
-    /// Makes `assumeIsolated` work in handlers, timers and end-of-turn actions, which run outside any job.
+    /// Stops the process unless the caller is on the loop's thread. Makes `assumeIsolated` work in handlers, timers and
+    /// end-of-turn actions, which run outside any job.
     package func checkIsolated() {
         precondition(isCurrent, "called off the thread of the event loop it belongs to")
     }
 
-    /// The same as ``checkIsolated()``, as a question.
+    /// Answers the question that ``checkIsolated()`` asserts.
     package func isIsolatingCurrentContext() -> Bool? {
         isCurrent
     }
 
     // MARK: On the loop's thread
 
-    /// When this turn began. Good enough for deadlines, and free.
+    /// When this turn began. It is precise enough for deadlines, and costs no system call.
     package var now: ContinuousClock.Instant {
         checkIsolated()
         return turnStart
     }
 
-    /// The same in nanoseconds since the loop was made: smaller, for a time kept with each of many objects.
+    /// The same in nanoseconds since the loop was made. It is smaller than an instant, for times that are kept with
+    /// many objects.
     package var nowNanoseconds: UInt64 {
         checkIsolated()
         return turnStartNanoseconds
     }
 
-    /// Calls `handler` whenever `descriptor` is ready. The handler is kept until ``unwatch(_:)``, which has to come
-    /// before the descriptor is closed.
+    /// Calls `handler` whenever `descriptor` is ready. The loop keeps the handler until ``unwatch(_:)``, which must be
+    /// called before the descriptor is closed.
     package func watch(_ descriptor: CInt, for interest: Interest, handler: any ReadinessHandler) {
         checkIsolated()
         poller.watch(descriptor, for: interest, handler: handler)
@@ -165,7 +167,7 @@ import Synchronization
     }
 
     /// Runs `action` after `delay`, counted from the beginning of this turn and at most a millisecond late while the
-    /// loop is idle. The timer need not be kept, unless it is to be cancelled.
+    /// loop is idle. The caller keeps the timer only to cancel it.
     @discardableResult
     package func schedule(after delay: Duration, _ action: @escaping () -> Void) -> Timer {
         checkIsolated()
@@ -189,12 +191,12 @@ import Synchronization
         poller.unwatchAll()
         endOfTurn.removeAll()
         thread.store(0, ordering: .relaxed)
-        // Nobody waits for its end.
+        // If the handle is still there, no caller waits for the end of the thread.
         if let handle = handle.withLock({ $0.take() }) { pthread_detach(handle) }
     }
 
-    /// OpenSSL writes to its socket without MSG_NOSIGNAL. So the signal for a lost connection is blocked in this
-    /// thread, and the process's own handling of it stays as it was.
+    /// OpenSSL writes to its socket without MSG_NOSIGNAL. So this blocks SIGPIPE in the loop's thread, and does not
+    /// change how the process handles it.
     private func blockBrokenPipes() {
         var signals = sigset_t()
         unsafe sigemptyset(&signals)
@@ -219,8 +221,8 @@ import Synchronization
         turnStartNanoseconds = UInt64(seconds) * 1_000_000_000 + UInt64(attoseconds / 1_000_000_000)
     }
 
-    /// How long the thread may sleep in the kernel. The sleep is announced to ``enqueue(_:)`` in the same step in which
-    /// the inbox is found empty, so no job can come in between.
+    /// How long the thread may sleep in the kernel. It checks that the inbox is empty and tells ``enqueue(_:)`` about
+    /// the sleep under the same lock, so no job can come in between.
     private func timeToSleep() -> CInt {
         guard jobs.isEmpty, endOfTurn.isEmpty else { return 0 }
         let delay = timers.nextDeadline().map { ContinuousClock.now.duration(to: $0) }
@@ -232,15 +234,15 @@ import Synchronization
         return maySleep ? delay.map(Self.milliseconds) ?? -1 : 0
     }
 
-    /// Rounded up: a timer that wakes the loop too early would make it spin until its time.
+    /// Returns the delay rounded up. If it woke too early for a timer, the loop would spin until the timer is due.
     private static func milliseconds(_ delay: Duration) -> CInt {
         let (seconds, attoseconds) = delay.components
         guard seconds < 3600 else { return 3_600_000 }
         return CInt(seconds * 1000 + (attoseconds + 999_999_999_999_999) / 1_000_000_000_000_000)
     }
 
-    /// Runs what is queued, and what that queues, in rounds. The rounds are bounded: actors that keep each other busy
-    /// must not keep the loop from its sockets.
+    /// Runs the queued jobs, and the jobs that they queue, in rounds. The number of rounds is bounded, so that actors
+    /// that keep each other busy do not keep the loop from its sockets.
     private func runJobs() {
         for _ in 0..<16 {
             var batch: [UnownedJob] = []
@@ -261,7 +263,7 @@ import Synchronization
         }
     }
 
-    /// Actions that these actions add run in the next turn, which begins at once.
+    /// Runs the end-of-turn actions. Actions that they add run in the next turn, which begins at once.
     private func runEndOfTurn() {
         guard !endOfTurn.isEmpty else { return }
         var batch: [() -> Void] = []

@@ -18,8 +18,8 @@ package actor LoopActor {
 }
 
 extension EventLoop {
-    /// Runs `body` on the loop's thread and returns what it returns. Objects that belong to the loop may be made and
-    /// used in it: `try await loop.run { _ in … }`.
+    /// Runs `body` on the loop's thread and returns what it returns. `body` may make and use objects that belong to the
+    /// loop: `try await loop.run { _ in … }`.
     package func run<Success: Sendable, Failure: Error>(
         _ body: @Sendable (isolated LoopActor) async throws(Failure) -> Success
     ) async throws(Failure) -> Success {
@@ -27,12 +27,12 @@ extension EventLoop {
         return try await withTaskExecutorPreference(self) { () throws(Failure) in try await body(actor) }
     }
 
-    /// Starts `body` as a task of the loop, from code that runs on the loop: what it captures may belong to the loop.
-    /// The owner of the work sees to it that it ends; the loop itself waits for nobody.
+    /// Starts `body` as a task of the loop, from code that runs on the loop. It may capture objects that belong to the
+    /// loop. The owner of the work makes sure that it ends; the loop does not wait for it.
     package func startTask(_ body: @escaping () async -> Void) {
         checkIsolated()
-        // Sound, since the closure does not leave the loop's thread: it was made on it, and it runs isolated to an
-        // actor of the loop, with the loop as the task's preferred executor.
+        // This is sound because the closure does not leave the loop's thread. It was made there, and it runs isolated
+        // to an actor of the loop, with the loop as the task's preferred executor.
         nonisolated(unsafe) let body = body
         let actor = LoopActor(loop: self)
         Task(executorPreference: self) { unsafe await actor.perform(body) }

@@ -1,19 +1,19 @@
 import CLinux
 import Glibc
 
-/// The kernel's side of a loop: the epoll instance, and the eventfd by which another thread ends its sleep.
+/// The kernel's side of a loop: the epoll instance, and the eventfd by which another thread wakes the loop.
 ///
 /// `wake()` may be called from any thread; all else belongs to the loop's thread.
 @safe final class Poller {
     private struct Watch {
         var handler: (any ReadinessHandler)?
         var interest: Interest = []
-        /// Told apart from an earlier watch of the same descriptor number: an event that epoll reported before the
-        /// descriptor was closed must not reach the one that got its number in the same turn.
+        /// Distinguishes the watch from earlier ones of the same descriptor number. An event that epoll reported before
+        /// a descriptor was closed must not reach the descriptor that got its number in the same turn.
         var generation: UInt32 = 0
     }
 
-    /// Events taken per system call; what is left over is reported by the next one.
+    /// The maximum number of events taken per system call; the next call reports the rest.
     private static let eventCapacity = 512
 
     private let epoll: CInt
@@ -36,7 +36,7 @@ import Glibc
     /// Ends the current or the next `wait`.
     func wake() {
         var one: UInt64 = 1
-        // The only failure there can be is a counter at its end, and then the loop wakes all the same.
+        // This can fail only if the counter is at its maximum, and then the loop wakes as well.
         _ = unsafe write(wakeUp, &one, 8)
     }
 
@@ -50,8 +50,8 @@ import Glibc
         if !interest.isEmpty { control(EPOLL_CTL_ADD, descriptor) }
     }
 
-    /// Who wants to hear of nothing is left out: the kernel tells of hang-ups and errors unasked (epoll_ctl(2)), in
-    /// every turn.
+    /// Changes what a descriptor is watched for. A descriptor without interest is removed from epoll: otherwise the
+    /// kernel would report hang-ups and errors unasked (epoll_ctl(2)), in every turn.
     func update(_ descriptor: CInt, interest: Interest) {
         let index = Int(descriptor)
         precondition(index < watches.count && watches[index].handler != nil, "the descriptor is not watched")
@@ -72,12 +72,12 @@ import Glibc
         for index in watches.indices { unwatch(CInt(index)) }
     }
 
-    /// Sleeps at most `milliseconds` (-1: until woken), then calls the handlers of what is ready.
+    /// Sleeps at most `milliseconds` (-1: until woken), then calls the handlers of ready descriptors.
     /// - Parameter afterWaking: runs before the first handler.
     func wait(milliseconds: CInt, afterWaking: () -> Void) {
         var count = unsafe epoll_wait(epoll, events, CInt(Self.eventCapacity), milliseconds)
-        // A signal ends the sleep, also when a process that was stopped goes on (signal(7)). What has become ready in
-        // the meantime has to be told before the timers are: an answer that is here is not late.
+        // A signal ends the sleep, and so does continuing a stopped process (signal(7)). Handlers of descriptors that
+        // have become ready meanwhile must run before the timers: an answer that has arrived is not late.
         if count < 0 { count = unsafe epoll_wait(epoll, events, CInt(Self.eventCapacity), 0) }
         afterWaking()
         guard count > 0 else { return }
@@ -94,7 +94,7 @@ import Glibc
 
     private static func readiness(_ bits: UInt32) -> Interest {
         var readiness: Interest = []
-        // Reading reveals an error or a hang-up; a handler that waits for a connection attempt is told too.
+        // Reading reveals an error or a hang-up. A handler that waits for a connection attempt watches for writing.
         if bits & (EPOLLERR.rawValue | EPOLLHUP.rawValue) != 0 { readiness = [.readable, .writable] }
         if bits & EPOLLIN.rawValue != 0 { readiness.insert(.readable) }
         if bits & EPOLLOUT.rawValue != 0 { readiness.insert(.writable) }

@@ -7,12 +7,12 @@ package enum SystemThread {
         init(_ run: @escaping @Sendable () -> Void) { self.run = run }
     }
 
-    /// Starts a thread that runs `body` and ends. A process that cannot start one is at its limits and ends with it.
+    /// Starts a thread that runs `body` and ends. If the process is at its limit of threads, it ends.
     package static func start(_ body: @escaping @Sendable () -> Void) {
         pthread_detach(startJoinable(body))
     }
 
-    /// The same for a thread whose end somebody waits for: `pthread_join` or `pthread_detach` has to follow.
+    /// The same, but the caller must call `pthread_join` or `pthread_detach` afterwards.
     static func startJoinable(_ body: @escaping @Sendable () -> Void) -> pthread_t {
         var handle = pthread_t()
         let argument = unsafe Unmanaged.passRetained(Body(body)).toOpaque()

@@ -5,7 +5,7 @@
 package final class Timer {
     /// When the action is due.
     package let deadline: ContinuousClock.Instant
-    /// Decides between equal deadlines: what was scheduled first runs first.
+    /// The order of scheduling, which decides between equal deadlines.
     fileprivate let order: UInt64
     private var action: (() -> Void)?
     private let heap: TimerHeap
@@ -22,7 +22,7 @@ package final class Timer {
     /// Whether the action has neither run nor been cancelled.
     package var isPending: Bool { action != nil }
 
-    /// Takes the action back. Nothing happens when it has run or was cancelled before.
+    /// Cancels the action. Does nothing if it has run or was cancelled before.
     package func cancel() {
         guard action != nil else { return }
         action = nil
@@ -50,7 +50,7 @@ final class TimerHeap {
         return timer
     }
 
-    /// When the loop has to wake at the latest, or nil when no timer waits.
+    /// Returns the earliest deadline; nil if no timer waits.
     func nextDeadline() -> ContinuousClock.Instant? {
         while let top = timers.first, !top.isPending {
             removeTop()
@@ -59,7 +59,8 @@ final class TimerHeap {
         return timers.first?.deadline
     }
 
-    /// Runs what is due at `now`, in order of deadline; what these actions schedule waits for the next turn.
+    /// Runs the actions that are due at `now`, in order of deadline. Timers that these actions schedule wait for the
+    /// next turn.
     func fireDue(at now: ContinuousClock.Instant) {
         let firstOfNextTurn = nextOrder
         while let deadline = nextDeadline(), deadline <= now, timers[0].order < firstOfNextTurn {

@@ -14,11 +14,11 @@ package final class Waiter<Event: Sendable> {
         self.loop = loop
     }
 
-    /// The event, or nil if `deadline` came first. Must be called once, on the loop.
+    /// Returns the event, or nil if `deadline` comes first. Must be called once, on the loop.
     package func wait(until deadline: ContinuousClock.Instant) async -> Event? {
         loop.checkIsolated()
         return await withCheckedContinuation { continuation in
-            // The runtime may queue the task once more before this point, so an early event is looked for here.
+            // The runtime may queue the task once more before this point, so the event may have come already.
             if case .over(let event) = state { return continuation.resume(returning: event) }
             let timer = loop.schedule(after: loop.now.duration(to: deadline)) { [self] in resume(nil) }
             state = .waiting(continuation, timer)

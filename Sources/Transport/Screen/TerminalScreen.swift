@@ -1,10 +1,9 @@
 import Glibc
 
-/// The terminal of this process as a screen: what is drawn takes the place of what was there, and keys come as they are
-/// pressed.
+/// The terminal of this process as a screen: drawing replaces the contents, and keys are reported as they are pressed.
 ///
-/// The terminal is given back as it was when the screen is closed, and also when the process crashes. Only SIGKILL
-/// leaves it as it is; `reset` helps then. Ctrl-C and Ctrl-Z still send their signals, which the owner acts on.
+/// The terminal returns to its earlier state when the screen is closed, and also when the process crashes. After
+/// SIGKILL it does not; `reset` helps then. Ctrl-C and Ctrl-Z still send their signals, which the owner handles.
 package final class TerminalScreen {
     /// Columns and rows of a terminal.
     package struct Size: Equatable, Sendable {
@@ -17,7 +16,7 @@ package final class TerminalScreen {
         }
     }
 
-    /// A terminal that does not say how large it is.
+    /// The size of a terminal that does not report one.
     private static let usualSize = Size(columns: 80, rows: 24)
 
     /// Whether standard input and standard output are terminals.
@@ -26,39 +25,40 @@ package final class TerminalScreen {
     private let loop: EventLoop
     private var keys: KeyHandler?
 
-    /// A screen that is not open yet.
+    /// Makes a screen that is not open yet.
     package init(on loop: EventLoop) {
         self.loop = loop
     }
 
-    /// Turns to a second screen, on which nothing scrolls, and has keys reported as they are pressed. What was on the
-    /// terminal comes back with ``close()``.
+    /// Switches to the terminal's alternate screen, on which nothing scrolls, and lets it report keys as they are
+    /// pressed. ``close()`` brings the earlier contents back.
     package func open() {
         GivenBack.remember()
         applyModes()
     }
 
-    /// The same again, after the process was stopped: the shell has set the terminal as it likes it.
+    /// Sets the modes of the terminal again, after the process was stopped: the shell has changed them.
     package func applyModes() {
         GivenBack.useKeys()
         try? StandardStream.output.write("\u{1B}[?1049h\u{1B}[?25l\u{1B}[2J")
     }
 
-    /// Gives the terminal back.
+    /// Restores the terminal.
     package func close() {
         GivenBack.giveBack()
     }
 
-    /// Gives the terminal back and stops the process, as Ctrl-Z does; returns when it is continued, with the screen
-    /// open again.
+    /// Restores the terminal and stops the process, as Ctrl-Z does. Returns when the process is continued, with the
+    /// screen open again.
     package func stopProcess() {
         close()
-        // To this thread: if another one took the signal, this one would open the screen before it is stopped.
+        // `raise` signals this thread. If another thread took the signal, this one would open the screen before it is
+        // stopped.
         raise(SIGSTOP)
         open()
     }
 
-    /// How large it is at this moment.
+    /// The current size of the terminal.
     package var size: Size {
         var size = winsize()
         guard unsafe ioctl(STDOUT_FILENO, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0, size.ws_row > 0 else {
@@ -67,13 +67,13 @@ package final class TerminalScreen {
         return Size(columns: Int(size.ws_col), rows: Int(size.ws_row))
     }
 
-    /// Replaces what is on the screen, in one write.
+    /// Replaces the contents of the screen in one write.
     package func draw(_ lines: [String]) throws(StandardStream.Failure) {
         try StandardStream.output.write(
             "\u{1B}[H" + lines.joined(separator: "\u{1B}[K\r\n") + "\u{1B}[K\u{1B}[J")
     }
 
-    /// Calls `pressed` with the bytes of each key, on the loop; with nil once, when the terminal is gone.
+    /// Calls `pressed` on the loop with the bytes of each key, and once with nil when the terminal is gone.
     package func watchKeys(_ pressed: @escaping ([UInt8]?) -> Void) {
         let handler = KeyHandler { [loop] in
             var bytes = [UInt8](repeating: 0, count: 256)
@@ -89,7 +89,7 @@ package final class TerminalScreen {
         loop.watch(STDIN_FILENO, for: .readable, handler: handler)
     }
 
-    /// Calls nobody any more.
+    /// Stops reporting keys.
     package func unwatchKeys() {
         guard keys != nil else { return }
         keys = nil
@@ -105,28 +105,28 @@ private final class KeyHandler: ReadinessHandler {
     func ready(_ readiness: Interest) { readable() }
 }
 
-/// What it takes to give the terminal back, where a signal's handler can reach it. Everything that is called here may
-/// be called in one (signal-safety(7)).
+/// The state that is needed to restore the terminal, where a signal handler can reach it. `giveBack` calls only
+/// functions that a signal handler may call (signal-safety(7)).
 private enum GivenBack {
-    /// How the terminal was; used while `isTaken`.
+    /// The earlier modes of the terminal; valid while `isTaken`.
     private nonisolated(unsafe) static var modes = termios()
     private nonisolated(unsafe) static var isTaken = false
-    /// Shows the cursor, and the first screen with what was on it.
+    /// Shows the cursor and the main screen with its contents.
     private nonisolated(unsafe) static let ending: (bytes: UnsafeMutablePointer<CChar>, count: Int) = {
         let text = "\u{1B}[0m\u{1B}[?25h\u{1B}[?1049l"
         return unsafe (strdup(text), text.utf8.count)
     }()
-    /// What a crash of this process raises.
+    /// The signals that a crash of this process raises.
     private static let crashes = [SIGILL, SIGTRAP, SIGSEGV, SIGBUS, SIGFPE, SIGABRT]
 
     static func remember() {
         guard unsafe !isTaken else { return }
         unsafe tcgetattr(STDIN_FILENO, &modes)
-        // Made before a handler needs it.
+        // Initialises `ending` before a handler needs it.
         _ = unsafe ending.count
         unsafe isTaken = true
         for number in crashes {
-            // The default follows: the signal comes again when the handler returns.
+            // The handler sets the default and raises the signal again, which then ends the process.
             signal(number) { number in
                 GivenBack.giveBack()
                 _ = signal(number, SIG_DFL)
@@ -135,7 +135,7 @@ private enum GivenBack {
         }
     }
 
-    /// Keys are not echoed, and come without Return.
+    /// Turns off echo, and reports keys without waiting for Return.
     static func useKeys() {
         var own = unsafe modes
         own.c_lflag &= ~UInt32(ICANON | ECHO)

@@ -1,5 +1,5 @@
-/// Finds the first address of a name that accepts a connection, as RFC 8305 ("Happy Eyeballs") says: addresses are
-/// tried in order, and while one does not answer, the next one is tried beside it. Belongs to its loop's thread.
+/// Finds the first address of a name that accepts a connection, as in RFC 8305 ("Happy Eyeballs"): addresses are tried
+/// in order, and while one does not answer, the next one is tried beside it. Belongs to its loop's thread.
 final class AddressRace {
     /// How long an address is tried alone (RFC 8305 §5).
     static let headStart = Duration.milliseconds(250)
@@ -10,9 +10,9 @@ final class AddressRace {
     private var attempts: [Attempt] = []
     private var nextStart: Timer?
     private var winner: Socket?
-    /// Where the last connection leads to.
+    /// The address of the last connection.
     private(set) var connectedAddress: SocketAddress?
-    /// The failure of the address that failed last.
+    /// The most recent failure of an address.
     private var failure: TransportError
     private var ended: Waiter<Bool>
 
@@ -28,13 +28,14 @@ final class AddressRace {
     /// Whether there are addresses that have neither connected nor failed.
     var hasMore: Bool { !untried.isEmpty }
 
-    /// Passes over the addresses that are left of the family of the last connection.
+    /// Skips the remaining addresses of the last connection's family.
     func leaveFamily() {
         guard let family = connectedAddress?.family else { return }
         untried.removeAll { $0.family == family }
     }
 
-    /// The first connection. If that one turns out to be unusable, call it again for the first of the others.
+    /// Returns the first connection. If that one turns out to be unusable, call this again for the first of the other
+    /// addresses.
     func firstConnected(until deadline: ContinuousClock.Instant) async throws(TransportError) -> Socket {
         (winner, ended) = (nil, Waiter(loop: loop))
         startNext()
@@ -81,7 +82,7 @@ final class AddressRace {
         ended.resume(true)
     }
 
-    /// Gives up the slower attempts; their addresses have not failed.
+    /// Gives up the slower attempts. Their addresses have not failed, so they may be tried again.
     private func stop() {
         nextStart?.cancel()
         for attempt in attempts {
@@ -92,7 +93,7 @@ final class AddressRace {
     }
 }
 
-/// One address that is being tried.
+/// An attempt to connect to one address.
 private final class Attempt: ReadinessHandler {
     let address: SocketAddress
     let socket: Socket

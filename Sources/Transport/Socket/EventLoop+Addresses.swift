@@ -2,8 +2,8 @@ import Cryptography
 import Glibc
 
 extension EventLoop {
-    /// The addresses of a host in random order within each family, so that connections spread. Every call asks anew. To
-    /// be called on the loop.
+    /// Returns the addresses of a host, in random order within each family so that connections spread. Every call
+    /// resolves the name anew. Must be called on the loop.
     func addresses(
         of host: String, port: UInt16, until deadline: ContinuousClock.Instant
     ) async throws(TransportError) -> [SocketAddress] {
@@ -21,7 +21,7 @@ extension EventLoop {
         }
     }
 
-    /// Those of a host that `rules` admit, if there are any.
+    /// Returns the addresses of a host that `rules` admit. Throws `forbidden` if there are none.
     func addresses(
         of host: String, port: UInt16, admittedBy rules: AddressRules?, until deadline: ContinuousClock.Instant
     ) async throws(TransportError) -> [SocketAddress] {
@@ -34,15 +34,15 @@ extension EventLoop {
         return admitted
     }
 
-    /// The addresses of a host as text, for a library that connects by itself but would look names up on the caller's
-    /// thread (libpq).
+    /// Returns the addresses of a host as text, for libpq, which connects by itself but would look names up on the
+    /// caller's thread.
     package func numericAddresses(
         of host: String, port: UInt16, until deadline: ContinuousClock.Instant
     ) async throws(TransportError) -> [String] {
         try await addresses(of: host, port: port, until: deadline).compactMap(\.numericHost)
     }
 
-    /// getaddrinfo blocks, so a look-up has a thread of its own.
+    /// Looks a name up on a thread of its own, because getaddrinfo blocks.
     private func lookUp(_ name: PendingLookUps.Name, completion: @escaping (PendingLookUps.Answer) -> Void) {
         guard lookUps.join(name, completion) else { return }
         SystemThread.start { [self] in
@@ -57,7 +57,7 @@ extension EventLoop {
 }
 
 extension [SocketAddress] {
-    /// Keeps the order of the families (RFC 6724 has decided it) and shuffles within them.
+    /// The addresses shuffled within each family. The order of the families stays, because it follows RFC 6724.
     fileprivate var shuffledWithinFamilies: [SocketAddress] {
         guard let first = first?.family else { return [] }
         return filter { $0.family == first }.shuffled() + filter { $0.family != first }.shuffled()

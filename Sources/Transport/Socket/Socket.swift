@@ -1,18 +1,18 @@
 import CLinux
 import Glibc
 
-/// The one owner of a TCP socket's descriptor: non-blocking, closed with its last reference.
+/// The only owner of a TCP socket's descriptor. The socket is non-blocking, and is closed with the last reference.
 final class Socket {
     /// An error number of a failed call.
     struct Failure: Error {
         let errno: CInt
         var reason: String { SystemCall.text(of: errno) }
-        /// The process, or the machine, has no descriptor left.
+        /// Whether the process, or the machine, has no descriptor left.
         var isOutOfDescriptors: Bool { SystemCall.isOutOfDescriptors(errno) }
     }
 
-    /// Bytes that the kernel may hold unsent before the socket stops being writable. An urgent push can overtake what
-    /// has not been written yet, but not what is in the kernel.
+    /// Bytes that the kernel may hold unsent before the socket stops being writable. An urgent push can overtake output
+    /// that has not been written yet, but not bytes in the kernel.
     private static let notSentLowWaterBytes: CInt = 64 * 1024
     /// How long sent bytes may stay unacknowledged before the kernel gives the connection up.
     private static let userTimeoutMilliseconds: CInt = 30_000
@@ -35,26 +35,26 @@ final class Socket {
         close(descriptor)
     }
 
-    /// Sets the options of a connection; a kernel that does not know one ignores it.
+    /// Sets the options of a connection. Ignores an option that the kernel does not know.
     func setConnectionOptions() {
         set(CInt(IPPROTO_TCP), TCP_NODELAY, 1)
         set(CInt(IPPROTO_TCP), TCP_NOTSENT_LOWAT, Self.notSentLowWaterBytes)
         set(CInt(IPPROTO_TCP), TCP_USER_TIMEOUT, Self.userTimeoutMilliseconds)
     }
 
-    /// Has the kernel send RST instead of FIN when the socket is closed: socket(7), SO_LINGER with a time of zero.
+    /// Lets the kernel send RST instead of FIN when the socket is closed: socket(7), SO_LINGER with a time of zero.
     func resetWhenClosed() {
         var value = linger(l_onoff: 1, l_linger: 0)
         unsafe setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &value, socklen_t(MemoryLayout<linger>.size))
     }
 
-    /// Begins to connect; whether it worked shows when the socket is writable, by ``pendingError()``.
+    /// Begins to connect. Once the socket is writable, ``pendingError()`` returns the result.
     func beginConnecting(to address: SocketAddress) throws(Failure) {
         let result = unsafe address.withKernelForm { unsafe connect(descriptor, $0, $1) }
         if result < 0, errno != EINPROGRESS { throw Failure(errno: errno) }
     }
 
-    /// The error that the socket has come upon, if any.
+    /// Returns the pending error of the socket, if any, and clears it.
     func pendingError() -> Failure? {
         var code: CInt = 0
         var byteCount = socklen_t(MemoryLayout<CInt>.size)
@@ -70,7 +70,7 @@ final class Socket {
         guard bound == 0, Glibc.listen(descriptor, SOMAXCONN) == 0 else { throw Failure(errno: errno) }
     }
 
-    /// The next connection that waits, or nil when there is none.
+    /// Accepts the next waiting connection; returns nil if there is none.
     func accept() throws(Failure) -> Socket? {
         let accepted = accept4(descriptor, nil, nil, CInt(SOCK_NONBLOCK.rawValue) | CInt(SOCK_CLOEXEC.rawValue))
         if accepted >= 0 { return Socket(owning: accepted) }
@@ -79,14 +79,14 @@ final class Socket {
         throw Failure(errno: errno)
     }
 
-    /// Bytes written that the peer's kernel has not acknowledged; tcp(7), SIOCOUTQ.
+    /// The number of bytes written that the peer's kernel has not acknowledged; tcp(7), SIOCOUTQ.
     var unacknowledgedByteCount: Int {
         var count: CInt = 0
         return unsafe ioctl(descriptor, UInt(TIOCOUTQ), &count) == 0 ? Int(count) : 0
     }
 
-    /// How long ago the peer's kernel was last heard of, by an acknowledgement or an answer to a probe; tcp(7),
-    /// TCP_INFO. Zero if the kernel does not tell.
+    /// The time since the last acknowledgement or answer to a probe from the peer's kernel; tcp(7), TCP_INFO. Zero if
+    /// the kernel does not tell.
     var sinceHeard: Duration {
         var info = tcp_info()
         var byteCount = socklen_t(MemoryLayout<tcp_info>.size)
@@ -94,8 +94,7 @@ final class Socket {
         return .milliseconds(Int64(info.tcpi_last_ack_recv))
     }
 
-    /// Has the kernel ask the peer's for a sign of life while nothing else is exchanged, once a second; tcp(7),
-    /// TCP_KEEPIDLE.
+    /// Lets the kernel probe the peer's kernel once a second while nothing else is exchanged; tcp(7), TCP_KEEPIDLE.
     func setProbing(_ isProbing: Bool) {
         set(CInt(IPPROTO_TCP), TCP_KEEPIDLE, 1)
         set(CInt(IPPROTO_TCP), TCP_KEEPINTVL, 1)

@@ -1,12 +1,12 @@
-/// Where a connection may go whose address somebody else chose: to the internet, and to networks that the operator has
-/// named, but not to the inside of this machine, its network or its cloud.
+/// Decides where a connection may go if a tenant chose its address: to the internet, and to networks that the operator
+/// has named, but not into this machine, its network or its cloud.
 ///
-/// The rules are asked about the address that is connected to, and not about the name: a name may be looked up twice
-/// and say something else the second time.
+/// The rules apply to the address that is connected to, not to the name, because a second look-up of the name may
+/// return other addresses.
 package struct AddressRules: Sendable {
     /// Networks that are admitted although they are internal.
     package var named: [AddressBlock]
-    /// Whether nothing but these is admitted.
+    /// Whether only these networks are admitted.
     package var admitsOnlyNamed = false
 
     /// - Parameter named: networks that are admitted although they are internal.
@@ -14,20 +14,21 @@ package struct AddressRules: Sendable {
         self.named = named
     }
 
-    /// Whether a connection may be made to it.
+    /// Whether a connection may be made to the address.
     package func admits(_ address: IPAddress) -> Bool {
         named.contains { $0.contains(address) } || !admitsOnlyNamed && !address.isInternal
     }
 }
 
 extension IPAddress {
-    /// Whether it is no address of a host on the internet, by IANA's registries of special addresses (RFC 6890).
+    /// Whether the address does not belong to a host on the internet, by IANA's registries of special addresses (RFC
+    /// 6890).
     var isInternal: Bool {
         if bytes.count == 4 { return Self.internalIPv4.contains { $0.contains(self) } }
         // A translator connects to the IPv4 address in the last four bytes (RFC 6052 §2.1).
         if Self.translated.contains(self) { return IPAddress(bytes: Array(bytes[12...])).isInternal }
-        // Nothing outside of this block is handed out (RFC 4291 §2.4): loopback, unspecified, link-local,
-        // unique-local, multicast and IPv4-compatible addresses lie there.
+        // IANA assigns only addresses in this block (RFC 4291 §2.4). Loopback, unspecified, link-local, unique-local,
+        // multicast and IPv4-compatible addresses are outside.
         return !Self.globalUnicast.contains(self) || Self.internalIPv6.contains { $0.contains(self) }
     }
 

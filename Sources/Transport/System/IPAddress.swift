@@ -1,9 +1,9 @@
 import Glibc
 
-/// An IP address, without a port. An IPv4 address that is written as an IPv6 one (`::ffff:192.0.2.1`, RFC 4291
-/// §2.5.5.2) is the IPv4 address, since that is where the kernel connects to.
+/// An IP address, without a port. An IPv4 address in IPv6 form (`::ffff:192.0.2.1`, RFC 4291 §2.5.5.2) equals the IPv4
+/// address, since the kernel connects to that.
 package struct IPAddress: Hashable, Sendable {
-    /// In network order: 4 of IPv4, 16 of IPv6.
+    /// The bytes in network order: 4 for IPv4, 16 for IPv6.
     let bytes: [UInt8]
 
     private static let mappedPrefix: [UInt8] = Array(repeating: 0, count: 10) + [0xFF, 0xFF]
@@ -19,7 +19,7 @@ package struct IPAddress: Hashable, Sendable {
         self.init(bytes: bytes)
     }
 
-    /// What inet_pton(3) reads, as it is written: 16 bytes for an IPv4 address in the form of IPv6.
+    /// Returns the bytes that inet_pton(3) reads: 16 for an IPv4 address in IPv6 form.
     static func bytes(of text: String) -> [UInt8]? {
         for (family, count) in [(AF_INET, 4), (AF_INET6, 16)] {
             var bytes = [UInt8](repeating: 0, count: count)
@@ -39,13 +39,13 @@ extension IPAddress: CustomStringConvertible {
     }
 }
 
-/// Addresses with the first bits in common: `10.0.0.0/8`, `fc00::/7`.
+/// A block of addresses with the same prefix: `10.0.0.0/8`, `fc00::/7`.
 package struct AddressBlock: Hashable, Sendable {
     private let first: IPAddress
     private let prefixBits: Int
 
-    /// Reads an address with the number of bits that count, or an address alone. Nil for anything else, and if bits are
-    /// set behind those that count.
+    /// Reads an address with a prefix length, or an address alone. Nil for anything else, or if a bit behind the prefix
+    /// is set.
     package init?(_ text: String) {
         let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
         guard let written = IPAddress.bytes(of: String(parts[0])) else { return nil }
@@ -65,7 +65,7 @@ package struct AddressBlock: Hashable, Sendable {
         guard (bits..<(first.bytes.count * 8)).allSatisfy({ !Self.bit($0, of: first) }) else { return nil }
     }
 
-    /// Whether the address is one of them.
+    /// Whether the address is in the block.
     package func contains(_ address: IPAddress) -> Bool {
         address.bytes.count == first.bytes.count
             && (0..<prefixBits).allSatisfy { Self.bit($0, of: address) == Self.bit($0, of: first) }

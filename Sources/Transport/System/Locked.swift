@@ -2,10 +2,10 @@ import Glibc
 
 /// A value behind a lock of the C library.
 ///
-/// Not the standard library's `Mutex`, because the thread sanitizer does not see that one: it is built on a futex
-/// inside a library that is not instrumented, so that every access it guards is reported as a race.
+/// This is not the standard library's `Mutex`, because the thread sanitizer does not see that. `Mutex` uses a futex
+/// inside a library that is not instrumented, so every access that it guards is reported as a race.
 ///
-/// `@unchecked Sendable` is sound because the value is reached in no other way than with the lock held.
+/// `@unchecked Sendable` is sound because the value is only accessed with the lock held.
 @safe package final class Locked<Value>: @unchecked Sendable {
     private var value: Value
     private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)

@@ -9,14 +9,14 @@ package enum OpenFiles {
         var limit = rlimit()
         SystemCall.orDie("getrlimit") { unsafe getrlimit(kind, &limit) }
         limit.rlim_cur = limit.rlim_max
-        // If it may not be raised, it stays as it was.
+        // If the call fails, the limit stays as it was.
         _ = unsafe setrlimit(kind, &limit)
         SystemCall.orDie("getrlimit") { unsafe getrlimit(kind, &limit) }
         return Int(clamping: limit.rlim_cur)
     }
 
-    /// Whether this process cannot open any more at the moment. Libraries that fail for this reason do not always say
-    /// so.
+    /// Whether this process cannot open any more files at the moment. Libraries that fail for this reason do not always
+    /// say so.
     static var areUsedUp: Bool {
         let descriptor = socket(AF_UNIX, CInt(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         guard descriptor < 0 else {

@@ -1,16 +1,17 @@
 import Glibc
 
-/// The service manager that started this process, if it wants to hear of it: systemd's protocol, a datagram of lines
-/// `NAME=value` to the socket that the environment names (sd_notify(3)).
+/// The service manager that started this process, if it wants notifications. In systemd's protocol, each is a datagram
+/// of lines `NAME=value` to the socket that the environment names (sd_notify(3)).
 package struct ServiceManager: Equatable, Sendable {
     private let address: SocketAddress
-    /// The service is killed if no sign of life comes for this time (`WatchdogSec=`); nil if none is awaited.
+    /// The service manager kills the service if no sign of life comes for this time (`WatchdogSec=`); nil if it expects
+    /// none.
     package let watchdog: Duration?
 
-    /// Nil if nobody wants to hear of this process.
+    /// Nil if no service manager wants notifications.
     /// - Parameters:
-    ///   - environment: `NOTIFY_SOCKET`, a path or `@` and an abstract name, and `WATCHDOG_USEC`, which holds for the
-    ///     process `WATCHDOG_PID`.
+    ///   - environment: has `NOTIFY_SOCKET`, a path or `@` and an abstract name, and `WATCHDOG_USEC`, which applies to
+    ///     the process `WATCHDOG_PID`.
     package init?(_ environment: [String: String], process: Int32 = getpid()) {
         guard let path = environment["NOTIFY_SOCKET"], path.hasPrefix("/") || path.hasPrefix("@"),
             let address = SocketAddress(unixPath: path)
@@ -21,21 +22,22 @@ package struct ServiceManager: Equatable, Sendable {
         watchdog = isForThisProcess && microseconds > 0 ? .microseconds(microseconds) : nil
     }
 
-    /// The service does what it is there for.
+    /// Notifies that the service is ready.
     package func ready() { send("READY=1") }
 
-    /// The service ends.
+    /// Notifies that the service ends.
     package func stopping() { send("STOPPING=1") }
 
-    /// A sign of life for the watchdog.
+    /// Sends a sign of life to the watchdog.
     package func alive() { send("WATCHDOG=1") }
 
-    /// What the service does, in one line that `systemctl status` shows.
+    /// Sends what the service does, in one line that `systemctl status` shows.
     package func status(_ text: String) {
         send("STATUS=\(text.split(whereSeparator: \.isNewline).joined(separator: " "))")
     }
 
-    /// Nobody can be told that it could not be sent, and a full socket must not hold up the loop.
+    /// Sends a datagram without waiting, since a full socket must not hold up the loop. A failure is ignored, because
+    /// there is nowhere to report it.
     private func send(_ state: String) {
         let kind = CInt(SOCK_DGRAM.rawValue) | CInt(SOCK_CLOEXEC.rawValue) | CInt(SOCK_NONBLOCK.rawValue)
         let descriptor = socket(AF_UNIX, kind, 0)

@@ -1,14 +1,14 @@
 import Dispatch
 import Glibc
 
-/// Signals that ask a program to end, as something that can be awaited.
+/// Lets a task await the signals that ask a program to end.
 package enum Signals {
-    /// Those that ask to end: Ctrl-C, a service manager, and a terminal that was closed. The latter not if the program
-    /// was started to outlive its terminal (nohup(1)).
+    /// The signals that ask to end: from a service manager, from Ctrl-C, and from a terminal that was closed. SIGHUP is
+    /// left out if the program was started to outlive its terminal (nohup(1)).
     package static var ending: [Int32] { [SIGTERM, SIGINT] + (isIgnored(SIGHUP) ? [] : [SIGHUP]) }
 
-    /// The signals among `numbers`, as they come. None is missed once this has returned, and from then on none of them
-    /// ends the process by itself.
+    /// Returns the signals among `numbers` as they come. After this call none is missed, and none of them ends the
+    /// process by itself.
     package static func stream(_ numbers: [Int32] = Signals.ending) -> AsyncStream<Int32> {
         AsyncStream { SignalChannel.shared.report(numbers, to: $0) }
     }
@@ -21,14 +21,14 @@ package enum Signals {
     }
 }
 
-/// The pair of sockets through which a signal's handler tells the rest of the process which signal has come.
+/// The pair of sockets through which a signal handler reports signals to the rest of the process.
 ///
-/// Not a Dispatch source: that one is registered by a thread of its own some time after it was activated, and a signal
-/// that comes before is lost.
+/// A Dispatch signal source is not used: Dispatch registers it on another thread some time after its activation, and
+/// would lose a signal that comes before.
 private final class SignalChannel: Sendable {
     static let shared = SignalChannel()
 
-    /// Where the handler writes. It is set before there is a handler.
+    /// The socket that the handler writes to. It is set before there is a handler.
     private nonisolated(unsafe) static var input: CInt = -1
 
     private let listeners = Locked<[(numbers: [Int32], continuation: AsyncStream<Int32>.Continuation)]>([])
@@ -39,7 +39,7 @@ private final class SignalChannel: Sendable {
         let result = unsafe socketpair(AF_UNIX, kind, 0, &ends)
         precondition(result == 0, "a process that can start can open two files")
         unsafe Self.input = ends[1]
-        // The handler holds its own source, which therefore lives as long as the process.
+        // The handler keeps a reference to its own source, which therefore lives as long as the process.
         let source = DispatchSource.makeReadSource(fileDescriptor: ends[0], queue: .global())
         source.setEventHandler { [output = ends[0]] in
             var numbers = [UInt8](repeating: 0, count: 64)
@@ -56,7 +56,7 @@ private final class SignalChannel: Sendable {
         listeners.withLock { $0.append((numbers, continuation)) }
         for number in numbers {
             signal(number) { number in
-                // A handler may interrupt anything, between a system call and a look at its error, too.
+                // A handler may interrupt code between a system call and its look at `errno`, so it keeps `errno`.
                 let problem = errno
                 var byte = UInt8(truncatingIfNeeded: number)
                 _ = unsafe write(SignalChannel.input, &byte, 1)

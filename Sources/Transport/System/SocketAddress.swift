@@ -1,6 +1,6 @@
 import Glibc
 
-/// An IPv4 or IPv6 address with its port, or a place of a Unix socket, in the form the kernel wants it.
+/// An IPv4 or IPv6 address with its port, or the address of a Unix socket, in the kernel's form.
 struct SocketAddress: Equatable, Sendable {
     let family: CInt
     private let bytes: [UInt8]
@@ -11,11 +11,11 @@ struct SocketAddress: Equatable, Sendable {
         bytes = unsafe Array(UnsafeRawBufferPointer(start: address, count: Int(byteCount)))
     }
 
-    /// The longest path of a Unix socket; unix(7) has room for a zero byte behind it.
+    /// The maximum length of a Unix socket's path. A zero byte follows it (unix(7)).
     static let maximumPathBytes = 107
 
-    /// A Unix socket at a path, or with `@` before its name an abstract one, which has no file (unix(7)). Nil for a
-    /// path that is too long or empty.
+    /// A Unix socket at a path. A name after `@` is an abstract socket, which has no file (unix(7)). Nil if the path is
+    /// too long or empty.
     init?(unixPath path: String) {
         var name = Array(path.utf8)
         guard !name.isEmpty, name.count <= Self.maximumPathBytes else { return nil }
@@ -31,11 +31,11 @@ struct SocketAddress: Equatable, Sendable {
         }
     }
 
-    /// The port, which stands at the same place in both families, in network order.
+    /// The port. Both families have it at the same place, in network order.
     var port: UInt16 { UInt16(bytes[2]) << 8 | UInt16(bytes[3]) }
 
-    /// Without its port; nil for a Unix socket. sockaddr_in(3type) has it in bytes 4 to 7, sockaddr_in6(3type) in 8
-    /// to 23.
+    /// The IP address without its port; nil for a Unix socket. sockaddr_in(3type) has it in bytes 4 to 7,
+    /// sockaddr_in6(3type) in 8 to 23.
     var ip: IPAddress? {
         switch family {
         case AF_INET: IPAddress(bytes: Array(bytes[4..<8]))
@@ -44,8 +44,8 @@ struct SocketAddress: Equatable, Sendable {
         }
     }
 
-    /// Asks the system's resolver; this may take as long as the network likes, except with `isNumeric`.
-    /// - Throws: the resolver's words.
+    /// Asks the system's resolver. This has no time limit, except that `isNumeric` does not use the network.
+    /// - Throws: the resolver's message.
     static func lookUp(host: String, port: UInt16, isNumeric: Bool) throws(ResolverFailure) -> [SocketAddress] {
         var hints = unsafe addrinfo()
         unsafe hints.ai_socktype = CInt(SOCK_STREAM.rawValue)
@@ -68,7 +68,7 @@ struct SocketAddress: Equatable, Sendable {
     }
 }
 
-/// The resolver's words for what it did not find.
+/// The resolver's message about a name that it did not find.
 struct ResolverFailure: Error, Equatable {
     let reason: String
 }

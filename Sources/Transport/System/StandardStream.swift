@@ -6,11 +6,11 @@ package enum StandardStream: Sendable {
 
     private var descriptor: CInt { self == .output ? STDOUT_FILENO : STDERR_FILENO }
 
-    /// Why something could not be written.
+    /// Why a write failed.
     package enum Failure: Error, Equatable {
         /// The reader went away, as `head` does.
         case brokenPipe
-        /// In the system's words, such as "No space left on device".
+        /// The system's message, such as "No space left on device".
         case failed(String)
     }
 
@@ -27,16 +27,17 @@ package enum StandardStream: Sendable {
         }
     }
 
-    /// Fills the places of standard input, output and errors that this process was started without (`>&-`). Otherwise
-    /// the next files that it opens would get their numbers, and what is written for people. They are opened the wrong
-    /// way round, so that reading and writing fails as it does without them, and is not taken for done.
+    /// Opens `/dev/null` for each of standard input, output and error that this process was started without (`>&-`).
+    /// Otherwise the next files that it opens would get their numbers, and receive the output for people. Standard
+    /// input is opened for writing and the others for reading, so that reading and writing fail as they would without
+    /// them.
     package static func fillClosed() {
         for number in STDIN_FILENO...STDERR_FILENO where fcntl(number, F_GETFD) == -1 {
             _ = unsafe open("/dev/null", number == STDIN_FILENO ? O_WRONLY : O_RDONLY)
         }
     }
 
-    /// Closes it. A file system may report only now that something could not be written (close(2)).
+    /// Closes the stream. A file system may report only now that a write failed (close(2)).
     package func close() throws(Failure) {
         guard Glibc.close(descriptor) == 0 || errno == EINTR || errno == EBADF else { throw Self.failure(errno) }
     }
@@ -45,30 +46,30 @@ package enum StandardStream: Sendable {
         code == EPIPE ? .brokenPipe : .failed(SystemCall.text(of: code))
     }
 
-    /// Columns of the terminal that it leads to; nil if it leads elsewhere.
+    /// The number of columns of the terminal that it leads to; nil if it leads elsewhere.
     package var columns: Int? {
         var size = winsize()
         guard unsafe ioctl(descriptor, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return nil }
         return Int(size.ws_col)
     }
 
-    /// Whether systemd's journal reads what is written to it: the environment names the device and the inode of the
-    /// journal's socket, and they are this stream's (`JOURNAL_STREAM` in systemd.exec(5)). A program that a service
-    /// starts inherits the variable, also if its output goes elsewhere.
+    /// Whether systemd's journal reads the stream. If so, it has the device and the inode of the journal's socket that
+    /// the environment names (`JOURNAL_STREAM` in systemd.exec(5)). The variable alone does not tell: a program that a
+    /// service starts inherits it even if its output goes elsewhere.
     package func isReadByJournal(_ environment: [String: String]) -> Bool {
         var status = stat()
         guard let stream = environment["JOURNAL_STREAM"], unsafe fstat(descriptor, &status) == 0 else { return false }
         return stream == "\(status.st_dev):\(status.st_ino)"
     }
 
-    /// From now on a reader that went away is only an error of the write. Event loops block the signal in their own
-    /// threads, but a log is also written by others, and would end the program in the middle of its work.
+    /// Makes a broken pipe an error of the write only. Event loops block SIGPIPE in their own threads, but other
+    /// threads also write the log, and the signal would end the program in the middle of its work.
     package static func outliveReaders() {
         signal(SIGPIPE, SIG_IGN)
     }
 
-    /// Ends this process as a broken pipe ends others: by the signal, which event loops block in their threads, and
-    /// without a message.
+    /// Ends this process as a broken pipe ends other programs: by SIGPIPE and without a message. Event loops block that
+    /// signal in their threads.
     package static func endByBrokenPipe() -> Never {
         signal(SIGPIPE, SIG_DFL)
         kill(getpid(), SIGPIPE)

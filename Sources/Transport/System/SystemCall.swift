@@ -1,6 +1,6 @@
 import Glibc
 
-/// How the results of system calls are read, in one place.
+/// Reads the results of system calls.
 enum SystemCall {
     /// Runs a call that can only fail when the process is out of descriptors or memory, or when it is used wrongly.
     @discardableResult

@@ -5,9 +5,10 @@ package protocol ByteStreamHandler: AnyObject {
     /// buffer.
     func received(_ bytes: Span<UInt8>)
 
-    /// The connection takes bytes again, after a `write` that did not take all.
+    /// The connection takes bytes again, after a `write` that did not take all of them.
     func writable()
 
-    /// The connection is gone: nil if the peer closed it in order. This is the last call; none comes after `close()`.
+    /// The connection is gone. `error` is nil if the peer closed it in order. This is the last call; no call comes
+    /// after `close()`.
     func closed(_ error: TransportError?)
 }

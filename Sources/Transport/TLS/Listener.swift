@@ -3,11 +3,12 @@ import Glibc
 
 /// A server's listening socket. Belongs to its loop's thread.
 package final class Listener {
-    /// Connections accepted in one turn.
+    /// The maximum number of connections accepted in one turn.
     private static let batchCount = 64
     /// How long a client may take for its handshake.
     private static let handshakeTime = Duration.seconds(10)
-    /// How long nothing is accepted when the process is out of descriptors. Clients wait in the kernel meanwhile.
+    /// How long the listener accepts nothing after the process ran out of descriptors. Clients wait in the kernel
+    /// meanwhile.
     private static let pauseWhenExhausted = Duration.milliseconds(100)
 
     /// The port it listens on: the given one, or the one that the kernel chose for 0.
@@ -19,12 +20,11 @@ package final class Listener {
     private let refused: (TransportError) -> Void
     private var isOpen = true
 
-    /// Listens from now on.
+    /// Starts listening.
     /// - Parameters:
-    ///   - host: an address of this machine; `127.0.0.1` is reached from this machine only.
-    ///   - accepted: gets each connection whose handshake went well and whose client speaks the context's application
-    ///     protocol, and gives it a handler.
-    ///   - refused: is told of each whose handshake did not.
+    ///   - host: an address of this machine; `127.0.0.1` is reachable only from this machine.
+    ///   - accepted: gets each connection whose handshake succeeded, and sets its handler.
+    ///   - refused: gets the error of each connection whose handshake failed.
     package init(
         host: String = "127.0.0.1", port: UInt16 = 0, context: TLSContext, loop: EventLoop,
         refused: @escaping (TransportError) -> Void = { _ in }, accepted: @escaping (TLSConnection) -> Void
@@ -66,7 +66,7 @@ package final class Listener {
         do {
             let connection = try TLSConnection(
                 socket: socket, context: context, host: nil, peer: "a client of port \(port)", loop: loop)
-            // A client that offers only other protocols is refused in the handshake. One that offers none is accepted:
+            // The handshake refuses a client that offers only other protocols. A client that offers none is accepted:
             // some speak HTTP/2 with prior knowledge (aioapns with its own context), and APNs accepts that.
             connection.handshake(until: loop.now + Self.handshakeTime) { [accepted, refused] error in
                 if let error {

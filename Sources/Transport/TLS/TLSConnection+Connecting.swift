@@ -7,9 +7,9 @@ extension TLSConnection {
     ///
     /// A dead address costs only a moment, since the next one is tried beside it.
     /// - Parameters:
-    ///   - sessions: those that it may resume, and to which its own are added.
-    ///   - rules: which of its addresses may be connected to; nil for all.
-    ///   - doubts: which of them are tried last.
+    ///   - sessions: the sessions that the connection may resume; its own sessions are added to them.
+    ///   - rules: the addresses of the server that may be connected to; nil for all.
+    ///   - doubts: the addresses that are tried last.
     package static func connect(
         host: String, port: UInt16, context: TLSContext, loop: EventLoop, deadline: ContinuousClock.Instant,
         resuming sessions: ResumableSessions? = nil, rules: AddressRules? = nil,
@@ -22,7 +22,7 @@ extension TLSConnection {
             deadline: deadline, resuming: sessions)
     }
 
-    /// The same with the addresses of the name, in the order in which they are to be tried.
+    /// The same with the addresses of the name, in the order in which to try them.
     static func connect(
         to addresses: [SocketAddress], of host: String, peer: String, context: TLSContext, loop: EventLoop,
         deadline: ContinuousClock.Instant, resuming sessions: ResumableSessions? = nil
@@ -36,7 +36,7 @@ extension TLSConnection {
             } catch {
                 throw wrongServer ?? error
             }
-            // Leaves time for another address, if this one accepts connections but does not answer the handshake.
+            // Leaves time for another address in case this one accepts connections but does not answer the handshake.
             let share = loop.now.duration(to: deadline) / (race.hasMore ? 2 : 1)
             do throws(TransportError) {
                 return try await secure(
@@ -45,7 +45,8 @@ extension TLSConnection {
                     resuming: sessions)
             } catch {
                 if error.isAboutServer {
-                    // Another address of the family would lead to the same one. A middlebox may know one family alone.
+                    // Another address of the family would lead to the same wrong server. A middlebox may intercept only
+                    // one family.
                     wrongServer = wrongServer ?? error
                     race.leaveFamily()
                 }
@@ -70,7 +71,7 @@ extension TLSConnection {
         }
         let waiter = Waiter<TransportError?>(loop: loop)
         connection.handshake(until: deadline) { waiter.resume(.some($0)) }
-        // The handshake has the same deadline and always calls back.
+        // The handshake has its own deadline and always calls back.
         if let error = await waiter.wait(until: .now + .seconds(86_400)) ?? nil { throw error }
         if let error = connection.insist(on: context.applicationProtocol) { throw error }
         return connection
@@ -85,7 +86,7 @@ extension TLSConnection {
 }
 
 extension TransportError {
-    /// Whether another address of the same name may do better.
+    /// Whether another address of the same name may work.
     fileprivate var isAboutOneAddress: Bool {
         switch self {
         case .unreachable, .timedOut, .lost: true
@@ -93,7 +94,7 @@ extension TransportError {
         }
     }
 
-    /// Whether another server than the wanted one has answered.
+    /// Whether a server other than the wanted one has answered.
     fileprivate var isAboutServer: Bool {
         switch self {
         case .tls(_, .untrusted), .wrongProtocol: true

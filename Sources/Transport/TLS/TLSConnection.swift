@@ -1,13 +1,13 @@
 package import Cryptography
 import Glibc
 
-/// A TCP connection with TLS on it, client's or server's: bytes in by its handler, bytes out by ``write(_:)``. Belongs
-/// to its loop's thread.
+/// A TCP connection with TLS, of a client or a server. Its handler receives bytes, and ``write(_:)`` sends them.
+/// Belongs to its loop's thread.
 ///
-/// The loop keeps an open connection alive, and the connection its handler, until either side closes.
+/// The loop keeps an open connection alive, and the connection keeps its handler alive, until either side closes.
 package final class TLSConnection {
     private enum Phase {
-        /// The end of the handshake is told once, nil when it went well.
+        /// `completion` is called once at the end of the handshake, with nil if it succeeded.
         case handshaking(deadline: Timer, completion: (TransportError?) -> Void)
         case open
         case closed
@@ -15,18 +15,18 @@ package final class TLSConnection {
 
     /// After this many bytes a connection gives way to the others of its loop.
     private static let burstBytes = 1024 * 1024
-    /// Room for one record: with less, the burst is handed over first.
+    /// The maximum size of a record. If the buffer has less room, the burst is handed over first.
     private static let recordBytes = 16 * 1024
 
-    /// Receives what happens. Without a handler nothing is read: what has arrived waits in TLS and in the kernel, which
-    /// hold the peer up when they are full. A server may write before the caller that asked for the connection has set
+    /// Receives bytes and events. Without a handler nothing is read: bytes that have arrived wait in TLS and in the
+    /// kernel, and the peer has to wait once those are full. A server may write before the caller of `connect` has set
     /// a handler.
     package var handler: (any ByteStreamHandler)? {
         didSet { if (handler == nil) != (oldValue == nil) { readingChanged() } }
     }
-    /// The peer in words, for messages: `host:port`, or where a client came from.
+    /// The peer's name for messages: `host:port`, or where a client came from.
     package let peer: String
-    /// Where it was made to; nil for a server's.
+    /// The address that the client connected to; nil on the server's side.
     package let address: IPAddress?
     package let loop: EventLoop
 
@@ -37,7 +37,7 @@ package final class TLSConnection {
     private var phase: Phase = .closed
     private var isReadingPaused = false
     private var isWriteBlocked = false
-    /// TLS itself has to send something before it can read on (a key update).
+    /// Whether TLS itself has to send something before it can read on (a key update).
     private var isReadBlockedByWriting = false
 
     init(
@@ -63,7 +63,8 @@ package final class TLSConnection {
     /// Whether the handshake resumed an earlier session.
     package var isResumed: Bool { session.isResumed }
 
-    /// The verified certificate of the peer; for a server, that of its client if it asked for one.
+    /// The verified certificate of the peer. On the server's side, the client's certificate if the server asked for
+    /// one.
     package var peerCertificate: Certificate? {
         get throws(CryptographyError) { try session.peerCertificate }
     }
@@ -102,13 +103,13 @@ package final class TLSConnection {
 
     // MARK: Reading
 
-    /// Stops reading. The peer has to stop too, once the kernel's buffers are full.
+    /// Stops reading. The peer has to stop sending once the kernel's buffers are full.
     package func pauseReading() {
         isReadingPaused = true
         readingChanged()
     }
 
-    /// Reads again, from the next turn on.
+    /// Resumes reading, from the next turn on.
     package func resumeReading() {
         isReadingPaused = false
         readingChanged()
@@ -118,15 +119,15 @@ package final class TLSConnection {
 
     private func readingChanged() {
         watchForWhatIsNeeded()
-        // The peer's first bytes may have come along with the end of the handshake, and others before a pause.
+        // TLS may hold bytes that came with the end of the handshake or before a pause.
         if isOpen, isReading, session.hasPending { readOn() }
     }
 
-    /// Reads at once what has arrived, without waiting for the next turn: for a handler that is about to act on
+    /// Reads what has arrived at once, without waiting for the next turn. A handler calls this before it acts on
     /// silence.
     package func readNow() { readBursts() }
 
-    /// Continues in the next turn with bytes that are already in TLS, which the socket does not announce.
+    /// Continues reading in the next turn. The socket does not announce bytes that are already in TLS.
     private func readOn() {
         loop.schedule(after: .zero) { [self] in readBursts() }
     }
@@ -153,7 +154,7 @@ package final class TLSConnection {
         case closed(TransportError?)
     }
 
-    /// Fills the loop's buffer with the records that are there.
+    /// Fills the loop's buffer with the records that have arrived.
     private func readBurst() -> (byteCount: Int, end: BurstEnd) {
         let buffer = unsafe loop.readBuffer
         var byteCount = 0
@@ -173,8 +174,8 @@ package final class TLSConnection {
                     return (byteCount, .dry)
                 case .closed: return (byteCount, .closed(nil))
                 }
-                // Another read would only learn from the kernel that there is nothing; the loop finds that out at less
-                // cost.
+                // Another read would only learn from the kernel that there is nothing more. The loop learns that at
+                // less cost.
                 guard session.hasPending else { return (byteCount, .dry) }
             }
             return (byteCount, .full)
@@ -192,8 +193,8 @@ package final class TLSConnection {
 
     // MARK: Writing
 
-    /// Encrypts and sends what the kernel takes, and returns how many bytes that were. The caller keeps the rest, waits
-    /// for `writable()`, and then offers the same bytes again, with more after them if there are more. On a lost
+    /// Encrypts and sends as many bytes as the kernel takes, and returns their number. The caller keeps the rest, waits
+    /// for `writable()`, and then passes the same bytes again, followed by further ones if it has any. On a lost
     /// connection it takes nothing; `closed(_:)` reports the loss.
     package func write(_ bytes: Span<UInt8>) -> Int {
         guard isOpen, !bytes.isEmpty else { return 0 }
@@ -204,10 +205,10 @@ package final class TLSConnection {
                 unsafe try write(UnsafeRawBufferPointer(bytes), counting: &byteCount)
             }
         } catch {
-            // Not from within the caller's call: it is in the middle of a change.
+            // Closes later, because the caller is in the middle of a change.
             let error = describe(error, isOpen: true)
             loop.schedule(after: .zero) { [self] in
-                // What the peer sent before it went away may still be here, and may say why.
+                // Bytes that the peer sent before it went away may still be unread, and may say why.
                 readBursts()
                 close(telling: error)
             }
@@ -229,7 +230,8 @@ package final class TLSConnection {
         }
     }
 
-    /// Bytes that `write(_:)` took and the peer's machine has not acknowledged, with what TLS added to them.
+    /// The number of bytes that `write(_:)` took and the peer's machine has not acknowledged, including the overhead of
+    /// TLS.
     package var unacknowledgedByteCount: Int { socket.unacknowledgedByteCount }
 
     /// Time since the peer's machine last gave a sign of life.
@@ -253,7 +255,7 @@ package final class TLSConnection {
     }
 
     /// Closes without close_notify, as if this side had crashed: the peer gets a reset, and what it has not read is
-    /// lost. Takes effect with the last reference to the connection. The handler is not called any more.
+    /// lost. The reset is sent when the last reference to the connection goes away. The handler is not called any more.
     package func abort() {
         if case .closed = phase { return }
         socket.resetWhenClosed()
