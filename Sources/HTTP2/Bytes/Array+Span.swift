@@ -1,5 +1,5 @@
 extension Array where Element == UInt8 {
-    /// Appends the bytes of a span in one move.
+    /// Appends the bytes of a span in one copy.
     package mutating func append(_ bytes: Span<UInt8>) {
         unsafe bytes.withUnsafeBufferPointer { unsafe append(contentsOf: $0) }
     }

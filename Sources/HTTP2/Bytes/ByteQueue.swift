@@ -1,9 +1,10 @@
-/// Bytes written at the back and taken from the front: what a connection has yet to send, the part of a frame that has
-/// arrived so far, the text of a dynamic table.
+/// A queue of bytes, written at the back and taken from the front: the output of a connection, the beginning of a frame
+/// that has not arrived completely, the text of a dynamic table.
 ///
-/// The bytes are contiguous, so that whole frames can be read and written in place. Room is found by moving what is
-/// left to the start, or by doubling. Every byte has a *position*: how many were appended before it since the queue was
-/// made. A position stays true while bytes are taken, which is how a caller learns that a certain frame has gone out.
+/// The bytes are contiguous, so that whole frames can be read and written in place. To make room, the queue moves the
+/// remaining bytes to the start or doubles its memory. Every byte has a *position*: how many were appended before it
+/// since the queue was made. Positions do not change while bytes are taken, so a caller can tell whether a certain
+/// frame has gone out.
 ///
 /// This file and `Array+Span.swift` are the only ones of this target that touch memory by pointer.
 @safe package struct ByteQueue: ~Copyable {
@@ -15,8 +16,8 @@
     /// The position of the first byte that has not been taken.
     package private(set) var consumedPosition: UInt64 = 0
 
-    /// Beyond this an emptied queue gives its memory back: one burst must not be paid for by thousands of idle
-    /// connections.
+    /// An emptied queue with more memory than this frees it: after a burst, thousands of idle connections must not keep
+    /// theirs.
     private static let retainedCapacity = 256 * 1024
 
     package init(minimumCapacity: Int = 0) {
@@ -90,19 +91,19 @@
 
     package static let uuidByteCount = 36
 
-    /// A hyphen and four digits.
+    /// Writes a hyphen and four digits.
     private mutating func write(group digits: UInt32) {
         write(bigEndian: UInt8(ascii: "-"))
         write(bigEndian: digits)
     }
 
-    /// Into room that was reserved.
+    /// Writes into room that was reserved.
     private mutating func write<Value: FixedWidthInteger>(bigEndian value: Value) {
         unsafe UnsafeMutableRawPointer(base + tail).storeBytes(of: value.bigEndian, as: Value.self)
         tail &+= Value.bitWidth / 8
     }
 
-    /// Appends what `fill` writes into room for `count` bytes; on an error, what it wrote so far is dropped.
+    /// Appends what `fill` writes into room for `count` bytes. If `fill` throws, nothing is appended.
     package mutating func append<Failure: Error>(
         upTo count: Int, _ fill: (inout OutputSpan<UInt8>) throws(Failure) -> Void
     ) throws(Failure) {
@@ -120,7 +121,7 @@
         unsafe UnsafeMutableRawPointer(base + offset).storeBytes(of: value.bigEndian, as: Value.self)
     }
 
-    /// Takes back what was appended from `position` on.
+    /// Removes the bytes from `position` to the end.
     package mutating func truncate(to position: UInt64) {
         tail = offset(of: position)
     }
@@ -197,15 +198,15 @@
 }
 
 extension UInt64 {
-    /// The eight lower-case hexadecimal digits of a number in ASCII, the first in the highest byte. All at once: a
-    /// worker writes a hundred digits for each push.
+    /// The eight lower-case hexadecimal digits of a number in ASCII, the first in the highest byte. It computes all at
+    /// once, because a worker writes a hundred digits for each push.
     fileprivate init(digitsOf value: UInt32) {
         // One byte for each digit.
         var digits = UInt64(value)
         digits = (digits | digits &<< 16) & 0x0000_FFFF_0000_FFFF
         digits = (digits | digits &<< 8) & 0x00FF_00FF_00FF_00FF
         digits = (digits | digits &<< 4) & 0x0F0F_0F0F_0F0F_0F0F
-        // 1 in each byte above nine, whose letter lies 39 further behind "0".
+        // 1 in each byte whose digit is above nine; its letter is 39 further behind "0".
         let letters = (digits &+ 0x0606_0606_0606_0606) &>> 4 & 0x0101_0101_0101_0101
         self = digits &+ 0x3030_3030_3030_3030 &+ letters &* 39
     }

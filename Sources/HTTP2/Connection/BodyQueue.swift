@@ -1,7 +1,7 @@
 /// Bodies that wait for the peer's windows.
 ///
 /// Bodies that wait for the connection's window take turns, one frame each, so that a long body does not starve short
-/// ones. Bodies that wait for their own stream's window are set aside and cost the others nothing.
+/// ones. Bodies that wait for their own stream's window are set aside, so they cost the other bodies nothing.
 struct BodyQueue {
     struct Body {
         let streamID: UInt32
@@ -45,19 +45,19 @@ struct BodyQueue {
         if let body = aside.removeValue(forKey: streamID) { waiting.append(body) }
     }
 
-    /// Lets all take part again, in the order of their streams.
+    /// Lets all bodies take part again, in the order of their streams.
     mutating func recallAll() {
         waiting.append(contentsOf: aside.values.sorted { $0.streamID < $1.streamID })
         aside.removeAll()
     }
 
-    /// Forgets the body of a stream that is gone. A peer that gives no window may answer all the same, and its owner
-    /// must not take what will never be sent for a full queue.
+    /// Removes the body of a stream that is gone. A peer may answer without giving a window. Octets that will never be
+    /// sent must not make the queue look full to its owner.
     mutating func remove(_ streamID: UInt32) {
         if let body = aside.removeValue(forKey: streamID) {
             byteCount -= body.byteCount
         } else if let index = waiting[head...].firstIndex(where: { $0.streamID == streamID }) {
-            // Peers answer roughly in the order of the line, so it is found soon.
+            // Peers answer roughly in the order of the queue, so the search is short.
             byteCount -= waiting.remove(at: index).byteCount
         }
     }

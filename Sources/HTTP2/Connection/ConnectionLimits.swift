@@ -1,7 +1,7 @@
-/// Bounds on what a peer can make a connection hold or do. An impostor may sit behind a proxy, and a faulty server
-/// floods as well as a hostile one.
+/// The limits on what a peer can make a connection hold or do. An impostor may be behind a proxy, and a faulty server
+/// can flood like a hostile one.
 package struct ConnectionLimits: Sendable {
-    /// Frames a second that are let pass in the long run, and how many at once.
+    /// The number of frames that are allowed per second in the long run, and at once.
     package struct Rate: Sendable {
         package var perSecond: Int
         package var burst: Int
@@ -16,15 +16,16 @@ package struct ConnectionLimits: Sendable {
 
     /// The most streams a client opens at once, whatever the server allows.
     package var openStreamCount = 4096
-    /// One header list when read (HPACK bombs, CVE-2016-6581; many tiny indexed fields, CVE-2026-49975).
+    /// The limits of one decoded header list (HPACK bombs, CVE-2016-6581; many tiny indexed fields, CVE-2026-49975).
     package var headerList = HPACKDecoder.Limits()
-    /// One header block as sent, and the frames it comes in (CONTINUATION floods, VU#421644).
+    /// The size of one encoded header block, and the number of its CONTINUATION frames (CONTINUATION floods,
+    /// VU#421644).
     package var headerBlockByteCount = 32 * 1024
     package var continuationCount = 8
     /// PING, SETTINGS, PRIORITY, unknown frames and 1xx beyond the next limit (CVE-2019-9512, -9515). Each answer earns
     /// a few.
     package var controlFrames = Rate(perSecond: 500, burst: 1000)
-    /// Interim responses (1xx) to one request.
+    /// The number of interim responses (1xx) to one request.
     package var interimResponseCount: UInt8 = 8
     /// Frames without content and frames on streams that are gone (CVE-2019-9518).
     package var emptyFrames = Rate(perSecond: 2000, burst: 10_000)
@@ -34,12 +35,12 @@ package struct ConnectionLimits: Sendable {
     package var windowUpdates = Rate(perSecond: 500_000, burst: 500_000)
     /// Answers to PING and SETTINGS that wait in the output because the peer does not read (CVE-2019-9517).
     package var unreadAnswerCount = 1000
-    /// How much of GOAWAY's debug data is handed on.
+    /// The maximum size of GOAWAY's debug data that the handler gets.
     package var goAwayDebugByteCount = 4096
-    /// The window for everything the peer sends on the connection. It is given back as it is used.
+    /// The window for everything that the peer sends on the connection. Received octets are given back.
     package var connectionWindowSize = 65_535
 
-    /// A PING, or a frame of an unknown kind, for each part of an answer.
+    /// How many control frames an answer earns: a PING, or a frame of an unknown kind, for each of its parts.
     static let controlFramesPerAnswer: UInt64 = 4
 
     package init() {}

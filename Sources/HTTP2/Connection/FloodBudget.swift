@@ -1,7 +1,7 @@
-/// How many frames of a kind a peer may send that carry no request or answer: a rate with a burst.
+/// Limits how many frames of a kind a peer may send that carry no request or answer, by a rate with a burst.
 ///
-/// Kept as the one number of the generic cell rate algorithm: when the next frame would have been due, had they come
-/// evenly. A peer is over its budget when that lies further ahead than the burst reaches.
+/// It stores the one number of the generic cell rate algorithm: when the next frame would be due if the frames came
+/// evenly. A peer is over its budget if that time is further ahead than the burst allows.
 struct FloodBudget {
     private let interval: UInt64
     private let reach: UInt64
@@ -18,7 +18,7 @@ struct FloodBudget {
         return dueAt &- now <= reach
     }
 
-    /// Gives frames back that came along with something useful. Nothing is saved up beyond the burst.
+    /// Gives back frames that came with an answer. Nothing is saved up beyond the burst.
     mutating func earn(_ count: UInt64) {
         let earned = interval * count
         dueAt = dueAt > earned ? dueAt - earned : 0

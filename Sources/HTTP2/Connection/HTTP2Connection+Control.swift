@@ -20,8 +20,8 @@ extension HTTP2Connection {
         handler.peerSettingsChanged()
     }
 
-    /// Applies the entries in their order (§6.5.3). The encoder must see each table size, not only the last: it has to
-    /// announce the smallest (RFC 7541 §4.2).
+    /// Applies the entries in their order (§6.5.3). The encoder must see each table size, not only the last, because it
+    /// has to announce the smallest (RFC 7541 §4.2).
     private func applySettings(_ payload: Span<UInt8>) throws(HTTP2Error) {
         let initialWindowSize = peerSettings.initialWindowSize
         for offset in stride(from: 0, to: payload.count, by: 6) {
@@ -42,7 +42,7 @@ extension HTTP2Connection {
         handler.settingsAcknowledged()
     }
 
-    /// Announces other settings than before. The peer keeps to them once it has acknowledged them.
+    /// Announces new settings. The peer obeys them once it has acknowledged them.
     package func announce(_ settings: Settings) {
         var settings = settings
         if role == .client { settings.enablePush = false }
@@ -53,10 +53,11 @@ extension HTTP2Connection {
 
     // MARK: PING (RFC 9113 §6.7)
 
-    /// More PINGs without an answer than an owner has use for; before that many the oldest is forgotten.
+    /// The maximum number of PINGs without an answer, which is more than an owner needs. Beyond it the oldest is
+    /// forgotten.
     private static let maximumPingsInFlight = 16
 
-    /// Asks the peer for a sign of life; `pingAnswered` brings `payload` back.
+    /// Asks the peer for a sign of life; `pingAnswered` returns `payload`.
     package func ping(_ payload: UInt64) {
         if pingsInFlight.count == Self.maximumPingsInFlight { pingsInFlight.removeFirst() }
         pingsInFlight.append(payload)
@@ -71,7 +72,7 @@ extension HTTP2Connection {
         let data = payload.bigEndian(at: 0, as: UInt64.self)
         try spendControlFrame()
         if header.flags.contains(.ack) {
-            // An answer to a PING that was not sent means nothing; it is not to be answered either (§6.7).
+            // An answer to a PING that was not sent is ignored, and must not be answered (§6.7).
             guard let index = pingsInFlight.firstIndex(of: data) else { return }
             pingsInFlight.remove(at: index)
             return handler.pingAnswered(data)
@@ -105,7 +106,8 @@ extension HTTP2Connection {
         guard payload.count == header.payloadByteCount else { throw .connection(.frameSizeError, .frameTooLarge) }
     }
 
-    /// What lies above GOAWAY's last stream was not looked at and may be sent elsewhere at once (§6.8, §8.7).
+    /// Ends the streams above GOAWAY's last stream. The peer has not processed them, so they may be sent elsewhere at
+    /// once (§6.8, §8.7).
     private func endStreams(above lastStreamID: UInt32, _ handler: some HTTP2Handler) {
         for id in streams.ids where id > lastStreamID {
             guard let index = streams.index(of: id) else { continue }
@@ -115,8 +117,8 @@ extension HTTP2Connection {
         }
     }
 
-    /// Says that no new streams are taken, and which was the last one looked at. A server that wants to lose nothing
-    /// first names 2^31-1, and the true one a round trip later (§6.8).
+    /// Announces that this side accepts no new streams, and the last stream that it processes. A server that wants to
+    /// lose nothing first names 2^31-1, and the true last stream a round trip later (§6.8).
     ///
     /// - Parameter lastStreamID: nil for the highest stream the peer has opened.
     package func goAway(_ code: ErrorCode = .noError, lastStreamID: UInt32? = nil, debugData: [UInt8] = []) {
@@ -138,7 +140,7 @@ extension HTTP2Connection {
         handler.ended(reference, by: .reset(ErrorCode(rawValue: payload.bigEndian(at: 0, as: UInt32.self))))
     }
 
-    /// Gives a stream up. Nothing is reported for it any more. Does nothing when it is closed already.
+    /// Gives a stream up; no more events are reported for it. Does nothing if it is closed already.
     package func reset(_ streamID: UInt32, _ code: ErrorCode = .cancel) {
         guard let index = streams.index(of: streamID) else { return }
         sendReset(code, of: streamID)

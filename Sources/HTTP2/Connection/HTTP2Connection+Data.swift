@@ -4,7 +4,7 @@ extension HTTP2Connection {
         _ header: FrameHeader, _ payload: Span<UInt8>, _ handler: some HTTP2Handler
     ) throws(HTTP2Error) {
         guard header.streamID != 0 else { throw .connection(.protocolError, .wrongStreamForFrame) }
-        // The whole payload counts, padding included, and whether or not the stream is still there (§6.1, §6.9).
+        // The whole payload counts, padding included, even if the stream is gone (§6.1, §6.9).
         try spendReceiveWindow(payload.count)
         let range = try Self.contentRange(of: payload, header.flags)
         guard let index = try streamOfMessage(header.streamID) else { return }
@@ -17,7 +17,7 @@ extension HTTP2Connection {
         handler.received(payload.extracting(range), on: reference, isLast: isLast)
     }
 
-    /// Holds a part of a body against the order of frames (§5.1, §8.1) and against `content-length` (§8.1.1).
+    /// Checks a part of a body against the order of frames (§5.1, §8.1) and against `content-length` (§8.1.1).
     private func countBody(at index: Int, _ count: Int, isLast: Bool) throws(HTTP2Error) {
         let stream = streams[index]
         guard !stream.flags.contains(.remoteEnded) else { throw .stream(stream.id, .streamClosed, .closedStream) }
@@ -34,8 +34,8 @@ extension HTTP2Connection {
 
     // MARK: Receive windows
 
-    /// Takes DATA from the connection's window. What was used is given back by halves of the window, so that the peer
-    /// neither stalls nor gets a WINDOW_UPDATE for each frame.
+    /// Subtracts DATA from the connection's window. Gives the used octets back once they are half of the window, so
+    /// that the peer neither stalls nor gets a WINDOW_UPDATE for each frame.
     private func spendReceiveWindow(_ count: Int) throws(HTTP2Error) {
         receiveWindow -= count
         guard receiveWindow >= 0 else { throw .connection(.flowControlError, .windowExceeded) }
@@ -81,12 +81,13 @@ extension HTTP2Connection {
         sendWaitingBodies()
     }
 
-    /// What the peer's window of that stream lets us send now; negative after the setting was lowered (§6.9.2).
+    /// Returns how many octets the peer's window of that stream allows now; negative after the setting was lowered
+    /// (§6.9.2).
     func sendWindow(ofStreamAt index: Int) -> Int {
         peerSettings.initialWindowSize + streams[index].sendCredit
     }
 
-    /// Holds the windows of all streams against the limit after the initial size has grown (§6.9.2).
+    /// Checks the windows of all streams against the maximum after the initial size has grown (§6.9.2).
     func checkSendWindows() throws(HTTP2Error) {
         for stream in streams.rows where stream.id != 0 {
             guard peerSettings.initialWindowSize + stream.sendCredit <= Settings.maximumWindowSize else {

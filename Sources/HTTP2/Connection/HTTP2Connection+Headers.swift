@@ -36,8 +36,8 @@ extension HTTP2Connection {
         }
     }
 
-    /// Where the content of a frame lies between what its flags put in front and the padding behind (RFC 9113 §6.1,
-    /// §6.2).
+    /// Returns the range of a frame's content, without the fields that its flags put in front and the padding behind
+    /// (RFC 9113 §6.1, §6.2).
     static func contentRange(
         of payload: Span<UInt8>, _ flags: FrameFlags, prefixByteCount: Int = 0
     ) throws(HTTP2Error) -> Range<Int> {
@@ -54,8 +54,8 @@ extension HTTP2Connection {
         return start..<end
     }
 
-    /// Reads a whole header block. It is decoded even if its stream is gone: otherwise the tables of the two ends would
-    /// differ from here on (RFC 9113 §4.3).
+    /// Reads a whole header block. Decodes it even if its stream is gone: otherwise the tables of the two ends would
+    /// differ from then on (RFC 9113 §4.3).
     private func receiveBlock(
         _ block: Span<UInt8>, on streamID: UInt32, isLast: Bool, _ handler: some HTTP2Handler
     ) throws(HTTP2Error) {
@@ -80,27 +80,29 @@ extension HTTP2Connection {
 
     // MARK: Messages
 
-    /// A request opens its stream (RFC 9113 §5.1.1, §5.1.2, §8.3.1).
+    /// Receives a request, which opens its stream (RFC 9113 §5.1.1, §5.1.2, §8.3.1).
     private func receiveRequest(
         on streamID: UInt32, isLast: Bool, _ handler: some HTTP2Handler
     ) throws(HTTP2Error) {
         closedStreams.noteOpening(of: streamID, after: lastPeerStreamID)
         lastPeerStreamID = streamID
-        // What comes after our GOAWAY was sent before the client read it: it is passed over (RFC 9113 §6.8).
+        // The client sent this request before it read the GOAWAY, so the request is ignored (RFC 9113 §6.8).
         if let goAwaySent, streamID > goAwaySent { return }
-        // A limit holds once the client knows of it; a larger one it may use before its ACK is here.
+        // A lower limit applies once the client has acknowledged it. The client may use a higher one before its ACK
+        // arrives.
         let limit = [announcedSettings, settingsInForce].map { $0.maximumConcurrentStreams ?? .max }.reduce(0, max)
         guard streams.count < limit else { throw .stream(streamID, .refusedStream, .tooManyStreams) }
         guard let summary = FieldRules.check(section, as: .request) else {
             throw .stream(streamID, .protocolError, .malformedMessage)
         }
-        // Before the stream is opened: the handler must not hear of the end of a stream that it does not know.
+        // This check comes before the stream is opened: the handler must not be told the end of a stream that it does
+        // not know.
         try Self.checkLength(summary.contentLength, isLast: isLast, on: streamID)
         let index = streams.insert(Stream(id: streamID, flags: .headReceived, openedAt: now))
         beginMessage(at: index, isLast: isLast, contentLength: summary.contentLength, handler)
     }
 
-    /// The final header section of a response, or an interim one, which is passed over (RFC 9113 §8.1, §8.3.2).
+    /// Receives the final header section of a response, or an interim one, which is ignored (RFC 9113 §8.1, §8.3.2).
     private func receiveResponse(
         at index: Int, isLast: Bool, _ handler: some HTTP2Handler
     ) throws(HTTP2Error) {
@@ -110,20 +112,20 @@ extension HTTP2Connection {
             throw .stream(streamID, .protocolError, .malformedMessage)
         }
         if summary.status < 200 {
-            // An interim response does not end the stream, and 101 does not exist here (RFC 9113 §8.1, §8.6).
+            // An interim response does not end the stream, and HTTP/2 has no 101 (RFC 9113 §8.1, §8.6).
             guard !isLast, summary.status != 101 else { throw .stream(streamID, .protocolError, .malformedMessage) }
             return try spendInterimResponse(at: index)
         }
         streams[index].flags.insert(.headReceived)
         streams[index].status = summary.status
-        // 304 may tell the length of a body it does not have (RFC 9110 §8.6).
+        // A 304 may have the length of a body that it does not carry (RFC 9110 §8.6).
         let contentLength = summary.status == 304 ? nil : summary.contentLength
         try Self.checkLength(contentLength, isLast: isLast, on: streamID)
         beginMessage(at: index, isLast: isLast, contentLength: contentLength, handler)
     }
 
-    /// The first few interim responses of a request do not count as a flood: a server may send one for each of
-    /// thousands of requests before it answers any.
+    /// Counts an interim response. The first few of a request do not count as a flood: a server may send one for each
+    /// of thousands of requests before it answers any.
     private func spendInterimResponse(at index: Int) throws(HTTP2Error) {
         guard streams[index].interimCount >= limits.interimResponseCount else {
             streams[index].interimCount += 1
@@ -132,7 +134,7 @@ extension HTTP2Connection {
         try spendControlFrame()
     }
 
-    /// A message without a body must not announce one (RFC 9113 §8.1.1).
+    /// Checks that a message without a body does not announce one (RFC 9113 §8.1.1).
     private static func checkLength(_ contentLength: Int?, isLast: Bool, on streamID: UInt32) throws(HTTP2Error) {
         guard isLast, let contentLength, contentLength > 0 else { return }
         throw .stream(streamID, .protocolError, .contentLengthMismatch)
@@ -145,7 +147,7 @@ extension HTTP2Connection {
         handler.received(section, on: reference, isLast: isLast)
     }
 
-    /// A second header section ends the message; what it says is of no interest here (RFC 9113 §8.1).
+    /// Receives trailers. They end the message; their fields are ignored (RFC 9113 §8.1).
     private func receiveTrailers(
         at index: Int, isLast: Bool, _ handler: some HTTP2Handler
     ) throws(HTTP2Error) {
@@ -161,8 +163,8 @@ extension HTTP2Connection {
         handler.received(Span(), on: reference, isLast: true)
     }
 
-    /// The peer has ended its side of a stream. A client's stream ends with its response: if part of the request is
-    /// still waiting for a window, the server has shown that it does not need it (RFC 9113 §8.1).
+    /// Notes that the peer has ended its side of a stream. A client's stream ends with its response: if part of the
+    /// request still waits for a window, the server does not need that part (RFC 9113 §8.1).
     func endRemote(at index: Int) {
         streams[index].flags.insert(.remoteEnded)
         if role == .client { earnFrames() }

@@ -1,8 +1,8 @@
-/// Divides the incoming bytes into frames. Bytes may come in any pieces; complete frames are read in place.
+/// Divides the incoming bytes into frames. The bytes may come in any pieces. Complete frames are read in place.
 extension HTTP2Connection {
-    /// Reads what the peer sent and tells `handler` what it means.
+    /// Reads bytes from the peer and reports events to `handler`.
     ///
-    /// - Parameter now: nanoseconds of a clock that does not go back; for budgets and `openedAt`.
+    /// - Parameter now: nanoseconds of a monotonic clock; for budgets and `openedAt`.
     package func receive(_ bytes: Span<UInt8>, now: UInt64, handler: some HTTP2Handler) {
         self.now = now
         var offset = 0
@@ -20,7 +20,7 @@ extension HTTP2Connection {
         }
     }
 
-    /// A server's first bytes are the preface; anything else is not HTTP/2 (RFC 9113 §3.4).
+    /// Reads the preface, which a client sends first; anything else is not HTTP/2 (RFC 9113 §3.4).
     private func receivePreface(_ bytes: Span<UInt8>, at offset: inout Int) throws(HTTP2Error) {
         let count = min(bytes.count, Self.preface.count - partialFrame.count)
         for index in 0..<count where bytes[index] != Self.preface[partialFrame.count + index] {
@@ -33,7 +33,7 @@ extension HTTP2Connection {
         isPrefaceExpected = false
     }
 
-    /// Reads the frame at `offset`, or keeps what there is of it.
+    /// Reads the frame at `offset`, or keeps its beginning if it is not complete.
     private func receiveFrame(
         _ bytes: Span<UInt8>, at offset: inout Int, _ handler: some HTTP2Handler
     ) throws(HTTP2Error) {
@@ -51,7 +51,7 @@ extension HTTP2Connection {
         offset &+= rest.count
     }
 
-    /// Completes the kept part, first the header, then the payload.
+    /// Completes the kept frame, first its header, then its payload.
     private func completePartialFrame(
         _ bytes: Span<UInt8>, at offset: inout Int, _ handler: some HTTP2Handler
     ) throws(HTTP2Error) {
@@ -73,9 +73,9 @@ extension HTTP2Connection {
         offset += missing
     }
 
-    /// How many octets of a frame are read: all of them. A frame that is too large is refused before it is kept (RFC
-    /// 9113 §4.2), except the head of a GOAWAY: it says which requests the peer has not looked at, so that they may be
-    /// sent elsewhere.
+    /// Returns how many octets of a frame to read: all of them. A frame that is too large is refused before it is kept
+    /// (RFC 9113 §4.2). Of a GOAWAY that is too large, the head is read: it says which requests the peer has not
+    /// processed, so that they may be sent elsewhere.
     private func readableByteCount(of header: FrameHeader) throws(HTTP2Error) -> Int {
         if header.payloadByteCount <= announcedSettings.maximumFrameSize {
             return FrameHeader.byteCount &+ header.payloadByteCount
@@ -84,13 +84,13 @@ extension HTTP2Connection {
         return FrameHeader.byteCount + Self.goAwayHeadByteCount
     }
 
-    /// Applies the rules that hold for every frame, then those of its kind. An error of a stream ends here; one of the
-    /// connection is thrown on.
+    /// Applies the rules for every frame, then those of its kind. Handles a stream error here, and throws a connection
+    /// error.
     private func handle(
         _ header: FrameHeader, _ payload: Span<UInt8>, _ handler: some HTTP2Handler
     ) throws(HTTP2Error) {
         guard hasPeerSettings || header.type == FrameType.settings && !header.flags.contains(.ack) else {
-            // A server that takes no connection at all may say why before it says anything else.
+            // A server that accepts no connection may say why before it sends anything else.
             if role == .client, header.type == FrameType.goAway { try receiveGoAway(header, payload, handler) }
             throw .connection(.protocolError, .settingsExpected)  // RFC 9113 §3.4
         }
@@ -105,7 +105,7 @@ extension HTTP2Connection {
             guard case .stream(let id, let code, let violation) = error else { throw error }
             // A stream that was never opened cannot be reset (RFC 9113 §6.4).
             guard !isIdle(id) else { throw .connection(code, violation) }
-            // A peer that provokes resets floods as much as one that sends them (CVE-2025-8671).
+            // A peer that provokes resets can flood like a peer that sends them (CVE-2025-8671).
             guard resets.spend(now: now) else { throw .connection(.enhanceYourCalm, .tooManyResets) }
             resetAfterViolation(id, code, error, handler)
         }
@@ -124,7 +124,7 @@ extension HTTP2Connection {
         case FrameType.ping: try receivePing(header, payload, handler)
         case FrameType.goAway: try receiveGoAway(header, payload, handler)
         case FrameType.priority: try receivePriority(header, payload)
-        // Push is switched off by a client, and never goes to a server (RFC 9113 §8.4).
+        // A client switches push off, and a server never receives it (RFC 9113 §8.4).
         case FrameType.pushPromise: throw .connection(.protocolError, .pushRefused)
         default: try spendControlFrame()  // RFC 9113 §5.5: unknown kinds are ignored.
         }
@@ -140,7 +140,7 @@ extension HTTP2Connection {
         handler.ended(reference, by: .violation(error))
     }
 
-    /// Gives the connection up: GOAWAY with what was wrong, in words (RFC 9113 §5.4.1).
+    /// Gives the connection up: writes GOAWAY with the violation as debug data (RFC 9113 §5.4.1).
     func fail(_ error: HTTP2Error, _ handler: some HTTP2Handler) {
         guard fatalError == nil else { return }
         fatalError = error
@@ -155,8 +155,8 @@ extension HTTP2Connection {
         guard controlFrames.spend(now: now) else { throw .connection(.enhanceYourCalm, .tooManyControlFrames) }
     }
 
-    /// A request has got its answer. Some peers send PING, WINDOW_UPDATE, RST_STREAM or frames of their own with each
-    /// answer. That is not a flood, since there cannot be more of them than requests.
+    /// Credits the budgets for a request that got its answer. Some peers send PING, WINDOW_UPDATE, RST_STREAM or frames
+    /// of unknown kinds with each answer. That is not a flood, since their number is bounded by that of the requests.
     func earnFrames() {
         controlFrames.earn(ConnectionLimits.controlFramesPerAnswer)
         emptyFrames.earn(2)
@@ -168,7 +168,7 @@ extension HTTP2Connection {
         guard emptyFrames.spend(now: now) else { throw .connection(.enhanceYourCalm, .tooManyEmptyFrames) }
     }
 
-    /// An answer that the peer asked for is written only while the peer reads them.
+    /// Counts an answer to a PING or SETTINGS. Fails if the peer does not read these answers.
     func spendAnswer() throws(HTTP2Error) {
         unreadAnswerCount += 1
         guard unreadAnswerCount <= limits.unreadAnswerCount else {
@@ -178,17 +178,18 @@ extension HTTP2Connection {
 
     // MARK: Streams
 
-    /// Whether the stream was never opened: the only frame allowed on it is the HEADERS that open it (RFC 9113 §5.1).
+    /// Whether the stream was never opened. The only frame allowed on it is the HEADERS that open it (RFC 9113 §5.1).
     func isIdle(_ streamID: UInt32) -> Bool {
         if streamID % 2 == 0 { return true }
         return role == .client ? streamID >= nextStreamID : streamID > lastPeerStreamID
     }
 
-    /// The row of the stream that a part of a message came on; nil for one that is gone and whose frame is let pass.
+    /// Returns the row of the stream on which a part of a message came; nil if the stream is gone and the frame is
+    /// ignored.
     ///
-    /// A client ignores all of it: an answer must not be lost because of what follows another one. A server says what
-    /// is wrong (RFC 9113 §5.1, closed), unless the client could not know yet that it had reset the stream or was going
-    /// away.
+    /// A client ignores every such frame: an answer must not be lost because of a frame after another answer. A server
+    /// reports the violation (RFC 9113 §5.1, closed), unless the client could not know yet that the server had reset
+    /// the stream or was going away.
     func streamOfMessage(_ streamID: UInt32) throws(HTTP2Error) -> Int? {
         if let index = try openStream(streamID) { return index }
         guard role == .server, streamID <= goAwaySent ?? .max else { return nil }
@@ -205,8 +206,8 @@ extension HTTP2Connection {
         if role == .server { closedStreams.noteReset(streamID) }
     }
 
-    /// The row of an open stream; nil for one that is gone, whose WINDOW_UPDATE and RST_STREAM are let pass (RFC 9113
-    /// §5.1, closed).
+    /// Returns the row of an open stream; nil for one that is gone, whose WINDOW_UPDATE and RST_STREAM are ignored (RFC
+    /// 9113 §5.1, closed).
     func openStream(_ streamID: UInt32) throws(HTTP2Error) -> Int? {
         if let index = streams.index(of: streamID) { return index }
         guard streamID != 0 else { throw .connection(.protocolError, .wrongStreamForFrame) }
@@ -215,7 +216,7 @@ extension HTTP2Connection {
         return nil
     }
 
-    /// Forgets a stream and what of its body has not been sent.
+    /// Removes a stream and the unsent part of its body.
     func close(at index: Int) {
         let stream = streams[index]
         if stream.flags.contains(.bodyWaiting) { bodies.remove(stream.id) }

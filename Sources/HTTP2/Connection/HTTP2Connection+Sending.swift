@@ -1,7 +1,7 @@
 /// Sends messages: a header block, written in place, and a body, as far as the windows allow.
 extension HTTP2Connection {
-    /// Adds a field to the message being written. Its value is sent as it is and not kept by the peer; its name is, the
-    /// first time.
+    /// Adds a field to the message being written. The value is sent in full, and the peer does not keep it. The peer
+    /// keeps the name after the first time.
     ///
     /// - Parameter name: one of the numbered names, not `.other`.
     package func add(_ name: FieldName, _ value: Span<UInt8>) {
@@ -18,8 +18,8 @@ extension HTTP2Connection {
         outbox.add(name, value.span)
     }
 
-    /// Ends the message being written with its body. What the peer's windows do not let out now is kept and follows
-    /// when they open.
+    /// Ends the message being written with its body. Octets that the peer's windows do not allow now are kept, and sent
+    /// when the windows open.
     ///
     /// - Returns: the identifier of the stream.
     @discardableResult
@@ -37,7 +37,7 @@ extension HTTP2Connection {
 
     // MARK: Bodies
 
-    /// Sends a body, or queues it behind those that wait already (RFC 9113 §5.2).
+    /// Sends a body, or queues it behind waiting bodies (RFC 9113 §5.2).
     private func send(_ body: BodyQueue.Body, ofStreamAt index: Int) {
         var body = body
         if bodies.isEmpty {
@@ -49,7 +49,7 @@ extension HTTP2Connection {
         sendWaitingBodies()
     }
 
-    /// Sends a frame of a body; whether more of it could be sent at once.
+    /// Sends a frame of a body. Returns whether more of the body may be sent at once.
     private func sendPart(of body: inout BodyQueue.Body, ofStreamAt index: Int) -> Bool {
         let window = min(sendWindow, sendWindow(ofStreamAt: index))
         let count = min(body.byteCount, window, peerSettings.maximumFrameSize)
@@ -63,10 +63,10 @@ extension HTTP2Connection {
         return !isLast
     }
 
-    /// Lets the waiting bodies out, a frame each in turn, until the connection's window is used up.
+    /// Sends the waiting bodies, one frame each in turn, until the connection's window is used up.
     func sendWaitingBodies() {
         while sendWindow > 0, var body = bodies.popFirst() {
-            // The body of a stream that is gone was removed with it.
+            // A closed stream's body was removed with it.
             guard let index = streams.index(of: body.streamID) else { continue }
             _ = sendPart(of: &body, ofStreamAt: index)
             guard body.byteCount > 0 else { continue }
@@ -78,16 +78,16 @@ extension HTTP2Connection {
         }
     }
 
-    /// We have ended our side of a stream.
+    /// Notes that this side of a stream has ended.
     private func endLocal(at index: Int) {
-        // The row is written once: each access to it from outside is checked for overlapping another.
+        // Writes the row only once, because each access from outside is checked for overlap with another.
         var stream = streams[index]
         stream.flags.insert(.localEnded)
         stream.flags.remove(.bodyWaiting)
         stream.endPosition = outbox.bytes.endPosition
         streams[index] = stream
         if stream.flags.contains(.remoteEnded) {
-            // Only for a request that came to its end: opening streams and resetting them is a flood of its own.
+            // Credits only a complete request: opening streams and resetting them is also a flood.
             if role == .server { earnFrames() }
             return close(at: index)
         }

@@ -2,9 +2,9 @@
 /// and no clock: its owner carries the output to the peer, passes incoming bytes to `receive`, and says what time it
 /// is.
 ///
-/// It plays the client's role for the APNs gateway and the server's for the simulator. What the roles share is spread
-/// over files by concern: `+Receiving` takes frames apart, `+Headers`, `+Data` and `+Control` hold the rules for them,
-/// `+Sending` writes messages, `+Client` and `+Server` what only one of them does.
+/// It is the client for the APNs gateway and the server for the simulator. The files of both roles: `+Receiving` parses
+/// frames, `+Headers`, `+Data` and `+Control` apply the rules for them, `+Sending` writes messages. `+Client` and
+/// `+Server` have what only one role does.
 ///
 /// The owner handles time-outs (first SETTINGS, SETTINGS ACK, PING, responses), since they need a timer.
 ///
@@ -18,14 +18,14 @@ package final class HTTP2Connection {
     package let role: Role
     let limits: ConnectionLimits
 
-    // Stored properties are internal and what the owner may read is computed: so the compiler sees every access to them
-    // and can prove that they do not overlap, instead of checking it each time.
+    // Stored properties are internal, and the owner reads computed ones. So the compiler sees every access to the
+    // stored ones and can prove that they do not overlap, instead of checking it each time.
 
     // MARK: Settings
 
     var peerSettings = Settings()
     var hasPeerSettings = false
-    /// What we announced last, and what of it the peer has acknowledged.
+    /// The settings that this side announced last, and those that the peer has acknowledged.
     var announcedSettings: Settings
     var settingsInForce = Settings()
     var unacknowledgedSettings: [Settings] = []
@@ -34,7 +34,7 @@ package final class HTTP2Connection {
 
     var outbox: Outbox
     var decoder: HPACKDecoder
-    /// Filled by each header block that is read.
+    /// Each header block that is read fills it.
     var section = FieldSection()
 
     // MARK: Streams and windows
@@ -44,11 +44,12 @@ package final class HTTP2Connection {
     var nextStreamID: UInt32
     /// The highest stream the client has opened, for a server.
     var lastPeerStreamID: UInt32 = 0
-    /// What a server remembers of those that are closed.
+    /// What a server remembers about closed streams.
     var closedStreams = ClosedStreams()
-    /// What the peer lets us send on the connection as a whole.
+    /// The octets that the peer still accepts on the connection as a whole.
     var sendWindow = 65_535
-    /// What the peer may still send on the connection as a whole, and what it used since it was last given back.
+    /// The octets that the peer may still send on the connection as a whole, and those that it has sent since the last
+    /// WINDOW_UPDATE.
     var receiveWindow = 65_535
     var receivedSinceUpdate = 0
     var bodies = BodyQueue()
@@ -62,7 +63,7 @@ package final class HTTP2Connection {
 
     // MARK: Reading
 
-    /// The part of a frame that has arrived without its end.
+    /// The beginning of a frame that has not arrived completely.
     var partialFrame = ByteQueue()
     /// The header block that waits for its CONTINUATION.
     var headerBlock = ByteQueue()
@@ -83,14 +84,14 @@ package final class HTTP2Connection {
     var resets: FloodBudget
     var windowUpdates: FloodBudget
     var unreadAnswerCount = 0
-    /// PINGs of ours without an answer.
+    /// This side's PINGs that have no answer yet.
     var pingsInFlight: [UInt64] = []
 
-    /// Starts a connection; its first bytes (the client's preface, SETTINGS) are in the outbox.bytes.
+    /// Starts a connection. Its first bytes (the client's preface, SETTINGS) are in the output.
     ///
     /// - Parameters:
     ///   - settings: what to announce. A client always switches push off.
-    ///   - names: the fields that events tell by number.
+    ///   - names: the fields that events identify by number.
     ///   - firstStreamID: a client's first stream; a test starts near 2^31.
     package init(
         role: Role, settings: Settings = Settings(), limits: ConnectionLimits = ConnectionLimits(),
@@ -118,7 +119,7 @@ package final class HTTP2Connection {
 
     private func writePreface() {
         if role == .client { outbox.bytes.append(Self.preface) }
-        // Even without entries: each end starts with SETTINGS (RFC 9113 §3.4).
+        // Each end starts with SETTINGS, even without entries (RFC 9113 §3.4).
         var initial = Settings()
         if role == .server { initial.enablePush = announcedSettings.enablePush }
         outbox.bytes.appendSettings(announcedSettings.entries(changedFrom: initial))
@@ -135,8 +136,8 @@ package final class HTTP2Connection {
     /// How many bytes wait to be sent to the peer.
     package var outputByteCount: Int { outbox.bytes.count }
 
-    /// Calls `body` with the bytes to be carried to the peer. It must not call the connection; say afterwards with
-    /// `consumeOutput` how many were taken.
+    /// Calls `body` with the bytes to send to the peer. `body` must not call the connection. Call `consumeOutput`
+    /// afterwards with the number of bytes taken.
     package func withOutput<Result>(_ body: (Span<UInt8>) -> Result) -> Result {
         outbox.bytes.withBytes(body)
     }
@@ -147,8 +148,8 @@ package final class HTTP2Connection {
         if outbox.bytes.isEmpty { unreadAnswerCount = 0 }
     }
 
-    /// Positions in all that is ever written: the end of what has been written, and of what the transport has taken.
-    /// Something written has gone out when the second has reached what the first was then.
+    /// Positions in the whole output: the end of what has been written, and the end of what the transport has taken. A
+    /// message has gone out once `sentPosition` has reached the `writtenPosition` after it.
     package var writtenPosition: UInt64 { outbox.bytes.endPosition }
     package var sentPosition: UInt64 { outbox.bytes.consumedPosition }
 
@@ -164,25 +165,25 @@ package final class HTTP2Connection {
     /// How many octets of bodies wait for the peer's windows.
     package var blockedBodyByteCount: Int { bodies.byteCount }
 
-    /// Whether SETTINGS of ours wait for the peer's acknowledgement.
+    /// Whether SETTINGS of this side wait for the peer's acknowledgement.
     package var hasUnacknowledgedSettings: Bool { !unacknowledgedSettings.isEmpty }
 
-    /// Whether the whole of what we had to say on the stream has been taken by the transport. While it is false the
-    /// peer cannot have acted on a request; once the stream is closed it is false as well.
+    /// Whether the transport has taken the whole message of this side on the stream. While this is false, the peer
+    /// cannot have acted on a request. It is also false once the stream is closed.
     package func isSent(_ streamID: UInt32) -> Bool {
         guard let index = streams.index(of: streamID) else { return false }
         return streams[index].endPosition <= outbox.bytes.consumedPosition
     }
 
-    /// Whether the whole of what we had to say on the stream is in the output or beyond: the peer will get it, unless
-    /// the connection is lost before. Once the stream is closed it is false.
+    /// Whether the whole message of this side on the stream is in the output or has left it. The peer will get it
+    /// unless the connection is lost first. It is false once the stream is closed.
     package func isWritten(_ streamID: UInt32) -> Bool {
         guard let index = streams.index(of: streamID) else { return false }
         return streams[index].flags.contains(.localEnded)
     }
 
-    /// Calls `body` with each open stream and whether all we had to say on it has been taken by the transport: what
-    /// there is to settle when the connection is lost. The order is not that of the streams.
+    /// Calls `body` with each open stream, and whether the transport has taken the whole message of this side on it.
+    /// The owner settles these streams when the connection is lost. The order is arbitrary.
     package func forEachOpenStream(_ body: (_ stream: StreamReference, _ isSent: Bool) -> Void) {
         for stream in streams.rows where stream.id != 0 {
             body(StreamReference(stream), stream.endPosition <= outbox.bytes.consumedPosition)

@@ -1,10 +1,10 @@
 /// Why a stream ended without a complete message from the peer.
 package enum StreamEnding: Equatable, Sendable {
-    /// The peer sent RST_STREAM. With `.refusedStream` it has not looked at the request (RFC 9113 §8.7).
+    /// The peer sent RST_STREAM. With `.refusedStream` it has not processed the request (RFC 9113 §8.7).
     case reset(ErrorCode)
-    /// The stream lies above the last one GOAWAY names: it was not and will not be looked at (RFC 9113 §6.8).
+    /// The stream is above GOAWAY's last stream: the peer has not processed it and will not (RFC 9113 §6.8).
     case aboveGoAway
-    /// The peer broke a rule on this stream, and it was reset from here.
+    /// The peer broke a rule on this stream, and this side reset it.
     case violation(HTTP2Error)
 }
 
@@ -14,7 +14,7 @@ package enum StreamEnding: Equatable, Sendable {
 /// during the call only.
 package protocol HTTP2Handler: AnyObject {
     /// A complete and well-formed header section of a request or a final response arrived (interim ones are ignored).
-    /// When `isLast`, there is no body; a client's stream is closed by then and its slot free.
+    /// If `isLast`, there is no body; a client's stream is then closed already, and its slot free.
     func received(_ section: borrowing FieldSection, on stream: StreamReference, isLast: Bool)
 
     /// A part of the body arrived, possibly empty when `isLast` (also when trailers end the message).
@@ -23,13 +23,13 @@ package protocol HTTP2Handler: AnyObject {
     /// A stream ended before its message was complete. It is closed.
     func ended(_ stream: StreamReference, by ending: StreamEnding)
 
-    /// The peer announced settings; `availableStreamCount` may have changed either way.
+    /// The peer announced settings; `availableStreamCount` may have risen or fallen.
     func peerSettingsChanged()
 
     /// The peer acknowledged the oldest SETTINGS frame that was not acknowledged yet.
     func settingsAcknowledged()
 
-    /// The peer takes no new streams. Those above `lastStreamID` are reported as ended before this is called.
+    /// The peer accepts no new streams. Streams above `lastStreamID` are reported as ended before this call.
     func receivedGoAway(lastStreamID: UInt32, code: ErrorCode, debugData: Span<UInt8>)
 
     /// The peer answered a PING.

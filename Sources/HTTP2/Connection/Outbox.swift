@@ -1,24 +1,24 @@
-/// What a connection has to send: frames, one after the other, and the header compression that they share.
+/// The output of a connection: its frames, and the header compression that they share.
 ///
-/// Kept as one value so that a request costs a few accesses to it, not one for each part of a frame.
+/// It is one value, so that a request costs a few accesses to it instead of one for each part of a frame.
 struct Outbox: ~Copyable {
     var bytes = ByteQueue()
     private var encoder: HPACKEncoder
-    /// The header block being written: where its frame starts and whose it is; 0 for none.
+    /// The header block being written: where its frame starts, and its stream; 0 for none.
     private var blockStart: UInt64 = 0
     private(set) var blockStreamID: UInt32 = 0
 
     init(names: FieldNames) { encoder = HPACKEncoder(names: names) }
 
-    /// Takes a SETTINGS_HEADER_TABLE_SIZE of the peer.
+    /// Applies a SETTINGS_HEADER_TABLE_SIZE of the peer.
     mutating func setTableCapacityLimit(_ limit: Int) { encoder.setCapacityLimit(limit) }
 
     // MARK: Header blocks
 
-    /// Starts a HEADERS frame with the fields that repeat; before them, in a request, the one that never does.
+    /// Starts a HEADERS frame with the fields that repeat. In a request, `:path` comes first, which never repeats.
     mutating func beginBlock(on streamID: UInt32, path: Span<UInt8>? = nil, _ headers: PreparedHeaders) {
         beginBlock(on: streamID)
-        // Pseudo fields stand in front, and the prepared ones go on to regular fields (RFC 9113 §8.3).
+        // Pseudo fields come first, and the prepared fields end with regular ones (RFC 9113 §8.3).
         if let path { encoder.append(.path, path, into: &bytes) }
         encoder.append(headers, into: &bytes)
     }
@@ -52,7 +52,7 @@ struct Outbox: ~Copyable {
         encoder.append(name, uuid: uuid, into: &bytes)
     }
 
-    /// Completes the header block, in as many frames as the peer's maximum makes necessary.
+    /// Completes the header block, in as many frames as the peer's maximum frame size requires.
     mutating func endBlock(isLast: Bool, maximumFrameSize: Int) {
         let payloadByteCount = Int(bytes.endPosition - blockStart) - FrameHeader.byteCount
         let flags: FrameFlags = isLast ? [.endHeaders, .endStream] : .endHeaders

@@ -1,17 +1,17 @@
-/// One stream that is not closed: a plain row, so that a thousand of them are one block of memory.
+/// One open stream. It is a plain row, so that a thousand of them are one block of memory.
 struct Stream {
     struct Flags: OptionSet {
         let rawValue: UInt8
 
-        /// Our END_STREAM has been written to the output.
+        /// This side's END_STREAM has been written to the output.
         static let localEnded = Flags(rawValue: 1)
         /// The peer's END_STREAM has been read.
         static let remoteEnded = Flags(rawValue: 2)
         /// The peer's header section (for a client: the final one) has been read; the next one would be trailers.
         static let headReceived = Flags(rawValue: 4)
-        /// Part of our body waits for the peer's windows.
+        /// Part of this side's body waits for the peer's windows.
         static let bodyWaiting = Flags(rawValue: 8)
-        /// Our header section has been begun.
+        /// This side's header section has been begun.
         static let headSent = Flags(rawValue: 16)
     }
 
@@ -20,12 +20,12 @@ struct Stream {
     var flags: Flags = []
     /// Interim responses read so far, counted up to the limit.
     var interimCount: UInt8 = 0
-    /// The send window less the peer's SETTINGS_INITIAL_WINDOW_SIZE. Kept so, a change of the setting changes all
-    /// windows at once and makes them negative where it must (RFC 9113 §6.9.2).
+    /// The send window minus the peer's SETTINGS_INITIAL_WINDOW_SIZE. So a change of the setting changes all windows at
+    /// once, and may make them negative (RFC 9113 §6.9.2).
     var sendCredit = 0
-    /// The receive window less our own SETTINGS_INITIAL_WINDOW_SIZE in force.
+    /// The receive window minus this side's SETTINGS_INITIAL_WINDOW_SIZE in force.
     var receiveCredit = 0
-    /// How many octets of body the peer has still to send by its `content-length`; -1 if it gave none.
+    /// How many octets of body the peer still has to send by its `content-length`; -1 if it gave none.
     var bodyBytesExpected = -1
     /// The caller's number for the stream; it comes back in every event.
     var tag: UInt64 = 0
@@ -33,18 +33,18 @@ struct Stream {
     var openedAt: UInt64 = 0
     /// The status of a final response, as soon as it has been read; 0 before.
     var status = 0
-    /// The output position behind our END_STREAM; `.max` until that has been written.
+    /// The output position behind this side's END_STREAM; `.max` until that has been written.
     var endPosition = UInt64.max
 }
 
-/// What an event says about its stream.
+/// The stream of an event.
 package struct StreamReference: Equatable, Sendable {
     package let id: UInt32
-    /// What was given to `openRequest` or `setTag`.
+    /// The number that was given to `openRequest` or `setTag`.
     package let tag: UInt64
     /// When the stream was opened, in nanoseconds of the caller's clock.
     package let openedAt: UInt64
-    /// The status of the final response, also of one that broke another rule; 0 if none was read.
+    /// The status of the final response, even if that broke another rule; 0 if none was read.
     package let status: Int
 
     init(_ stream: Stream) {

@@ -1,18 +1,19 @@
-/// The open streams of a connection: open addressing by identifier, with at least half of the rows free.
+/// The open streams of a connection: a hash table by identifier with open addressing. At least half of the rows are
+/// free.
 ///
-/// Of two streams that want one row, the one further from its home gets it (Robin Hood hashing). So behind a stream at
-/// home there is none that was pushed past it, and a removal ends there instead of at the end of the run.
+/// If two streams want the same row, the one further from its home gets it (Robin Hood hashing). So no stream behind a
+/// stream at home was pushed past it, and a removal ends there instead of at the end of the run.
 ///
-/// Identifiers come in a row, so nearly every stream lies in the row its number points at. A long-lived stream costs
-/// one row, unlike in a ring, which would have to span everything opened since.
+/// Identifiers are consecutive, so nearly every stream is in its home row. A long-lived stream costs one row. In a ring
+/// it would cost a row for every stream opened since.
 struct StreamTable {
     private(set) var rows: [Stream] = []
     private(set) var count = 0
     private var mask = 0
 
-    /// Where the stream's row is; valid until the next insertion or removal.
+    /// Returns the index of the stream's row; valid until the next insertion or removal.
     func index(of id: UInt32) -> Int? {
-        // Identifier 0, which frames of the connection carry, would be found in any free row.
+        // Identifier 0, which the connection's own frames carry, would match any free row.
         guard count > 0, id != 0 else { return nil }
         var index = home(of: id)
         while rows[index].id != id {
@@ -27,14 +28,14 @@ struct StreamTable {
         _modify { yield &rows[index] }
     }
 
-    /// Adds a stream whose identifier is not in the table; answers its index.
+    /// Adds a stream whose identifier is not in the table; returns its index.
     mutating func insert(_ stream: Stream) -> Int {
         if (count &+ 1) &* 2 > rows.count { grow() }
         count &+= 1
         return place(stream)
     }
 
-    /// Removes a row and closes the gap, so that no look-up stops short of a stream that lies further on.
+    /// Removes a row and closes the gap, so that no look-up stops before it reaches a stream behind the gap.
     mutating func remove(at index: Int) {
         var gap = index
         var next = (index &+ 1) & mask

@@ -1,4 +1,4 @@
-/// The error codes of RST_STREAM and GOAWAY. A code that is not named here is kept as it came (RFC 9113 §7).
+/// The error codes of RST_STREAM and GOAWAY. A code without a name here keeps its value (RFC 9113 §7).
 package struct ErrorCode: RawRepresentable, Hashable, Sendable {
     package let rawValue: UInt32
     package init(rawValue: UInt32) { self.rawValue = rawValue }

@@ -12,7 +12,7 @@ package enum FrameType {
     package static let continuation: UInt8 = 0x9
 }
 
-/// The flags of a frame. A bit that means nothing for a kind is ignored (RFC 9113 §4.1).
+/// The flags of a frame. A bit without a meaning for a kind is ignored (RFC 9113 §4.1).
 package struct FrameFlags: OptionSet, Hashable, Sendable {
     package let rawValue: UInt8
     package init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -42,7 +42,7 @@ package struct FrameHeader: Equatable, Sendable {
         self.streamID = streamID
     }
 
-    /// Reads the first nine octets of `bytes`, which must hold them.
+    /// Reads the first nine octets of `bytes`, which must have at least nine.
     init(_ bytes: Span<UInt8>) {
         payloadByteCount = Int(bytes[0]) << 16 | Int(bytes[1]) << 8 | Int(bytes[2])
         type = bytes[3]

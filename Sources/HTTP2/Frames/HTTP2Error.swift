@@ -1,4 +1,5 @@
-/// A rule of RFC 9113 or RFC 7541 that the peer broke, and how much of the connection that costs (RFC 9113 §5.4).
+/// A rule of RFC 9113 or RFC 7541 that the peer broke, and whether that ends the connection or one stream (RFC 9113
+/// §5.4).
 package enum HTTP2Error: Error, Hashable, Sendable {
     /// The connection cannot go on: GOAWAY with this code, then close.
     case connection(ErrorCode, Violation)
@@ -17,8 +18,8 @@ package enum HTTP2Error: Error, Hashable, Sendable {
         }
     }
 
-    /// The scope that RFC 7541 §2.2 and our own limits give to a violation met while a header block was decoded. It is
-    /// always the connection's: the two ends no longer agree on the dynamic table.
+    /// The error for a violation in a header block, by RFC 7541 §2.2 and this side's limits. It always ends the
+    /// connection, because the two ends no longer agree on the dynamic table.
     init(inHeaderBlock violation: Violation) {
         let isLimit = violation == .headerListTooLarge || violation == .tooManyFields
         self = .connection(isLimit ? .enhanceYourCalm : .compressionError, violation)
@@ -36,7 +37,7 @@ extension HTTP2Error: CustomStringConvertible {
     }
 }
 
-/// What exactly was wrong, in the words that go into GOAWAY's debug data and into logs.
+/// What exactly was wrong. The text goes into GOAWAY's debug data and into logs.
 package enum Violation: String, Error, Hashable, Sendable {
     // Frames
     case badPreface = "the connection did not start with the HTTP/2 preface"
@@ -70,7 +71,7 @@ package enum Violation: String, Error, Hashable, Sendable {
     case sizeUpdateTooLarge = "the dynamic table was set larger than allowed"
     case sizeUpdateMisplaced = "a dynamic table size update came after a field"
     case sizeUpdateMissing = "the dynamic table was not reduced as announced"
-    // Limits of our own
+    // Limits of this side
     case headerListTooLarge = "a header list was larger than allowed"
     case tooManyFields = "a header list had more fields than allowed"
     case tooManyContinuations = "a header block was split into more frames than allowed"

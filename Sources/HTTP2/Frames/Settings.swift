@@ -1,10 +1,10 @@
 /// The settings one endpoint has announced, starting from the initial values (RFC 9113 §6.5.2).
 package struct Settings: Equatable, Sendable {
-    /// 0x1: how large a dynamic table the announcer's *decoder* allows, in octets.
+    /// 0x1: the maximum dynamic table of the announcer's *decoder*, in octets.
     package var headerTableSize = 4096
     /// 0x2: whether the announcer accepts PUSH_PROMISE.
     package var enablePush = true
-    /// 0x3: how many streams the announcer's peer may have open at once; without a word from it, no limit.
+    /// 0x3: how many streams the announcer's peer may have open at once; nil: no limit was announced.
     package var maximumConcurrentStreams: Int?
     /// 0x4: the flow-control window with which the streams of the announcer's peer start.
     package var initialWindowSize = 65_535
@@ -18,7 +18,7 @@ package struct Settings: Equatable, Sendable {
     static let maximumWindowSize = 0x7fff_ffff
     static let frameSizes = 16_384...16_777_215
 
-    /// The entries that differ from `other`, in the order of their identifiers: what a SETTINGS frame has to say.
+    /// Returns the entries of a SETTINGS frame: those that differ from `other`, in the order of their identifiers.
     func entries(changedFrom other: Settings) -> [(identifier: UInt16, value: UInt32)] {
         var entries: [(identifier: UInt16, value: UInt32)] = []
         func add(_ identifier: UInt16, _ new: Int?, _ old: Int?) {
@@ -33,7 +33,7 @@ package struct Settings: Equatable, Sendable {
         return entries
     }
 
-    /// Takes one entry of a SETTINGS frame. Unknown identifiers are ignored (RFC 9113 §6.5.2).
+    /// Applies one entry of a SETTINGS frame. Unknown identifiers are ignored (RFC 9113 §6.5.2).
     mutating func apply(identifier: UInt16, value: UInt32, fromServer: Bool) throws(HTTP2Error) {
         let value = Int(value)
         switch identifier {

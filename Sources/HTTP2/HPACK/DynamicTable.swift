@@ -1,9 +1,9 @@
 /// The fields that one direction of a connection has learnt, newest first (RFC 7541 §2.3.2, §4).
 ///
-/// Entries leave in the order they came, so their text is a queue and so are their rows. Each entry has a number that
-/// never comes again: how many were inserted up to it. An index is the distance from the newest number.
+/// Entries leave in the order in which they came, so their text and their rows are queues. Each entry has a unique
+/// number: how many entries were inserted up to it. An index is the distance from the newest number.
 struct DynamicTable: ~Copyable {
-    /// What each entry costs beside its text (RFC 7541 §4.1).
+    /// The size that an entry counts beside its text (RFC 7541 §4.1).
     static let entryOverhead = 32
 
     struct Entry {
@@ -11,7 +11,7 @@ struct DynamicTable: ~Copyable {
         var isWellFormed = false
         var nameByteCount = 0
         var byteCount = 0
-        /// Where name and value lie in the table's text.
+        /// The position of name and value in the table's text.
         var position: UInt64 = 0
     }
 
@@ -48,7 +48,8 @@ struct DynamicTable: ~Copyable {
         try text.withBytes(at: entry.position, count: entry.byteCount, body)
     }
 
-    /// The index of the entry with this name and value; linear, for what is done once per connection and field.
+    /// Returns the index of the entry with this name and value. The search is linear, but happens once per connection
+    /// and field.
     func index(of name: [UInt8], _ value: [UInt8]) -> Int? {
         (0..<count).first { index in
             let entry = self[index]
@@ -69,8 +70,9 @@ struct DynamicTable: ~Copyable {
         }
     }
 
-    /// Adds a field, given as its name followed by its value, and evicts what no longer fits. A field larger than the
-    /// table empties it, which is not an error (RFC 7541 §4.4). Answers the field's number, 0 if it was not kept.
+    /// Adds a field, given as its name followed by its value, and evicts entries that no longer fit. A field larger
+    /// than the table empties it, which is not an error (RFC 7541 §4.4). Returns the field's number, or 0 if it was not
+    /// kept.
     mutating func insert(
         _ name: FieldName, isWellFormed: Bool, nameByteCount: Int, text bytes: Span<UInt8>
     ) -> UInt64 {
@@ -89,7 +91,7 @@ struct DynamicTable: ~Copyable {
         return insertions
     }
 
-    /// Changes how large the table may be, evicting what no longer fits (RFC 7541 §4.3).
+    /// Changes the maximum size of the table, and evicts entries that no longer fit (RFC 7541 §4.3).
     mutating func setCapacity(_ newCapacity: Int) {
         capacity = newCapacity
         evict(downTo: newCapacity)

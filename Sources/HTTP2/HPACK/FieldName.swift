@@ -1,7 +1,7 @@
-/// A field name as a small number, so that fields are told apart without comparing text.
+/// A field name as a small number, so that fields can be distinguished without comparing text.
 ///
 /// The first numbers are the names HTTP/2 itself has rules for. From `firstOfApplication` on they belong to the owner
-/// of the connection, which names them in `FieldNames`. Every other name is `.other`, and its text tells it apart.
+/// of the connection, which names them in `FieldNames`. Every other name is `.other`; only its text identifies it.
 package struct FieldName: RawRepresentable, Hashable, Sendable {
     package let rawValue: UInt8
     package init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -36,10 +36,10 @@ package struct FieldName: RawRepresentable, Hashable, Sendable {
     ]
 }
 
-/// The names a connection knows by number. Made once, shared by all connections of a kind.
+/// The names that a connection knows by number. All connections of a kind share one object.
 package final class FieldNames: Sendable {
     private let texts: [[UInt8]]
-    /// Open addressing over the numbers; 0 is a free slot.
+    /// A hash table of the numbers with open addressing; 0 is a free slot.
     private let slots: [UInt8]
     /// The number of each name of the static table, by its index; index 0 does not exist.
     let ofStaticTable: [FieldName]
@@ -87,7 +87,7 @@ package final class FieldNames: Sendable {
         return .other
     }
 
-    /// Length, both ends and the middle tell the names in use apart.
+    /// The length, both ends and the middle distinguish the names in use.
     private static func hash(_ text: Span<UInt8>) -> Int {
         let last = text.count - 1
         return (text.count &* 37 &+ Int(text[0]) &* 5 &+ Int(text[last]) &* 11 &+ Int(text[last / 2]) &* 23) & 511

@@ -1,9 +1,9 @@
-/// What HTTP/2 demands of fields, whatever they mean (RFC 9113 §8.2, §8.3).
+/// The rules of HTTP/2 for all fields, whatever they mean (RFC 9113 §8.2, §8.3).
 enum FieldRules {
     private static let trailersText = Array("trailers".utf8)
 
-    /// Whether a regular field's name has only what a name may have: no upper case, no control octet, no space, nothing
-    /// beyond ASCII and no colon (RFC 9113 §8.2.1).
+    /// Whether the name of a regular field is valid: no upper case, no control octet, no space, nothing beyond ASCII
+    /// and no colon (RFC 9113 §8.2.1).
     static func isValidName(_ name: Span<UInt8>) -> Bool {
         guard !name.isEmpty else { return false }
         for index in name.indices {
@@ -26,7 +26,7 @@ enum FieldRules {
         return true
     }
 
-    /// What a section is: the rules for pseudo fields differ.
+    /// The kind of a section. The rules for pseudo fields depend on it.
     enum Kind {
         case request
         case response
@@ -41,7 +41,7 @@ enum FieldRules {
         var contentLength: Int?
     }
 
-    /// Holds a section against the rules; nil if it makes the message malformed (RFC 9113 §8.1.1).
+    /// Checks a section against the rules. Returns nil if it makes the message malformed (RFC 9113 §8.1.1).
     static func check(_ section: borrowing FieldSection, as kind: Kind) -> Summary? {
         var summary = Summary()
         var pseudoFieldsSeen: UInt8 = 0
@@ -50,7 +50,7 @@ enum FieldRules {
             guard field.isWellFormed else { return nil }
             let number = field.name.rawValue
             if number != 0, number <= FieldName.status.rawValue {
-                // In front of regular fields, and once (RFC 9113 §8.3).
+                // A pseudo field stands before regular fields, and only once (RFC 9113 §8.3).
                 let bit = UInt8(1) << number
                 if isPastPseudoFields || pseudoFieldsSeen & bit != 0 { return nil }
                 pseudoFieldsSeen |= bit
@@ -62,7 +62,8 @@ enum FieldRules {
         return hasNeededPseudoFields(section, kind, pseudoFieldsSeen, &summary) ? summary : nil
     }
 
-    /// The status of a final response, whatever else is wrong with it; 0 without one, or with several that differ.
+    /// Returns the status of a final response, whatever else is wrong with it; 0 if it has none, or several that
+    /// differ.
     static func readableStatus(of section: borrowing FieldSection) -> Int {
         let status = section.status
         guard (200...999).contains(status) else { return 0 }

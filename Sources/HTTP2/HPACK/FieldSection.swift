@@ -1,27 +1,27 @@
-/// The fields of one message, in the order they came: the text of all names and values, and a row for each field.
+/// The fields of one message, in the order of arrival: the text of all names and values, and a row for each field.
 ///
-/// One section is filled again for each header block of a connection, so it costs no allocation. It is valid during the
-/// event that carries it.
+/// A connection fills the same section again for each header block, so it costs no allocation. The section is valid
+/// only during the event that carries it.
 package struct FieldSection: ~Copyable {
-    /// One field. Name and value lie one behind the other in the section's text.
+    /// One field. Its name and value are adjacent in the section's text.
     package struct Field {
         package let name: FieldName
-        /// Whether name and value keep to RFC 9113 §8.2.1.
+        /// Whether name and value obey RFC 9113 §8.2.1.
         let isWellFormed: Bool
         fileprivate let start: Int
         fileprivate let nameByteCount: Int
         fileprivate let valueByteCount: Int
         /// The number of the dynamic table's entry that the field was read from or put into, 0 if there is none. Within
-        /// a connection the same identity means the same name and value, so what was derived from a value (a checked
-        /// provider token, a topic) need not be derived again.
+        /// a connection the same identity means the same name and value, so the owner need not derive again what it
+        /// derived from a value (a checked provider token, a topic).
         package let identity: UInt64
     }
 
     private var text: [UInt8] = []
     package private(set) var fields: [Field] = []
-    /// Name, value and 32 octets for each field (RFC 7541 §4.1).
+    /// The size of the list: name, value and 32 octets for each field (RFC 7541 §4.1).
     private(set) var size = 0
-    /// The most octets of text that it takes.
+    /// The maximum number of octets of text.
     private var textLimit = 0
 
     package init() {}
@@ -57,7 +57,7 @@ package struct FieldSection: ~Copyable {
     }
 }
 
-// Filled by the decoder: text first, then the row that says where it lies.
+// The decoder fills a section: first the text, then the row that says where it is.
 extension FieldSection {
     /// Empties it for a list whose names and values together may have `textLimit` octets.
     mutating func removeAll(textLimit: Int) {
@@ -69,8 +69,8 @@ extension FieldSection {
 
     var textByteCount: Int { text.count }
 
-    /// How many octets of text it still takes. Never negative: each way to add text holds it against the limit first,
-    /// wherever the text comes from.
+    /// How many octets of text it still takes. Never negative, because every method that adds text checks the limit
+    /// first.
     private var room: Int { textLimit &- text.count }
 
     /// Adds text; fails with `headerListTooLarge` when there is no room for all of it.
@@ -84,7 +84,7 @@ extension FieldSection {
         try append(text: bytes.span.extracting(range))
     }
 
-    /// Adds what `fill` writes into room for `count` octets, or for as many as are left when that is less.
+    /// Adds what `fill` writes into room for `count` octets, or for the remaining room if that is less.
     mutating func appendText(
         upTo count: Int, _ fill: (inout OutputSpan<UInt8>) throws(Violation) -> Void
     ) throws(Violation) {

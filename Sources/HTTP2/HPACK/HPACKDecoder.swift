@@ -1,7 +1,7 @@
 /// Reads header blocks (RFC 7541 §3, §6). Any failure leaves the table unusable: the connection must end with
 /// COMPRESSION_ERROR (RFC 9113 §4.3).
 package struct HPACKDecoder: ~Copyable {
-    /// Bounds on one header list, against blocks that are small on the wire and huge when read (CVE-2016-6581).
+    /// The limits of one header list, against blocks that are small on the wire and huge when decoded (CVE-2016-6581).
     package struct Limits: Sendable {
         /// Names, values and 32 octets for each field (RFC 7541 §4.1).
         package var listByteCount: Int
@@ -16,7 +16,8 @@ package struct HPACKDecoder: ~Copyable {
     private var table = DynamicTable(capacity: 4096)
     /// The SETTINGS_HEADER_TABLE_SIZE that the peer has acknowledged.
     private var capacityLimit = 4096
-    /// Set when the limit fell below the table's size: the next block must say that it shrinks (RFC 7541 §4.2).
+    /// Whether the limit fell below the table's size. The next block must then begin with a size update (RFC 7541
+    /// §4.2).
     private var needsSizeUpdate = false
     private let names: FieldNames
     private let limits: Limits
@@ -26,7 +27,7 @@ package struct HPACKDecoder: ~Copyable {
         self.limits = limits
     }
 
-    /// Takes a new SETTINGS_HEADER_TABLE_SIZE of ours, once the peer has acknowledged it.
+    /// Applies a new SETTINGS_HEADER_TABLE_SIZE of this side, once the peer has acknowledged it.
     package mutating func setCapacityLimit(_ limit: Int) {
         capacityLimit = limit
         if limit < table.capacity { needsSizeUpdate = true }
@@ -103,7 +104,7 @@ package struct HPACKDecoder: ~Copyable {
         section.appendField(name, from: start, valueFrom: valueStart, isWellFormed: isWellFormed, identity: identity)
     }
 
-    /// Appends the name of a literal: that of the entry at `index`, or the string that follows when it is 0.
+    /// Appends the name of a literal: the name of the entry at `index`, or the string that follows if `index` is 0.
     private func decodeName(
         _ index: Int, _ block: Span<UInt8>, at offset: inout Int, into section: inout FieldSection
     ) throws(Violation) -> (name: FieldName, isWellFormed: Bool) {
@@ -130,7 +131,7 @@ package struct HPACKDecoder: ~Copyable {
         }
     }
 
-    /// Appends a string literal. Its length is held against the block and the limit before anything is allocated
+    /// Appends a string literal. Its length is checked against the block and the limit before anything is allocated
     /// (RFC 7541 §5.2, §7.4).
     private func decodeString(
         _ block: Span<UInt8>, at offset: inout Int, into section: inout FieldSection

@@ -1,7 +1,8 @@
-/// Writes header blocks (RFC 7541 §3, §6). Fields come in two kinds: those of a `PreparedHeaders`, which repeat, and
-/// single ones whose value differs each time and of which only the name is kept.
+/// Writes header blocks (RFC 7541 §3, §6). Fields are of two kinds: the fields of a `PreparedHeaders`, which repeat,
+/// and single fields whose value differs each time. Of the latter only the name is kept.
 package struct HPACKEncoder: ~Copyable {
-    /// The most we use of the table the peer offers. What repeats on a connection fits into the initial size.
+    /// The maximum that this side uses of the table that the peer offers. The repeated fields of a connection fit into
+    /// the initial size.
     private static let ownCapacityLimit = 4096
 
     private var table = DynamicTable(capacity: 4096)
@@ -9,10 +10,10 @@ package struct HPACKEncoder: ~Copyable {
     /// (RFC 7541 §4.2).
     private var smallestUnannounced: Int?
     private let names: FieldNames
-    /// By name: the number of the table's entry that was made to keep it.
+    /// For each name: the number of the table entry that was made to keep it.
     private var namesKept: [UInt64]
 
-    /// What a `PreparedHeaders` looks like on this connection while the table stays as it is.
+    /// The octets of a `PreparedHeaders` on this connection, valid until the table changes.
     private struct Remembered {
         var number: UInt64 = 0
         var generation: UInt64 = 0
@@ -36,7 +37,7 @@ package struct HPACKEncoder: ~Copyable {
         generation += 1
     }
 
-    /// Starts a block: says how the table changed, if it did.
+    /// Starts a block, and announces a changed size of the table.
     package mutating func beginBlock(into output: inout ByteQueue) {
         guard let smallest = smallestUnannounced else { return }
         if smallest < table.capacity { output.appendInteger(smallest, prefixBits: 5, pattern: 0x20) }
@@ -59,7 +60,7 @@ package struct HPACKEncoder: ~Copyable {
         let start = output.endPosition
         let generationBefore = generation
         for field in headers.fields { append(field, into: &output) }
-        // Only octets that did not change the table mean the same the next time.
+        // Octets that changed the table would mean something else the next time.
         guard generation == generationBefore else { return }
         let block = output.withBytes(at: start, count: Int(output.endPosition - start)) { Array($0) }
         remembered[slot] = Remembered(number: headers.number, generation: generation, block: block)
@@ -128,7 +129,7 @@ package struct HPACKEncoder: ~Copyable {
     private mutating func appendWithNewName(_ name: FieldName, _ value: Span<UInt8>, into output: inout ByteQueue) {
         var text = names.text(of: name)
         let nameByteCount = text.count
-        // In a table too small to hold a few of these beside each other they would only push one another out.
+        // In a table that is too small for a few of these fields, they would only evict each other.
         let isKept = (nameByteCount + value.count + DynamicTable.entryOverhead) * 4 <= table.capacity
         output.append(isKept ? 0x40 : 0)
         output.appendString(text.span)

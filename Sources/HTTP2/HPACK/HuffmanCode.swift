@@ -1,9 +1,9 @@
 /// HPACK's Huffman code (RFC 7541 §5.2, appendix B).
 ///
 /// The code is canonical: codes of one length are consecutive, in the order of their symbols, and longer codes follow
-/// shorter ones. So the whole table of the RFC follows from the lengths alone. Codes of up to eight bits, which cover
-/// digits, letters and what stands between them in paths and identifiers, are decoded by one look-up; the few longer
-/// ones by finding their length.
+/// shorter ones. So the whole table of the RFC follows from the lengths alone. One look-up decodes codes of up to eight
+/// bits, which cover digits, letters and the separators in paths and identifiers. The few longer codes are decoded by
+/// finding their length.
 enum HuffmanCode {
     /// The number of bits of each symbol's code; 256 is the end-of-string symbol.
     private static let bitCounts: [UInt8] = [
@@ -55,7 +55,7 @@ enum HuffmanCode {
         return entries
     }()
 
-    /// The codes of one length above eight bits: where they end, left-aligned in 32 bits, and whom they stand for.
+    /// The codes of one length above eight bits: their first and their end, left-aligned in 32 bits, and their symbols.
     private struct LongCodes {
         var bitCount: Int
         var first: UInt32
@@ -82,7 +82,7 @@ enum HuffmanCode {
     /// Appends the text that `code` stands for. Fails with `headerListTooLarge` when `output` cannot hold it.
     static func decode(_ code: Span<UInt8>, into output: inout OutputSpan<UInt8>) throws(Violation) {
         let shortCodes = Self.shortCodes.span
-        var bits: UInt64 = 0  // What has been read and not decoded, left-aligned.
+        var bits: UInt64 = 0  // The bits that were read and not decoded, left-aligned.
         var bitCount = 0
         var offset = 0
         while true {
@@ -91,7 +91,7 @@ enum HuffmanCode {
                 bitCount &+= 8
                 offset &+= 1
             }
-            // Behind the end there are only ones, as in the padding.
+            // The bits behind the end count as ones, like the padding.
             let padded = bitCount >= 32 ? bits : bits | UInt64.max &>> UInt64(bitCount)
             let entry = shortCodes[Int(padded &>> 56)]
             var symbol = Int(entry & 0xff)
@@ -100,7 +100,7 @@ enum HuffmanCode {
                 if bitCount < 8, padded == .max { return }
                 (symbol, length) = try decodeLong(UInt32(padded &>> 32))
             }
-            // Fewer bits than the code needs: cut off, or padded with something else than ones.
+            // There are fewer bits than the code needs: it is cut off, or its padding has a zero.
             guard length <= bitCount else { throw .invalidHuffman }
             guard output.freeCapacity > 0 else { throw .headerListTooLarge }
             output.append(UInt8(truncatingIfNeeded: symbol))

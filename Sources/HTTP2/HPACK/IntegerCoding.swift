@@ -1,7 +1,8 @@
-/// HPACK's integers: as much as fits into the prefix of an octet, the rest in groups of seven bits (RFC 7541 §5.1).
+/// HPACK's integers: the prefix of an octet holds as much as fits, and groups of seven bits hold the rest (RFC 7541
+/// §5.1).
 enum IntegerCoding {
-    /// Octets after the prefix beyond which an integer is refused. Four carry 28 bits, far more than any length or
-    /// index here, and refusing more keeps a peer from sending endless zeros.
+    /// The maximum number of octets after the prefix. Four carry 28 bits, far more than any length or index here. The
+    /// limit keeps a peer from sending endless zeros.
     static let maximumContinuations = 4
 
     /// Reads an integer whose first octet is at `offset` and whose prefix has `prefixBits`; moves `offset` behind it.
@@ -45,7 +46,7 @@ extension ByteQueue {
         append(UInt8(rest))
     }
 
-    /// Appends a string as it is, not Huffman coded (RFC 7541 §5.2).
+    /// Appends a string without Huffman coding (RFC 7541 §5.2).
     mutating func appendString(_ text: Span<UInt8>) {
         appendInteger(text.count, prefixBits: 7, pattern: 0)
         append(text)

@@ -3,17 +3,16 @@ import Synchronization
 /// Fields that many requests or responses share, prepared once for all connections. A repeated field then costs one
 /// octet and no comparison.
 ///
-/// A connection writes the fields in full the first time, which puts them into its dynamic table. From then on they are
-/// a handful of indices, and the connection remembers those octets under the `number` of this object for as long as its
-/// table does not change.
+/// A connection writes the fields in full the first time, which puts them into its dynamic table. From then on it
+/// writes a few indices, and remembers those octets under the `number` of this object until its table changes.
 package final class PreparedHeaders: Sendable {
     /// How an encoder may treat a field (RFC 7541 §6.2).
     package enum Indexing: Sendable {
-        /// Keep it in the dynamic table.
+        /// Keep the field in the dynamic table.
         case incremental
-        /// Send it as it is each time.
+        /// Send it in full each time.
         case withoutIndexing
-        /// Send it as it is each time, and forbid proxies to store it: a secret (RFC 7541 §7.1.3).
+        /// Send it in full each time, and forbid proxies to store it: for secrets (RFC 7541 §7.1.3).
         case neverIndexed
     }
 

@@ -10,7 +10,7 @@ enum StaticTable {
         let byteCount: Int
     }
 
-    /// By index; index 0 does not exist.
+    /// The entries by index; index 0 does not exist.
     static let entries: [Entry] = {
         var start = 0
         return [Entry(start: 0, nameByteCount: 0, byteCount: 0)]
