@@ -1,7 +1,6 @@
-/// Reads the status of a server's answer (RFC 9112 §4), and nothing behind it: whoever posts wants to know whether it
-/// was taken.
+/// Reads only the status of a server's answer (RFC 9112 §4): it tells the client whether the server took the request.
 package struct AnswerStatusParser {
-    /// The most bytes that are read before the status is known, those of interim answers among them.
+    /// The maximum number of bytes that are read before the status is known, including interim answers.
     package static let maximumBytes = 16 * 1024
 
     private enum Place {
@@ -17,7 +16,7 @@ package struct AnswerStatusParser {
 
     package init() {}
 
-    /// Takes what has come. Returns the status once it is known: 200 to 999.
+    /// Takes bytes that have come. Returns the status once it is known: 200 to 999.
     package mutating func take(_ bytes: Span<UInt8>) throws(AnswerFault) -> Int? {
         for index in bytes.indices {
             guard place != .over else { return nil }
@@ -40,7 +39,7 @@ package struct AnswerStatusParser {
         switch place {
         case .statusLine:
             let status = try Self.status(of: line)
-            // Nobody asked for another protocol.
+            // The client never asks for another protocol.
             guard status != 101 else { throw .notHTTP }
             if status >= 200 { return status }
             place = .interimFields
@@ -50,7 +49,7 @@ package struct AnswerStatusParser {
         return nil
     }
 
-    /// `HTTP/1.1 200 OK`; some servers leave out the blank that stands before a reason that is empty.
+    /// `HTTP/1.1 200 OK`; some servers leave out the blank before an empty reason.
     private static func status(of line: [UInt8]) throws(AnswerFault) -> Int {
         let version = Array("HTTP/1.".utf8)
         guard line.starts(with: version), line.count >= 12, [0x30, 0x31].contains(line[7]), line[8] == 0x20,

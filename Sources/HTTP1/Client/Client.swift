@@ -1,32 +1,33 @@
 import Cryptography
 package import Transport
 
-/// Posts to servers that somebody else has named, one connection for each request.
+/// Posts to servers that a tenant has named, with one connection for each request.
 ///
-/// Whatever the server does, a request ends: every step has a deadline, and of the answer only so much is read as tells
-/// whether the request was taken. A redirect is an answer like any other; it is not followed. A connection is made to
-/// an address that the rules admit and to no other, so a name that changes its address in between gains nothing.
+/// A request ends whatever the server does: every step has a deadline, and only the status of the answer is read. A
+/// redirect is an answer like any other, and is not followed. The client connects only to an address that the rules
+/// admit, so a name that changes its address in between gains nothing.
 ///
 /// Belongs to its loop.
 package final class Client {
-    /// Which addresses it connects to.
+    /// The rules for the addresses that it connects to.
     private let rules: AddressRules
     private let limits: ClientLimits
     private let loop: EventLoop
-    /// Made for the first request, and kept.
+    /// Made for the first request with TLS, and kept.
     private var context: TLSContext?
     private var exchanges: [ObjectIdentifier: Exchange] = [:]
 
-    /// A client that trusts the system's authorities. Opens nothing yet.
+    /// A client that trusts the system's authorities. Opens no connection yet.
     package init(rules: AddressRules, limits: ClientLimits = ClientLimits(), loop: EventLoop) {
         self.rules = rules
         self.limits = limits
         self.loop = loop
     }
 
-    /// Posts a body of JSON, and returns the status of the answer. Without TLS it goes only to networks that the rules
-    /// name.
-    /// - Parameter fields: further fields of the request. Their names and values are this program's own.
+    /// Posts a body of JSON, and returns the status of the answer. Without TLS it connects only to networks that the
+    /// rules name.
+    /// - Parameter fields: further fields of the request. Names and values must come from this program, because they
+    ///   are not checked.
     package func post(
         _ body: [UInt8], to address: WebAddress, fields: [(name: String, value: String)], userAgent: String
     ) async throws(ClientError) -> Int {
@@ -47,7 +48,7 @@ package final class Client {
         return status
     }
 
-    /// Ends the requests that wait for their answer. Those that are still connecting end by their deadline.
+    /// Ends the requests that wait for an answer. Requests that are still connecting end by their deadline.
     package func stop() {
         for exchange in exchanges.values { exchange.stop() }
     }

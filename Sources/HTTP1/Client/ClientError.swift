@@ -1,6 +1,6 @@
 package import Transport
 
-/// Why a request has no answer. Nothing that the server has sent is in it.
+/// Why a request has no answer. The error contains no text from the server.
 package enum ClientError: Error, Equatable, CustomStringConvertible {
     /// No connection could be made.
     case unreachable(TransportError)

@@ -1,12 +1,12 @@
-/// The times and numbers that bound a request of a ``Client``.
+/// The limits for a request of a ``Client``.
 package struct ClientLimits: Sendable {
-    /// For the look-up of the name, the connection and the TLS handshake together.
+    /// The time for the look-up of the name, the connection and the TLS handshake together.
     package var connect = Duration.seconds(5)
-    /// From the look-up of the name to the status of the answer.
+    /// The time from the look-up of the name to the status of the answer.
     package var total = Duration.seconds(15)
-    /// How long the rest of an answer is read and dropped, so that the server can end in order.
+    /// How long the client reads and drops the rest of an answer, so that the server can end in order.
     package var linger = Duration.seconds(1)
-    /// How much of it at most.
+    /// The maximum number of bytes that are dropped in this way.
     package var lingerBytes = 64 * 1024
 
     package init() {}

@@ -1,10 +1,10 @@
 import Transport
 
-/// One request and the beginning of its answer, on a connection of their own.
+/// One request and the beginning of its answer, on its own connection.
 ///
 /// Belongs to its loop.
 final class Exchange {
-    /// What carries it.
+    /// The connection, with or without TLS.
     enum Stream {
         case plain(PlainConnection)
         case secure(TLSConnection)
@@ -14,13 +14,13 @@ final class Exchange {
     private let peer: String
     private let loop: EventLoop
     private let limits: ClientLimits
-    /// What TLS has not taken yet.
+    /// The bytes that TLS has not taken yet.
     private var unsent: ArraySlice<UInt8> = []
     private var parser = AnswerStatusParser()
     private var answered: Waiter<Result<Int, ClientError>>
     private var hasStatus = false
     private var ended: Waiter<Bool>
-    /// What came behind the status.
+    /// The number of bytes that came after the status.
     private var droppedBytes = 0
 
     init(_ stream: Stream, peer: String, loop: EventLoop, limits: ClientLimits) {
@@ -49,13 +49,13 @@ final class Exchange {
         return try result.get()
     }
 
-    /// Reads on to the end of the answer, a moment long and a little: a server that is cut off in the middle would call
-    /// it an error.
+    /// Reads to the end of the answer, within the limits of time and size: a server whose answer is cut off might count
+    /// that as an error.
     func linger() async {
         _ = await ended.wait(until: loop.now + limits.linger)
     }
 
-    /// Ends it as if the server had.
+    /// Ends the request as if the server had closed the connection.
     func stop() {
         close()
         closed(nil)

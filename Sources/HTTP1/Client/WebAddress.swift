@@ -1,21 +1,21 @@
-/// Where a request goes: a URL with the scheme `https` or `http`.
+/// The address of a request: a URL with the scheme `https` or `http`.
 package struct WebAddress: Equatable, Sendable {
     /// Whether the connection is secured by TLS.
     package let isSecure: Bool
     /// A name, or an IP address without brackets.
     package let host: String
     package let port: UInt16
-    /// As it was written.
+    /// The URL as it was written.
     package let text: String
     /// The path and the query; it begins with a slash.
     package let target: String
 
-    /// The most characters of a URL (RFC 9110 §4.1 asks for 8000 to be supported; a receiver's has a few dozen).
+    /// The maximum length of a URL. (RFC 9110 §4.1 recommends support for 8000 characters; a receiver's URL has a few
+    /// dozen.)
     package static let maximumLength = 2000
 
-    /// Reads a URL, strictly: with a host of letters, digits, dots, hyphens and underscores, or an address; without a
-    /// user, a password or a fragment; with nothing but visible ASCII characters, so that no line end of it gets into a
-    /// request.
+    /// Reads a URL strictly. The host is an address, or has only letters, digits, dots, hyphens and underscores. There
+    /// is no user, password or fragment. All characters are visible ASCII, so that no line end gets into a request.
     package init(parsing text: String) throws(WebAddressFault) {
         guard text.utf8.count <= Self.maximumLength else { throw .tooLong }
         guard text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else { throw .characters }
@@ -41,7 +41,7 @@ package struct WebAddress: Equatable, Sendable {
         port = number
     }
 
-    /// The host and the digits of the port.
+    /// Returns the host and the digits of the port.
     private static func split(
         _ authority: Substring
     ) throws(WebAddressFault) -> (host: Substring, port: Substring?) {

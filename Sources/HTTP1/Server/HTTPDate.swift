@@ -1,11 +1,11 @@
-/// A time as HTTP writes it: `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 §5.6.7).
+/// A time in HTTP's form: `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 §5.6.7).
 package enum HTTPDate {
     private static let weekdays = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"]
     private static let months = [
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
     ]
 
-    /// The text of a time, in seconds since 1970, which may not lie before.
+    /// Returns the text of a time, in seconds since 1970; it must not be negative.
     package static func text(of seconds: Int) -> String {
         let (days, second) = (seconds / 86_400, seconds % 86_400)
         // Years that begin in March have their leap day at the end, and cycles of 400 years have 146,097 days.

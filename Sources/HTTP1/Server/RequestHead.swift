@@ -1,4 +1,4 @@
-/// The head of a request: what a client asks for.
+/// The head of a request.
 package struct RequestHead: Equatable, Sendable {
     /// A field, such as `Accept: text/plain`. Names are in lower case.
     package struct Field: Equatable, Sendable {
@@ -12,17 +12,17 @@ package struct RequestHead: Equatable, Sendable {
     }
 
     package let method: String
-    /// The path, without what follows a question mark; it begins with a slash, or is `*`.
+    /// The path without the query; it begins with a slash, or is `*`.
     package let path: String
-    /// What follows the question mark; nil without one.
+    /// The part behind the question mark; nil if there is none.
     package let query: String?
     /// Whether the version is 1.1 or a later one of the same major version.
     package let isVersion11: Bool
     package let fields: [Field]
-    /// The bytes of the body that follows the head.
+    /// The number of bytes of the body that follows the head.
     package let bodyByteCount: Int
 
-    /// The values of a field, of all of its lines.
+    /// Returns the values of all lines of a field.
     package func values(of name: String) -> [String] { fields.filter { $0.name == name }.map(\.value) }
 
     /// Whether the connection stays open after the answer (RFC 9112 §9.3). Clients of HTTP/1.0 open a new one.
@@ -33,14 +33,14 @@ package struct RequestHead: Equatable, Sendable {
     }
 }
 
-/// Why a request is not answered as it was meant. The connection is closed after the answer, since nobody knows where
-/// the next request begins.
+/// Why a request is refused before it is served. The server closes the connection after the answer, since it is not
+/// known where the next request begins.
 package enum RequestFault: Error, Equatable, Sendable {
     case malformed(String)
     case headTooLarge
-    /// The body has more bytes than this server reads.
+    /// The body is longer than this server accepts.
     case bodyTooLarge(limit: Int)
-    /// A body whose length is not told in advance.
+    /// The request has a body without a `content-length`.
     case bodyWithoutLength
     case otherVersion
 
@@ -67,16 +67,16 @@ package enum RequestFault: Error, Equatable, Sendable {
 }
 
 extension RequestHead {
-    /// The most bytes of a head, and the most fields: a scrape or a probe has a few hundred bytes.
+    /// The maximum bytes and fields of a head. A scrape or a probe has a few hundred bytes.
     package static let maximumBytes = 8 * 1024
     package static let maximumFields = 64
 
     /// Reads the head at the front of `bytes`, and returns it with the number of its bytes; nil if more is to come.
     ///
-    /// Strict where a front server and this one could disagree on where a request ends (RFC 9112 §2.2, §5, §6): lines
-    /// end with CR LF, no field is folded, none is repeated that must be single, and a body has a length that is told
-    /// once, in digits.
-    /// - Parameter maximumBody: the most bytes of a body; 0 for a server that reads none.
+    /// It is strict where a front server and this one could disagree on the end of a request (RFC 9112 §2.2, §5, §6):
+    /// lines end with CR LF, no field is folded, no single field is repeated, and the length of a body is given once,
+    /// in digits.
+    /// - Parameter maximumBody: the maximum bytes of a body; 0 for a server that reads none.
     package static func parse(
         _ bytes: [UInt8], maximumBody: Int = 0
     ) throws(RequestFault) -> (head: RequestHead, byteCount: Int)? {
@@ -102,7 +102,7 @@ extension RequestHead {
         return (head, end)
     }
 
-    /// Behind the empty line that ends the head.
+    /// Returns the index behind the empty line that ends the head.
     private static func endOfHead(_ bytes: [UInt8], from start: Int) -> Int? {
         guard bytes.count >= start + 4 else { return nil }
         for index in start...(bytes.count - 4)
@@ -148,7 +148,7 @@ extension RequestHead {
         return (text(parts[0]), path, query, minor != 0x30)
     }
 
-    /// The path and query of a request's target: `/path`, `http://host/path`, or `*` (RFC 9112 §3.2).
+    /// Returns the path and query of a request's target: `/path`, `http://host/path`, or `*` (RFC 9112 §3.2).
     private static func target(_ text: String) throws(RequestFault) -> (path: String, query: String?) {
         var rest = text[...]
         if text.lowercased().hasPrefix("http://") {
@@ -173,7 +173,7 @@ extension RequestHead {
         return Field(name: text(line[..<colon]).lowercased(), value: text(value).trimmingSpaces)
     }
 
-    /// The length of the body (RFC 9112 §6.3): a length that two servers could read differently is none.
+    /// Returns the length of the body (RFC 9112 §6.3). Refuses a length that two servers could read differently.
     private static func bodyByteCount(_ fields: [Field], maximum: Int) throws(RequestFault) -> Int {
         guard !fields.contains(where: { $0.name == "transfer-encoding" }) else {
             throw maximum == 0 ? .bodyTooLarge(limit: 0) : .bodyWithoutLength
@@ -183,7 +183,7 @@ extension RequestHead {
         guard lengths.count == 1, !length.isEmpty, length.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else {
             throw .malformed("a request has one content-length, in digits")
         }
-        // What is no number in spite of its digits has too many of them.
+        // If the digits do not fit into an integer, the body is too large.
         guard let count = Int(length), count <= maximum else { throw .bodyTooLarge(limit: maximum) }
         return count
     }
@@ -192,7 +192,7 @@ extension RequestHead {
 }
 
 extension UInt8 {
-    /// Whether it may stand in a method or in a field's name (RFC 9110 §5.6.2).
+    /// Whether a method or a field's name may contain it (RFC 9110 §5.6.2).
     fileprivate var isTokenByte: Bool {
         switch self {
         case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
@@ -202,7 +202,7 @@ extension UInt8 {
 }
 
 extension StringProtocol {
-    /// Without spaces and tabs at both ends.
+    /// The text without spaces and tabs at both ends.
     var trimmingSpaces: String {
         let isSpace = { (character: Character) in character == " " || character == "\t" }
         return String(String(drop(while: isSpace).reversed()).drop(while: isSpace).reversed())

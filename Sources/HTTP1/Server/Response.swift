@@ -1,4 +1,4 @@
-/// What a server answers.
+/// The response of a server.
 package struct Response: Equatable, Sendable {
     package let status: Int
     /// The media type of the body.
@@ -17,12 +17,12 @@ package struct Response: Equatable, Sendable {
         self.fields = fields
     }
 
-    /// An answer of a few words.
+    /// A short answer in plain text.
     package init(status: Int = 200, text: String) {
         self.init(status: status, body: Array(text.utf8))
     }
 
-    /// The answer to a method that the server does not know; it knows HEAD and `methods`.
+    /// The answer to a method other than HEAD and `methods`.
     static func methodNotAllowed(_ methods: [String]) -> Response {
         let known = methods + ["HEAD"]
         return Response(
@@ -30,7 +30,7 @@ package struct Response: Equatable, Sendable {
             fields: [.init(name: "allow", value: known.joined(separator: ", "))])
     }
 
-    /// Its bytes on the wire. Answers must not be kept by those in between: each scrape wants the latest.
+    /// Returns the bytes on the wire. Caches must not store the answer, since each scrape needs the latest.
     func encoded(closes: Bool, hasBody: Bool, at seconds: Int) -> [UInt8] {
         var head = "HTTP/1.1 \(status) \(Self.phrases[status] ?? "Status")\r\n"
         head += "date: \(HTTPDate.text(of: seconds))\r\n"

@@ -1,12 +1,12 @@
 package import Transport
 
-/// A small server of HTTP/1.1 (RFC 9112) for what a machine asks of itself: scrapes and probes, and an operator's
-/// page. It knows GET and HEAD, and POST if its limits allow a body. What a client may take of it is bounded: the size
-/// of a head and of a body, the time for both, the time to read an answer, and the number of connections.
+/// A small HTTP/1.1 server (RFC 9112) for scrapes, probes and an operator's page. It knows GET and HEAD, and POST if
+/// its limits allow a body. It limits its clients: the size of a head and of a body, the time for both, the time to
+/// read an answer, and the number of connections.
 ///
 /// Belongs to its loop's thread.
 package final class Server {
-    /// A connection that has been idle for less may have its request on the way.
+    /// A connection that has been idle for less than this may have a request on the way.
     private static let newTime = Duration.seconds(1)
 
     private let loop: EventLoop
@@ -15,7 +15,7 @@ package final class Server {
     private var listener: PlainListener?
     private var sessions: [ObjectIdentifier: Session] = [:]
 
-    /// Serves from now on.
+    /// Starts serving.
     package init(
         at address: ListenAddress, loop: EventLoop, limits: ServerLimits = ServerLimits(), answer: @escaping Answering
     ) throws(TransportError) {
@@ -25,10 +25,10 @@ package final class Server {
         listener = try PlainListener(at: address, loop: loop) { [unowned self] in accept($0) }
     }
 
-    /// Where it listens; with the port that the system chose for 0.
+    /// The address that it listens on. If the port was 0, this has the port that the system chose.
     package var address: ListenAddress? { listener?.address }
 
-    /// Closes all connections, and accepts none any more.
+    /// Closes all connections, and accepts no more.
     package func close() {
         listener?.close()
         listener = nil
@@ -38,7 +38,7 @@ package final class Server {
 
     private func accept(_ connection: PlainConnection) {
         if sessions.count >= limits.connections {
-            // Connections that somebody keeps open and does not use must not keep probes out.
+            // Connections that clients keep open and do not use must not keep probes out.
             let now = ContinuousClock.now
             let idle = sessions.values.filter { $0.idleSince.map { $0 + Self.newTime < now } ?? false }
             guard let oldest = idle.min(by: { $0.idleSince! < $1.idleSince! }) else { return connection.close() }

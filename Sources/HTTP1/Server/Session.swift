@@ -1,10 +1,10 @@
 import FoundationEssentials
 import Transport
 
-/// One client of a ``Server``: its requests are read and answered one after the other.
+/// One client's connection to a ``Server``. It reads and answers requests one after the other.
 final class Session {
     private enum Phase {
-        /// Nothing of a request has come.
+        /// No byte of a request has come.
         case idle
         /// A part of a head has come.
         case reading
@@ -21,7 +21,7 @@ final class Session {
     private let answer: Answering
     private let ended: (Session) -> Void
     private var phase = Phase.idle
-    /// Since when nothing of a request has come; nil while one is read or answered.
+    /// Since when the session has been idle; nil while a request is read or answered.
     var idleSince: ContinuousClock.Instant? { phase == .idle ? lastIdle : nil }
     private var lastIdle = ContinuousClock.now
     private var input: [UInt8] = []
@@ -100,7 +100,7 @@ final class Session {
 
 extension Session: ByteStreamHandler {
     func received(_ bytes: Span<UInt8>) {
-        // A client that sends ahead while it is answered waits in the kernel's buffer beyond this.
+        // A client may send further requests while it is answered, up to this size.
         guard input.count <= 2 * RequestHead.maximumBytes + limits.bodyBytes else { return close() }
         for index in bytes.indices { input.append(bytes[index]) }
         readOn()

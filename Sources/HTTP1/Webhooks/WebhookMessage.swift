@@ -1,9 +1,9 @@
 import Cryptography
 import FoundationEssentials
 
-/// A message for a webhook, signed as the Standard Webhooks specification 1.0.0 says.
+/// A message for a webhook, signed according to the Standard Webhooks specification 1.0.0.
 package struct WebhookMessage: Sendable {
-    /// The same whenever the message is sent again; without a dot.
+    /// The message's ID. It is the same whenever the message is sent again, and has no dot.
     package let id: String
     /// JSON.
     package let body: [UInt8]
@@ -14,10 +14,10 @@ package struct WebhookMessage: Sendable {
         self.body = body
     }
 
-    /// The fields that the receiver checks: who wrote it, and when.
+    /// Returns the fields by which the receiver checks who wrote the message, and when.
     /// - Parameters:
     ///   - time: when it is sent, in seconds since 1970.
-    ///   - secrets: a signature for each; two while the receiver changes from one to the other.
+    ///   - secrets: each makes a signature. There are two while the receiver changes from one to the other.
     package func fields(at time: Int64, signedWith secrets: [WebhookSecret]) -> [(name: String, value: String)] {
         let signed = Array("\(id).\(time).".utf8) + body
         let signatures = secrets.map { "v1," + Data(HMAC.code(of: signed, key: $0.bytes)).base64EncodedString() }

@@ -1,20 +1,20 @@
 package import Cryptography
 import FoundationEssentials
 
-/// What a webhook's messages are signed with, known to pushq and the receiver: as the Standard Webhooks specification
-/// 1.0.0 writes it, `whsec_` and base64 of 24 to 64 bytes.
+/// The secret that signs a webhook's messages, known to pushq and the receiver. The Standard Webhooks specification
+/// 1.0.0 writes it as `whsec_` and base64 of 24 to 64 bytes.
 package struct WebhookSecret: Sendable, Equatable, CustomStringConvertible, CustomReflectable {
     package static let prefix = "whsec_"
     package static let byteCounts = 24...64
 
     package let bytes: [UInt8]
 
-    /// One that nobody else knows.
+    /// Returns a new random secret.
     package static func random() throws(CryptographyError) -> WebhookSecret {
         WebhookSecret(unchecked: try SecureRandom.bytes(32))
     }
 
-    /// Reads the text of a secret; nil for anything else. Blanks and line ends around it are left out.
+    /// Reads the text of a secret; nil for anything else. Blanks and line ends around it are ignored.
     package init?(_ text: String) {
         let word = text.split(whereSeparator: \.isWhitespace)
         guard word.count == 1, word[0].hasPrefix(Self.prefix),
@@ -33,10 +33,10 @@ package struct WebhookSecret: Sendable, Equatable, CustomStringConvertible, Cust
         self.bytes = bytes
     }
 
-    /// As the receiver gets it.
+    /// The text of the secret, as the receiver gets it.
     package var text: String { Self.prefix + Data(bytes).base64EncodedString() }
 
-    /// Not the secret: it must not get into a log or an error.
+    /// Hides the secret, which must not get into a log or an error.
     package var description: String { "a webhook's secret" }
     package var customMirror: Mirror { Mirror(self, children: []) }
 }
