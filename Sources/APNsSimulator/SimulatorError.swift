@@ -7,9 +7,9 @@ package enum SimulatorError: Error {
     case file(path: String, problem: String)
     /// A certificate or key could not be made or used.
     case credential(path: String, CryptographyError)
-    /// The rules could not be understood; `place` says where in them, such as `outcomes[2].status`.
+    /// The rules have a mistake; `place` says where, such as `outcomes[2].status`.
     case rules(place: String, problem: String)
-    /// The port could not be listened on.
+    /// The simulator cannot listen on a port.
     case transport(TransportError)
 }
 

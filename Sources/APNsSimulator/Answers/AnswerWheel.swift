@@ -1,5 +1,5 @@
-/// Answers that are due later, by the millisecond: a timing wheel of buckets, so that a hundred thousand a second cost
-/// one timer and no sorting.
+/// The answers that are due later, by the millisecond. It is a timing wheel of buckets, so that a hundred thousand
+/// answers a second cost one timer and no sorting.
 struct AnswerWheel {
     struct Entry {
         /// Milliseconds since the simulator started.
@@ -11,12 +11,11 @@ struct AnswerWheel {
 
     private static let bucketCount = 4096
     private var buckets = [[Entry]](repeating: [], count: bucketCount)
-    /// The millisecond up to which everything has been taken.
+    /// The millisecond up to which all answers have been taken.
     private var position = 0
     private(set) var count = 0
 
-    /// Adds an answer. One that is due after more than one turn of the wheel stays in its bucket until its time has
-    /// come.
+    /// Adds an answer. An answer that is due after more than one turn of the wheel is put back until it is due.
     mutating func add(_ entry: Entry) {
         var entry = entry
         entry.dueAt = max(entry.dueAt, position + 1)
@@ -24,7 +23,7 @@ struct AnswerWheel {
         count += 1
     }
 
-    /// Takes what is due at `now`, in the order of milliseconds.
+    /// Takes the answers that are due at `now`, in order of their milliseconds.
     mutating func takeDue(at now: Int, into due: inout [Entry]) {
         guard count > 0 else {
             position = max(position, now)

@@ -1,18 +1,18 @@
 import HTTP2
 
-/// Decides how each request is answered: by APNs' own rules, or as ``Rules`` say.
+/// Decides the answer to each request, by APNs' own rules or by ``Rules``.
 final class Decider {
-    /// All replies, by number. Those of replaced rules stay, since requests in flight and counts refer to them.
+    /// All replies, by number. Replies of replaced rules stay, since requests in flight and counts refer to them.
     private(set) var replies: [Reply] = [.accepted]
     private var numbers: [DocumentedReason: Int] = [:]
     private(set) var rules = Rules()
-    /// The prefixes that ``TokenPath`` looks for; a rule's prefix is named by its bit.
+    /// The prefixes that ``TokenPath`` looks for. A rule refers to its prefix by a bit.
     private(set) var prefixes: [[UInt8]] = []
     private var prepared: [Prepared] = []
 
     /// The number of the reply that accepts.
     static let acceptance = 0
-    /// Stands for no reply at all.
+    /// The number that stands for no reply.
     static let silence = -1
 
     private struct Prepared {
@@ -23,7 +23,7 @@ final class Decider {
         var share: UInt64?
         var probability: Double?
         var times: Int?
-        /// How often each token has met the rule, by its hash; up to `times`.
+        /// How often the rule was applied to each token, by the token's hash; up to `times`.
         var met: [UInt64: Int] = [:]
     }
 
@@ -63,7 +63,7 @@ final class Decider {
         return prepared
     }
 
-    /// The reply for a request that breaks no rule of APNs; silence for none.
+    /// Returns the number of the reply to a request that breaks no rule of APNs; `silence` for no reply.
     func reply(path: TokenPath, topic: Int?, channel: String?) -> Int {
         for index in prepared.indices where applies(index, path, topic, channel) { return prepared[index].reply }
         return Self.acceptance
@@ -83,7 +83,7 @@ final class Decider {
         return true
     }
 
-    /// How long the next answer takes, in microseconds.
+    /// Returns the delay of the next answer, in microseconds.
     func latency() -> Int {
         let (minimum, maximum) = (rules.latency.lowerBound.microseconds, rules.latency.upperBound.microseconds)
         return minimum == maximum ? minimum : Int.random(in: minimum...maximum)

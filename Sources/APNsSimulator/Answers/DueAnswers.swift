@@ -1,18 +1,18 @@
 import Transport
 
-/// A session that answers requests later than they came.
+/// A session that answers requests with a delay.
 protocol DelayedAnswering: AnyObject {
-    /// Counts and record know the session by this number.
+    /// The number of the session in counts and record.
     var number: Int { get }
 
-    /// Answers a request whose time has come, if it is still there.
+    /// Answers a request that is due, if its stream is still open.
     func answer(_ slot: Int, generation: UInt32)
 
-    /// Writes what there is to write.
+    /// Writes the output.
     func flush()
 }
 
-/// The answers of all sessions that are due later, and the timer that brings them. Lives on the simulator's loop.
+/// The delayed answers of all sessions, and the timer for them. Lives on the simulator's loop.
 final class DueAnswers {
     private static let tick = Duration.milliseconds(1)
 
@@ -28,14 +28,14 @@ final class DueAnswers {
         self.clock = clock
     }
 
-    /// Tells a session when its answers are due, until it is removed.
+    /// Adds a session, which is told when its answers are due until it is removed.
     func add(_ session: any DelayedAnswering) { sessions[session.number] = session }
 
     func remove(_ session: any DelayedAnswering) { sessions[session.number] = nil }
 
-    /// Has a session answer the request in `slot` after a time in microseconds.
+    /// Lets a session answer the request in `slot` after `delay`, in microseconds.
     func schedule(after delay: Int, session: Int, slot: Int, generation: UInt32) {
-        // Rounded up: an answer is not early.
+        // Rounds up, so that no answer is early.
         let dueAt = Int(clock.monotonicNow / 1000) + delay + 999
         wheel.add(.init(dueAt: dueAt / 1000, session: session, slot: slot, generation: generation))
         startTicking()

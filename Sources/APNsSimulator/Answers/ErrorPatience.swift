@@ -1,14 +1,14 @@
-/// How many refusals APNs tolerates on a connection. Too many refusals end it, those of bad tokens sooner; dead tokens
-/// (410) do not count. A run of refusals slows the connection down until a push is accepted (Apple: "Troubleshooting
-/// push notifications"). Apple's numbers are not known, so rules give them.
+/// Counts the refusals on a connection, of which APNs tolerates only so many. Too many refusals end the connection; bad
+/// tokens count more, and dead tokens (410) do not count. A run of refusals slows the connection down until a push is
+/// accepted (Apple: "Troubleshooting push notifications"). Apple's numbers are not known, so the rules give them.
 struct ErrorPatience {
     enum Consequence {
         case none
-        /// One stream at a time from now on.
+        /// Allow one stream at a time from now on.
         case slowDown
-        /// As many streams as before.
+        /// Allow as many streams as before.
         case speedUp
-        /// GOAWAY.
+        /// Send GOAWAY.
         case end
     }
 

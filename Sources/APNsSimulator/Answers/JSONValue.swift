@@ -1,4 +1,4 @@
-/// A JSON value of unknown shape: a rules file is read into it first, so that what is wrong can be told by its place.
+/// A JSON value of unknown shape. A rules file is first read into it, so that an error can name the place of a mistake.
 enum JSONValue: Decodable {
     case null
     case bool(Bool)

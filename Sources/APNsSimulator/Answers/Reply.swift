@@ -1,18 +1,18 @@
 import HTTP2
 
-/// A response that may be sent many times, prepared once. Requests carry its number, by which it is also counted.
+/// A response that is prepared once and may be sent many times. Requests and counts refer to it by its number.
 struct Reply {
     let status: Int
     let reason: String
-    /// When the token died, according to a rule, in milliseconds since 1970.
+    /// When the token died, in milliseconds since 1970, if a rule gives that.
     let timestamp: Int?
     let headers: PreparedHeaders
     /// The body; if it contains the time of the answer, the part before that.
     let body: [UInt8]
     let endsWithTime: Bool
 
-    /// Whether APNs would always answer the same request in this way. Others are transient: the client should send
-    /// again.
+    /// Whether APNs would always give this answer to the same request. Other answers are transient: the client should
+    /// send again.
     var isFinal: Bool { status != 403 && status != 429 && status < 500 }
 
     static let accepted = Reply(OutcomeRule.Answer(status: 200, reason: ""))
@@ -46,7 +46,7 @@ struct Reply {
         }
     }
 
-    /// The body as it goes out now; `now` in microseconds since 1970.
+    /// Returns the body as it is sent now; `now` in microseconds since 1970.
     func body(now: Int) -> [UInt8] {
         endsWithTime ? body + Array("\(now / 1000)}".utf8) : body
     }

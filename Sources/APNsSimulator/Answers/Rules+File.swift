@@ -18,10 +18,10 @@ extension Rules {
     ///     }
     ///
     /// `latency_ms` is a number or a pair. `status` may be left out for reasons that Apple documents. The first outcome
-    /// whose conditions (`token_prefix`, `topic`, `channel`, `share`, `probability`, `times`) all hold decides; without
-    /// one the push is accepted.
+    /// decides whose conditions (`token_prefix`, `topic`, `channel`, `share`, `probability`, `times`) all hold. If
+    /// there is none, the push is accepted.
     ///
-    /// Throws ``SimulatorError/rules(place:problem:)`` with the place of the first mistake and what to do about it.
+    /// Throws ``SimulatorError/rules(place:problem:)`` with the place of the first mistake and how to correct it.
     package init(json: [UInt8]) throws(SimulatorError) {
         let value: JSONValue
         do {
@@ -111,7 +111,7 @@ extension OutcomeRule {
     }
 }
 
-/// A value with where it stands, for messages.
+/// A value and its place in the file, for messages.
 private struct Place {
     let value: JSONValue
     let path: String
@@ -171,10 +171,10 @@ private struct Place {
         return text
     }
 
-    /// Seconds, or an HTTP date as text.
+    /// Reads seconds, or an HTTP date as text.
     func retryAfter() throws(SimulatorError) -> String {
         if case .string(let date) = value {
-            // It becomes a header value as it is.
+            // The text becomes a header value unchanged.
             guard date.utf8.allSatisfy({ (0x20..<0x7F).contains($0) }), !date.hasPrefix(" "), !date.hasSuffix(" ")
             else {
                 throw mistake("must be seconds, or a date such as \"Sun, 06 Nov 1994 08:49:37 GMT\"")

@@ -1,15 +1,15 @@
-/// What the simulator does with requests that break no rule of APNs.
+/// The rules for requests that break no rule of APNs.
 package struct Rules: Sendable, Equatable {
-    /// How many different token prefixes the outcomes may name.
+    /// The maximum number of different token prefixes in the outcomes.
     package static let maximumPrefixCount = 64
 
-    /// How long an answer takes: a random time between the two, evenly distributed. Over the binary interface, which
-    /// answers only errors, it is the time from a bad notification to its error packet; what arrives meanwhile is
-    /// thrown away.
+    /// The delay of an answer: a random time in this range, evenly distributed. Over the binary interface, which
+    /// answers only errors, it is the time from a bad notification to its error packet. Notifications that arrive
+    /// meanwhile are thrown away.
     package var latency: ClosedRange<Duration> = .zero ... .zero
-    /// Tried in order; the first that applies decides. If none does, the push is accepted.
+    /// The outcomes, in order; the first that applies decides. If none applies, the push is accepted.
     package var outcomes: [OutcomeRule] = []
-    /// What happens to connections.
+    /// The rules for connections.
     package var connections = ConnectionRules()
 
     package init(
@@ -22,7 +22,7 @@ package struct Rules: Sendable, Equatable {
     }
 }
 
-/// An outcome other than acceptance, and the requests that it is for. All given conditions must hold.
+/// An outcome other than acceptance, and the conditions for it. All given conditions must hold.
 package struct OutcomeRule: Sendable, Equatable {
     package enum Outcome: Sendable, Equatable {
         case refuse(Answer)
@@ -30,17 +30,17 @@ package struct OutcomeRule: Sendable, Equatable {
         case silence
     }
 
-    /// An answer as it goes out.
+    /// An answer to a push.
     package struct Answer: Sendable, Equatable {
         package var status: Int
-        /// Sent as `{"reason":…}`; may be one that Apple does not document.
+        /// Sent as `{"reason":…}`; Apple need not document it.
         package var reason: String
-        /// Milliseconds since 1970, sent with the reason; for a 410 without it, the time of the answer. Over the binary
+        /// Milliseconds since 1970, sent with the reason. A 410 without it has the time of the answer. Over the binary
         /// interface the feedback service reports it, in whole seconds.
         package var timestamp: Int?
         /// Sent as `retry-after`; seconds or an HTTP date.
         package var retryAfter: String?
-        /// Sent instead of JSON, as a front end in trouble might answer.
+        /// Sent instead of JSON, as a front end in trouble might do.
         package var rawBody: String?
 
         package init(
@@ -53,24 +53,24 @@ package struct OutcomeRule: Sendable, Equatable {
             self.rawBody = rawBody
         }
 
-        /// One of Apple's, with its status.
+        /// One of Apple's documented reasons, with its status.
         package init(_ refusal: DocumentedReason, timestamp: Int? = nil, retryAfter: String? = nil) {
             self.init(status: refusal.status, reason: refusal.rawValue, timestamp: timestamp, retryAfter: retryAfter)
         }
     }
 
     package var outcome: Outcome
-    /// For tokens whose hexadecimal form begins with this.
+    /// Applies to tokens whose hexadecimal form begins with this.
     package var tokenPrefix: String?
-    /// For this topic; for broadcasts, this bundle ID.
+    /// Applies to this topic; for broadcasts, to this bundle ID.
     package var topic: String?
-    /// For broadcasts to this channel.
+    /// Applies to broadcasts to this channel.
     package var channel: String?
-    /// For this share of all tokens, 0 to 1; a token is always in it, or never.
+    /// Applies to this share of all tokens, 0 to 1. A token is either always in it, or never.
     package var share: Double?
-    /// For each request with this probability, 0 to 1.
+    /// Applies to each request with this probability, 0 to 1.
     package var probability: Double?
-    /// For the first N requests of each token or channel; later ones are not affected.
+    /// Applies to the first N requests of each token or channel, not to later ones.
     package var times: Int?
 
     package init(
@@ -88,18 +88,19 @@ package struct OutcomeRule: Sendable, Equatable {
     }
 }
 
-/// What happens to connections; each one is counted separately.
+/// The rules for connections. Each connection is counted separately.
 package struct ConnectionRules: Sendable, Equatable {
-    /// GOAWAY at the Nth request of a connection.
+    /// The simulator sends GOAWAY at the Nth request of a connection.
     package var goAwayAfter: Int?
-    /// Graceful: requests on their way are still answered (2^31-1 first, the true last stream a round trip later).
-    /// Otherwise the last stream is that of the Nth request, and later requests are ignored.
+    /// Whether requests that are on their way are still answered (GOAWAY names 2^31-1 first, and the true last stream a
+    /// round trip later). Otherwise the last stream is that of the Nth request, and later requests are ignored.
     package var isGoAwayGraceful = true
-    /// The connection is reset at the Nth request.
+    /// The simulator resets the connection at the Nth request.
     package var resetAfter: Int?
-    /// GOAWAY after this many refusals (4xx): a `BadDeviceToken` counts three times, a 410 not at all.
+    /// The simulator sends GOAWAY after this many refusals (4xx). A `BadDeviceToken` counts three times, a 410 not at
+    /// all.
     package var endAfterErrors: Int?
-    /// One stream at a time after this many refusals in a row, until a push is accepted.
+    /// The simulator allows one stream at a time after this many refusals in a row, until a push is accepted.
     package var slowAfterErrors: Int?
 
     package init(

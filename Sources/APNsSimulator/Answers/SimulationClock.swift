@@ -1,10 +1,10 @@
 import FoundationEssentials
 
-/// The clocks of a simulator, read once for each burst of requests: a request costs no look at them.
+/// The clocks of a simulator. They are read once for each burst of requests, not for each request.
 final class SimulationClock {
     private let start = ContinuousClock.now
 
-    /// Microseconds since 1970, as records and tokens tell the time.
+    /// Microseconds since 1970, for records and tokens.
     private(set) var now = 0
     /// Nanoseconds since the simulator started.
     private(set) var monotonicNow: UInt64 = 0

@@ -1,26 +1,27 @@
 /// A notification of the binary interface, as it arrived.
 ///
-/// Source: Apple archive, "Binary Provider API" and "Legacy Notification Format". Read here independently of the
-/// client, so that a mistake in one is seen by the other.
+/// Source: Apple archive, "Binary Provider API" and "Legacy Notification Format". This parser shares no code with the
+/// client, so that a mistake in one of them shows.
 struct BinaryNotification: Equatable {
     /// 0, 1 or 2.
     var command: UInt8
-    /// Nil in command 0, and where the item is missing.
+    /// Nil in command 0, or if the item is missing.
     var identifier: UInt32?
     var expiration: UInt32?
     var priority: UInt8?
-    /// Nil where the item is missing.
+    /// Nil if the item is missing.
     var token: [UInt8]?
     var payload: [UInt8]?
 }
 
 extension BinaryNotification {
-    /// The stream cannot be read on from here.
+    /// The rest of the stream cannot be read.
     struct Unreadable: Error, Equatable {}
 
-    /// Reads notifications from a stream, as it comes. Pure: bytes in, notifications out. A fuzzer's way in.
+    /// Reads notifications from a stream. Pure: bytes in, notifications out. A fuzzer tests it.
     struct Parser {
-        /// The longest frame: far beyond what is allowed, so that a payload that is too long is told from nonsense.
+        /// The maximum size of a frame. It is far above the allowed size, so that a payload that is too long can be
+        /// distinguished from nonsense.
         private static let maximumFrameBytes = 64 * 1024
 
         private var held: [UInt8] = []
@@ -41,7 +42,7 @@ extension BinaryNotification {
             position = 0
         }
 
-        /// How long the next command is; nil while that cannot be told.
+        /// Returns the length of the next command; nil while that is not known.
         private func nextByteCount() throws(Unreadable) -> Int? {
             guard position < held.count else { return nil }
             switch held[position] {
@@ -55,7 +56,7 @@ extension BinaryNotification {
             }
         }
 
-        /// Commands 0 and 1: fixed fields, then token and payload, each behind its length.
+        /// Returns the length of command 0 or 1: fixed fields, then token and payload, each after its length.
         private func oldByteCount(fixed: Int) -> Int? {
             guard let tokenCount = number(at: fixed, 2), let payloadCount = number(at: fixed + 2 + tokenCount, 2)
             else { return nil }
@@ -97,7 +98,7 @@ extension BinaryNotification {
             }
         }
 
-        /// The integer of `count` bytes at `offset` of the command; nil while it has not arrived.
+        /// Returns the integer of `count` bytes at `offset` in the command; nil if it has not arrived.
         private func number(at offset: Int, _ count: Int) -> Int? {
             guard position + offset + count <= held.count else { return nil }
             return bytes(offset, count).reduce(0) { $0 << 8 | Int($1) }

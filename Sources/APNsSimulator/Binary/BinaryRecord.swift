@@ -1,6 +1,6 @@
 /// Identifies pushes of the binary interface in the simulator's record.
 package enum BinaryRecord {
-    /// Used there instead of an `apns-id`.
+    /// The identifier that the record has instead of an `apns-id`.
     package static func id(token: [UInt8], payload: [UInt8]) -> String {
         var text: [UInt8] = []
         RequestID(token: token, payload: payload).write(into: &text)
@@ -9,8 +9,8 @@ package enum BinaryRecord {
 }
 
 extension RequestID {
-    /// An identifier for a push that has none: FNV-1a over its token and its payload, in the form of a UUID of version
-    /// 8 (RFC 9562 §5.8), as pushq's own are.
+    /// The identifier of a push that has none: FNV-1a over its token and its payload, in the form of a UUID of version
+    /// 8 (RFC 9562 §5.8), like pushq's own.
     init(token: [UInt8], payload: [UInt8]) {
         let hash = { (bytes: [UInt8]) in
             bytes.reduce(0xcbf2_9ce4_8422_2325 as UInt64) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }

@@ -2,8 +2,8 @@ import QueueCore
 import Transport
 
 /// One client's connection of the binary interface: accepts notifications silently until one is refused. After the
-/// rules' latency it sends an error packet for that one and closes. What the client has sent after it is read and
-/// ignored. Lives on the simulator's loop.
+/// rules' latency it sends an error packet for that one and closes. It reads and ignores what the client has sent after
+/// the refused notification. Lives on the simulator's loop.
 ///
 /// A push to a dead device is accepted, and the feedback service reports the device. The interface has no `apns-id`:
 /// counts and record use a hash of token and payload instead, so that a push that is sent again is recognised.
@@ -16,14 +16,14 @@ final class BinarySession: Session {
     private var parser = BinaryNotification.Parser()
     private var count = 0
     private var lastAccepted: UInt32 = 0
-    /// The error packet that is due: from here on notifications are ignored.
+    /// The error packet that is due. While there is one, notifications are ignored.
     private var farewell: Farewell?
     private var isClosed = false
 
     /// An error packet, and the refusal that it reports, if any.
     private struct Farewell {
         let status: UInt8
-        /// Nil in command 0, where the connection only ends.
+        /// Nil for command 0: the connection only ends.
         let identifier: UInt32?
         var refused: Answered?
         var timer: Timer?
@@ -46,13 +46,13 @@ final class BinarySession: Session {
 
     func begin() { stream.handler = self }
 
-    /// Drops the connection without a word.
+    /// Drops the connection; the client gets a reset.
     func drop() {
         end()
         stream.abort()
     }
 
-    /// Returns whether the next notification may be processed.
+    /// Processes a notification. Returns whether the next one may be processed.
     private func take(_ notification: BinaryNotification) -> Bool {
         count += 1
         let token = TokenPath(deviceToken: notification.token ?? [], prefixes: simulation.decider.prefixes)
@@ -65,7 +65,7 @@ final class BinarySession: Session {
         return follow(simulation.decider.reply(path: token, topic: topicNumber, channel: nil), notification, id)
     }
 
-    /// Does what the rules say about a notification that is correct.
+    /// Applies the rules to a correct notification.
     private func follow(_ reply: Int, _ notification: BinaryNotification, _ id: RequestID) -> Bool {
         guard reply != Decider.silence else {
             simulation.tally.silenced += 1
@@ -111,7 +111,7 @@ final class BinarySession: Session {
             now: simulation.clock.now)
     }
 
-    /// What the rules say about the Nth notification of a connection.
+    /// Applies the rules for the Nth notification of a connection. Returns whether the next one may be processed.
     private func applyConnectionRules() -> Bool {
         let rules = simulation.decider.rules.connections
         if count == rules.resetAfter {
@@ -139,12 +139,13 @@ final class BinarySession: Session {
         guard !isClosed, let farewell else { return }
         self.farewell?.refused = nil
         if let refused = farewell.refused { note(refused) }
-        // Before the packet is sent: if this process is killed, every error that a client got is in the record.
+        // The record is written before the packet is sent. So even if this process is killed, the record has every
+        // error that a client got.
         simulation.recorder?.flush()
         if let identifier = farewell.identifier {
             let bytes =
                 [8, farewell.status] + (0..<4).map { UInt8(truncatingIfNeeded: identifier >> (24 - 8 * UInt32($0))) }
-            // Six bytes on a connection on which nothing was ever written: there is room for them.
+            // Nothing was written on this connection before, so there is room for six bytes.
             _ = stream.write(bytes.span)
         }
         end()

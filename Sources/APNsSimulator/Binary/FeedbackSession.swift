@@ -1,6 +1,6 @@
 import Transport
 
-/// A connection to the feedback service: it sends the list of its topic and closes. Its loop keeps it as long as it is
+/// A connection to the feedback service: it sends the list of its topic and closes. The loop keeps it alive while it is
 /// open.
 final class FeedbackSession: ByteStreamHandler {
     private let stream: TLSConnection

@@ -1,13 +1,13 @@
-/// What is wrong with a notification of the binary interface, as the status of an error packet. Stated here once more,
-/// independently of the client's own table.
+/// What is wrong with a notification of the binary interface, as the status of an error packet. It does not use the
+/// client's own table, so that a mistake there shows.
 ///
 /// Source: Apple archive, "Binary Provider API", table A-1.
 struct NotificationFault {
     let code: UInt8
-    /// What counts and record call it.
+    /// The reason in counts and record.
     let refusal: DocumentedReason
 
-    /// What is wrong with a notification, if anything is.
+    /// Checks a notification; nil if nothing is wrong.
     init?(refusing notification: BinaryNotification, _ token: TokenPath) {
         guard let bytes = notification.token, !bytes.isEmpty else {
             (code, refusal) = (2, .missingDeviceToken)
@@ -30,7 +30,7 @@ struct NotificationFault {
 }
 
 extension DocumentedReason {
-    /// The status that says the same; 1, a processing error, where there is none.
+    /// The status with the same meaning; 1, a processing error, if there is none.
     var binaryStatus: UInt8 {
         switch self {
         case .missingDeviceToken: 2

@@ -6,10 +6,10 @@ import QueueCore
 ///
 /// Source of the rules: Apple, "Sending channel management requests to APNs".
 struct ChannelRequest {
-    /// No request about channels is longer.
+    /// The maximum length of a body. No request about channels is longer.
     static let maximumBodyByteCount = 4096
 
-    /// An answer as it goes out.
+    /// An answer to a request.
     struct Answer {
         var status = 200
         /// Sent as `apns-channel-id`.
@@ -22,7 +22,7 @@ struct ChannelRequest {
     }
 
     private var method = ""
-    /// The parts of the path: "1", "apps", the bundle ID, what of it.
+    /// The parts of the path: "1", "apps", the bundle ID, and "channels" or "all-channels".
     private var path: [String] = []
     private var channel: String?
     private var id: RequestID? = .random()
@@ -75,7 +75,7 @@ struct ChannelRequest {
     }
 
     private func list(_ ids: [String]) -> Answer {
-        // Base64 has nothing that JSON would escape.
+        // Base64 has no characters that JSON would escape.
         Answer(body: Array(#"{"channels":[\#(ids.map { "\"\($0)\"" }.joined(separator: ","))]}"#.utf8))
     }
 
@@ -95,7 +95,7 @@ struct ChannelRequest {
             return .refused(.badRequestPayload)
         }
         guard let pushType = asked.pushType else { return .refused(.missingPushType) }
-        // Another spelling than that of the header `apns-push-type`.
+        // The spelling differs from the header `apns-push-type`.
         guard pushType == "LiveActivity" else { return .refused(.invalidPushType) }
         guard let policy = asked.policy.flatMap({ Int16(exactly: $0) }).flatMap(ChannelPolicy.init) else {
             return .refused(.missingChannelQueueSize)

@@ -3,7 +3,7 @@ import Transport
 
 /// One client's connection to the port for channel management. Lives on the simulator's loop.
 ///
-/// Requests are few and answered at once, so it is simpler than ``PushSession``.
+/// It is simpler than ``PushSession``, because requests are few and answered at once.
 final class ChannelSession {
     private let stream: TLSConnection
     private let http: HTTP2Connection

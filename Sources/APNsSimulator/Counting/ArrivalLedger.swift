@@ -1,8 +1,8 @@
-/// Every `apns-id` that arrived and how it was answered: open addressing over 128-bit keys, 17 bytes a row, so that
-/// millions are cheap.
+/// Every `apns-id` that arrived, and how it was answered. It is a hash table of 128-bit keys with open addressing and
+/// 17 bytes a row, so that millions are cheap.
 ///
-/// It tells a correct retry from a *repeat*. A request whose earlier arrival got a transient refusal is a correct
-/// retry. One whose earlier arrival got a final answer, or never got one, is a repeat.
+/// It distinguishes a correct retry from a *repeat*. A request whose earlier arrival got a transient refusal is a
+/// correct retry. One whose earlier arrival got a final answer, or never got one, is a repeat.
 struct ArrivalLedger {
     private enum State {
         static let free: UInt8 = 0
@@ -17,7 +17,7 @@ struct ArrivalLedger {
     private var lows: [UInt64]
     private var states: [UInt8]
     private var mask: Int
-    /// How many different ids have arrived, and how many of them have got a final answer.
+    /// How many different IDs have arrived, and how many of them have got a final answer.
     private(set) var distinctCount = 0
     private(set) var finalCount = 0
 
@@ -30,7 +30,7 @@ struct ArrivalLedger {
         mask = capacity - 1
     }
 
-    /// Notes an arrival; whether it is a repeat.
+    /// Notes an arrival, and returns whether it is a repeat.
     mutating func arrive(_ id: RequestID) -> Bool {
         if distinctCount * 3 >= states.count * 2 { grow() }
         let row = row(of: id)
@@ -57,7 +57,7 @@ struct ArrivalLedger {
     }
 
     private func row(of id: RequestID) -> Int {
-        // Derived ids differ in few bits, wherever they lie: both rounds are needed to spread the upper ones downwards.
+        // Derived IDs differ in few bits, at any place. Both rounds are needed to spread the upper bits downwards.
         var hash = id.high &* 0x9e37_79b9_7f4a_7c15 ^ id.low
         hash = (hash ^ hash >> 32) &* 0xd6e8_feb8_6659_fd93
         hash = (hash ^ hash >> 32) &* 0xd6e8_feb8_6659_fd93

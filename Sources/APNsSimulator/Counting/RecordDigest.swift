@@ -1,6 +1,6 @@
-/// The digests of tokens and payloads in the record: they tell two apart without showing either.
+/// The digests of tokens and payloads in the record. They distinguish tokens or payloads without revealing them.
 package enum RecordDigest {
-    /// The digest of a device token: also the hash by which rules choose tokens.
+    /// The digest of a device token. It is also the hash by which rules choose tokens.
     package static func ofToken(_ token: [UInt8]) -> String {
         text(TokenPath(deviceToken: token, prefixes: []).hash)
     }

@@ -1,6 +1,6 @@
 import Transport
 
-/// Writes what happens as NDJSON, one event a line (two here):
+/// Writes events as NDJSON, one event a line (two lines here):
 ///
 ///     {"at":1700000000123456,"event":"arrived","apns_id":"…","topic":"…","token":"0123abcd","digits":64,
 ///      "token_digest":"…","connection":1}
@@ -8,18 +8,18 @@ import Transport
 ///      "payload_digest":"…","connection":1}
 ///
 /// `at` is in microseconds since 1970. A broadcast has its `channel` instead of a token, and its request ID as
-/// `apns_id`. Only the first eight digits, the length and a digest of a token are written, and a digest of a payload. A
-/// reader who knows the tokens and payloads can recognise them; others learn nothing. Other events are `connected`,
-/// `disconnected` and `abandoned`.
+/// `apns_id`. Of a token, only the first eight digits, the length and a digest are written; of a payload, only a
+/// digest. A reader who knows the tokens and payloads can recognise them; other readers learn nothing. Other events are
+/// `connected`, `disconnected` and `abandoned`.
 ///
-/// Lines are gathered and written at 64 KB, when ``flush()`` is called (the simulator does so every 200 ms), and at the
-/// end.
+/// Lines are gathered, and written when they reach 64 KB, when ``flush()`` is called (the simulator does that every 200
+/// ms), and at the end.
 final class Recorder {
     private static let batchByteCount = 64 * 1024
 
     private let file: OpenFile
     private var lines: [UInt8] = []
-    /// Set when a write has failed, as on a full disk: the record ends there, and the simulator continues.
+    /// Whether a write has failed, for example on a full disk. The record then ends there, and the simulator continues.
     private(set) var hasFailed = false
 
     init(path: String) throws(SimulatorError) {
@@ -79,7 +79,7 @@ final class Recorder {
         end(connection)
     }
 
-    /// Writes what has been gathered.
+    /// Writes the gathered lines.
     func flush() {
         guard !lines.isEmpty, !hasFailed else { return }
         do {
@@ -118,7 +118,7 @@ final class Recorder {
         append(key)
         append(#"":""#)
         for octet in text.utf8 {
-            // Topics come from the client.
+            // Topics come from the client, so they need escaping.
             if octet == UInt8(ascii: "\"") || octet == UInt8(ascii: "\\") { lines.append(UInt8(ascii: "\\")) }
             lines.append(octet < 0x20 ? 0x20 : octet)
         }

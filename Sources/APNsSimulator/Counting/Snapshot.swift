@@ -1,4 +1,4 @@
-/// What a simulator has counted so far; printed as JSON as it is.
+/// The counts of a simulator so far. It is printed as JSON.
 package struct Snapshot: Sendable, Equatable, Encodable {
     /// Requests received.
     package var arrived = 0
@@ -16,7 +16,7 @@ package struct Snapshot: Sendable, Equatable, Encodable {
     package var silenced = 0
     /// Requests whose stream or connection ended before their answer.
     package var abandoned = 0
-    /// Requests waiting for their answer's time.
+    /// Requests whose answer is not due yet.
     package var waiting = 0
     /// Requests by topic.
     package var topics: [String: Int] = [:]
@@ -26,16 +26,16 @@ package struct Snapshot: Sendable, Equatable, Encodable {
     /// When the first and the last request came, in microseconds since 1970; 0 before.
     package var firstArrival = 0
     package var lastArrival = 0
-    /// Connections taken so far, open now, and refused in the handshake.
+    /// Connections accepted so far, open now, and refused in the handshake.
     package var connections = 0
     package var openConnections = 0
     package var failedHandshakes = 0
-    /// Handshakes that went well, on all its ports: with certificates, and those that resumed an earlier session.
+    /// Successful handshakes on all its ports: with certificates, and those that resumed an earlier session.
     package var fullHandshakes = 0
     package var resumedHandshakes = 0
-    /// Different provider tokens that came, whether they were valid or not; 1,024 at most.
+    /// Different provider tokens that came, valid or not; 1,024 at most.
     package var providerTokens = 0
-    /// Whether the record, if one is kept, holds all of it; false after a write to its file has failed.
+    /// Whether the record, if there is one, is complete; false after a write to its file has failed.
     package var isRecordComplete = true
 
     package init() {}
@@ -57,6 +57,6 @@ package struct Snapshot: Sendable, Equatable, Encodable {
         case isRecordComplete = "record_complete"
     }
 
-    /// How many requests were answered, either way.
+    /// How many requests were answered, accepted or refused.
     package var answered: Int { accepted + refused.values.reduce(0, +) }
 }

@@ -1,9 +1,9 @@
-/// Counts on the simulator's loop, by number; turned into names only in a snapshot.
+/// The counts of a simulator, on its loop. Replies and topics are counted by number; only a snapshot has names.
 struct Tally {
     private(set) var ledger: ArrivalLedger
     private var arrived = 0
     private var repeated = 0
-    /// By number of reply, and by number of topic.
+    /// The counts by number of the reply, and by number of the topic.
     private var answers: [Int] = []
     private var topics: [Int] = []
     private var seconds: [Int] = []
@@ -18,7 +18,7 @@ struct Tally {
     var fullHandshakes = 0
     var resumedHandshakes = 0
 
-    /// A day; later requests are counted with the last second.
+    /// A day. Later requests are counted in the last second.
     private static let maximumSeconds = 86_400
 
     init(expectedRequestCount: Int) {

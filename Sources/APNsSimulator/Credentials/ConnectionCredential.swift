@@ -2,25 +2,25 @@ import Cryptography
 import HTTP2
 import QueueCore
 
-/// Who is at the other end of a connection, and which topics they may send to.
+/// The credential of a connection's client, and the topics that it may send to.
 struct ConnectionCredential {
     private enum Kind {
-        /// A client certificate was shown in the handshake; `authorization` is ignored then.
+        /// The client showed a certificate in the handshake; `authorization` is then ignored.
         case certificate(refusal: DocumentedReason?, topics: [String], hasTopicList: Bool)
         /// Each request carries a provider token. The first valid one binds the connection to its team.
         case token(team: String?)
     }
 
     private var kind: Kind
-    /// The key of the provider tokens that the connection takes, and since when; seconds since 1970.
+    /// The key whose provider tokens the connection accepts, and since when; seconds since 1970.
     private var key: (id: String, since: Int)?
     /// The result for each topic, by its number.
     private var verdicts: [Int: DocumentedReason?] = [:]
-    /// Bundle IDs a token may send for; nil for any.
+    /// The bundle IDs that a token may send to; nil for any.
     private let bundleIDs: [String]?
 
     /// The last `authorization` field, with its identity (`FieldSection.Field.identity`) and its verdict. A client that
-    /// does not let it be indexed sends the same octets with every request.
+    /// does not index it sends the same octets with every request.
     private var lastToken: (identity: UInt64, value: [UInt8], verdict: ProviderTokens.Verdict)?
 
     init(certificate: Certificate?, environment: Environment, bundleIDs: [String]?) {
@@ -34,12 +34,13 @@ struct ConnectionCredential {
             hasTopicList: !certificate.apns.topics.isEmpty)
     }
 
-    /// Whether the connection is limited to one stream until a valid token was seen.
+    /// Whether the connection has not shown a valid token yet, and is therefore limited in streams.
     var mustShowToken: Bool {
         if case .token(team: nil) = kind { true } else { false }
     }
 
-    /// A certificate without any mark is accepted: certificates for passes and website push carry none.
+    /// Returns the refusal of a certificate that is not for the environment. A certificate without any mark is
+    /// accepted: certificates for passes and website push have none.
     static func refusal(of marks: APNsExtensions, _ environment: Environment) -> DocumentedReason? {
         guard marks.isForSandbox || marks.isForProduction else { return nil }
         let isForThis = environment == .sandbox ? marks.isForSandbox : marks.isForProduction
@@ -48,10 +49,10 @@ struct ConnectionCredential {
 
     // MARK: Provider tokens
 
-    /// What is wrong with the credential of a request, if anything is.
+    /// Returns what is wrong with the credential of a request, if anything.
     ///
     /// - Parameters:
-    ///   - authorization: the value of the field, nil without one, and its identity.
+    ///   - authorization: the value of the field; nil if there is none. `identity` is that of the field.
     ///   - now: seconds since 1970.
     mutating func check(
         authorization: Span<UInt8>?, identity: UInt64, _ tokens: ProviderTokens, now: Int
@@ -69,8 +70,9 @@ struct ConnectionCredential {
         }
     }
 
-    /// A connection counts updates by team: a token of another key of the team is an update of the one before, however
-    /// old the tokens of both are. Source: an engineer of Apple's, https://developer.apple.com/forums/thread/702056.
+    /// Refuses a token of another key of the team that comes too soon. A connection counts updates by team: such a
+    /// token is an update of the earlier one, however old both are. Source: an engineer of Apple's,
+    /// https://developer.apple.com/forums/thread/702056.
     private mutating func refusalByKey(
         of verdict: ProviderTokens.Verdict, _ tokens: ProviderTokens, now: Int
     ) -> DocumentedReason? {
@@ -94,21 +96,21 @@ struct ConnectionCredential {
 
     // MARK: Topics
 
-    /// What is wrong with a request's topic, if anything is; `topic` is nil when it names none.
+    /// Returns what is wrong with a request's topic, if anything. `topic` is nil if the request names none.
     mutating func check(topic: Int?, _ topics: TopicTable, pushType: PushType?) -> DocumentedReason? {
         guard let topic else {
-            // A certificate without a topic list stands for its UID (Apple archive: "Communicating with APNs").
+            // The UID of a certificate without a topic list is the topic (Apple archive: "Communicating with APNs").
             if case .certificate(_, _, hasTopicList: false) = kind { return nil }
             return .missingTopic
         }
         if let refusal = verdict(on: topic, topics) { return refusal }
-        // The suffix belongs to the push type; without it the push would go nowhere.
+        // The push type requires the suffix; without it the push would reach no app.
         guard let suffix = pushType?.topicSuffix, !suffix.isEmpty else { return nil }
         return topics.names[topic].hasSuffix(suffix) ? nil : .topicDisallowed
     }
 
-    /// What is wrong with the bundle ID in the path of a broadcast, or of a request about channels: it has no suffix
-    /// there.
+    /// Returns what is wrong with the bundle ID in the path of a broadcast or of a request about channels, if anything.
+    /// It must have no suffix there.
     mutating func refusal(ofApp app: Int?, _ topics: TopicTable) -> DocumentedReason? {
         guard let app else { return .badPath }
         if PushType.allCases.contains(where: { !$0.topicSuffix.isEmpty && topics.names[app].hasSuffix($0.topicSuffix) })

@@ -16,7 +16,7 @@ struct CredentialFolder {
         }
     }
 
-    /// The content of a file, nil when there is none.
+    /// Returns the content of a file; nil if there is none.
     func read(_ name: String) throws(SimulatorError) -> [UInt8]? {
         guard FileManager.default.fileExists(atPath: path(of: name)) else { return nil }
         do {
@@ -26,7 +26,7 @@ struct CredentialFolder {
         }
     }
 
-    /// Writes a file whole or not at all; a secret one is for its owner alone.
+    /// Writes a file whole or not at all. Only its owner may read a secret file.
     func write(_ text: String, to name: String, isSecret: Bool = false) throws(SimulatorError) {
         let attributes: [FileAttributeKey: Any] = [.posixPermissions: isSecret ? 0o600 : 0o644]
         let draft = path(of: "." + name + ".\(UInt32.random(in: .min ... .max))")
@@ -44,7 +44,7 @@ struct CredentialFolder {
         }
     }
 
-    /// Removes the files whose names `shouldGo` picks.
+    /// Removes the files whose names `shouldGo` accepts.
     func removeAll(where shouldGo: (String) -> Bool) throws(SimulatorError) {
         do {
             for name in try FileManager.default.contentsOfDirectory(atPath: path) where shouldGo(name) {
@@ -55,7 +55,8 @@ struct CredentialFolder {
         }
     }
 
-    /// The certificate with its key in a file, made and written if it is not there or nearly over.
+    /// Returns the certificate and key in a file. Issues and writes a new one if the file is missing, or if the
+    /// certificate is valid for less than `minimumValidity`.
     func identity(
         _ name: String, minimumValidity: TimeInterval = 0, issue: () throws(CryptographyError) -> TLSIdentity
     ) throws(SimulatorError) -> TLSIdentity {
@@ -80,7 +81,7 @@ struct CredentialFolder {
         return identity
     }
 
-    /// What Foundation says of a file, without a path.
+    /// Foundation's reason for a failure, without a path.
     private static func reason(_ error: any Error) -> String {
         switch (error as? CocoaError)?.code {
         case .fileReadNoPermission, .fileWriteNoPermission: "permission denied"

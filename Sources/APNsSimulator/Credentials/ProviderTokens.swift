@@ -1,18 +1,18 @@
 import Cryptography
 import FoundationEssentials
 
-/// Checks provider tokens (JSON web tokens, ES256) as APNs does. Each one is checked once, since a client sends the
+/// Checks provider tokens (JSON web tokens, ES256) as APNs does. It checks each token once, since a client sends the
 /// same one with every request. Source: Apple, "Establishing a token-based connection to APNs".
 final class ProviderTokens {
     /// The result of checking a token.
     struct Verdict {
-        /// Why it is never valid, if so.
+        /// Why the token is refused whatever its age, if so.
         var refusal: DocumentedReason?
         /// `iat`, seconds since 1970.
         var issuedAt = 0
         var teamID = ""
         var keyID = ""
-        /// Whether the same token will be judged in the same way later: not if it only came too soon.
+        /// Whether the verdict on the same token stays the same. It does not if the token only came too soon.
         var isLasting = true
     }
 
@@ -26,13 +26,13 @@ final class ProviderTokens {
         var iat: Double
     }
 
-    /// A token is good for an hour from its issue, by Apple's clock.
+    /// A token is valid for an hour from its issue, by Apple's clock.
     private static let lifetimeSeconds = 3600
     private static let prefix = Array("bearer ".utf8)
     private static let maximumRemembered = 1024
 
     private let keys: [String: SigningKey]
-    /// How much time must lie between two new tokens of one key; Apple's 20 minutes.
+    /// The minimum time between two new tokens of one key; Apple's is 20 minutes.
     let updateIntervalSeconds: Int
     private var verdicts: [[UInt8]: Verdict] = [:]
     private var lastUpdates: [String: Int] = [:]
@@ -43,7 +43,7 @@ final class ProviderTokens {
         updateIntervalSeconds = Int(updateInterval.components.seconds)
     }
 
-    /// How many different tokens came, whether they were valid or not; no more than 1,024 are told apart.
+    /// How many different tokens came, valid or not; at most 1,024 are counted.
     var seenCount: Int { seen.count }
 
     /// Judges the value of an `authorization` field; `now` in seconds since 1970.
@@ -60,7 +60,8 @@ final class ProviderTokens {
         return verdict
     }
 
-    /// Whether a token is too old or lies in the future: a clock is wrong, or the token was kept too long.
+    /// Returns the refusal of a token that is more than an hour old, or as far in the future: a clock is wrong, or the
+    /// client kept the token too long.
     func refusalByAge(of verdict: Verdict, now: Int) -> DocumentedReason? {
         abs(now - verdict.issuedAt) > Self.lifetimeSeconds ? .expiredProviderToken : nil
     }

@@ -1,6 +1,6 @@
 package import Cryptography
 
-/// A key with which provider tokens may be signed: the public half, and the names Apple gives it.
+/// A key that may sign provider tokens: its public half, and the identifiers that Apple gives it.
 package struct SigningKey: Sendable {
     /// Ten characters, the token's `kid`.
     package let keyID: String

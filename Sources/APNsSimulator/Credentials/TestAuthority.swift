@@ -1,8 +1,8 @@
 package import Cryptography
 import FoundationEssentials
 
-/// A folder with all that a client needs to connect: a certificate authority, its certificates, and a signing key. What
-/// is there is used; what is missing is made.
+/// A folder with everything that a client needs to connect: a certificate authority, its certificates, and a signing
+/// key. Existing files are used; missing ones are made.
 ///
 ///     ca.pem  ca-key.pem         the authority; ca.pem is what a client has to trust
 ///     server.pem                 the simulator's certificate and key
@@ -27,11 +27,11 @@ package struct TestAuthority: Sendable {
     /// The authority's certificate.
     package var certificate: Certificate { authority.certificate }
 
-    /// A certificate is replaced when it has less than this left.
+    /// The server's certificate is replaced when it is valid for less than this.
     private static let minimumValidity: TimeInterval = 86_400
     private static let hosts = ["localhost", "127.0.0.1", "::1"]
 
-    /// Opens a folder, making it and what it lacks.
+    /// Opens a folder. Makes the folder and its files if they are missing.
     package init(folder: String) throws(SimulatorError) {
         let files = CredentialFolder(path: folder)
         try files.make()
@@ -55,18 +55,18 @@ package struct TestAuthority: Sendable {
 
     // MARK: Client certificates
 
-    /// A client certificate with the file it is in.
+    /// A client certificate and its file.
     package struct ClientCertificate: Sendable {
         package let identity: TLSIdentity
         /// PEM with certificate and key.
         package let file: String
     }
 
-    /// A push certificate for an app as Apple issues it: UID and first topic are the bundle ID, the other topics are
-    /// its suffixes.
+    /// Returns a push certificate for an app, like Apple's: UID and first topic are the bundle ID, and the other topics
+    /// add the suffixes.
     ///
     /// - Parameters:
-    ///   - isForSandbox, isForProduction: the marks it carries.
+    ///   - isForSandbox, isForProduction: the marks of the certificate.
     package func clientCertificate(
         topic: String, isForSandbox: Bool = true, isForProduction: Bool = true
     ) throws(SimulatorError) -> ClientCertificate {

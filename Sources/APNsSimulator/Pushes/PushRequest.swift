@@ -1,10 +1,10 @@
-/// A request between its header section and its answer.
+/// A request whose header section has come and which has no answer yet.
 struct PushRequest {
     var streamID: UInt32 = 0
-    /// Tells a request from an earlier one in the same slot.
+    /// Distinguishes a request from an earlier one in the same slot.
     var generation: UInt32 = 0
     var id = RequestID(high: 0, low: 0)
-    /// Its ID is returned as `apns-request-id`.
+    /// Whether it is a broadcast, whose ID is returned as `apns-request-id`.
     var isBroadcast = false
     /// The number of the reply, ``Decider/silence`` for none.
     var reply = Decider.acceptance

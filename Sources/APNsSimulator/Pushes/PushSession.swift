@@ -2,7 +2,7 @@ import HTTP2
 import QueueCore
 import Transport
 
-/// One client's connection of the provider API: TLS below, HTTP/2 in the middle, APNs' rules above. Lives on the
+/// One client's connection of the provider API. It applies APNs' rules on top of HTTP/2 and TLS. Lives on the
 /// simulator's loop.
 final class PushSession: Session, DelayedAnswering {
     let number: Int
@@ -11,7 +11,7 @@ final class PushSession: Session, DelayedAnswering {
     private unowned let simulation: Simulation
     private var credential: ConnectionCredential
 
-    /// Open requests, by the slot that is their stream's tag.
+    /// The open requests. Their index, the slot, is the tag of their stream.
     private var requests: [PushRequest] = []
     private var freeSlots: [Int] = []
     private var requestCount = 0
@@ -20,13 +20,13 @@ final class PushSession: Session, DelayedAnswering {
     private var passing: [(position: UInt64, id: RequestID)] = []
     private var idText: [UInt8] = []
 
-    /// No more requests are taken; when the last is answered, the connection is closed.
+    /// Whether the session accepts no more requests. It closes the connection after the last answer.
     private var isLeaving = false
     private var isClosed = false
-    /// While this much waits to be sent, nothing more is read: the client does not read its answers.
+    /// Above this much unsent output the session stops reading, because the client does not read its answers.
     private static let outputLimit = 4 * 1024 * 1024
     private var isReadingPaused = false
-    /// Paused by the owner: the peer is there and does not react.
+    /// Whether the owner has paused the session, so that it does not react.
     private var isHeld = false
 
     init(number: Int, stream: TLSConnection, credential: ConnectionCredential, simulation: Simulation) {
@@ -41,7 +41,8 @@ final class PushSession: Session, DelayedAnswering {
         http = HTTP2Connection(role: .server, settings: settings, limits: Self.limits, names: .ofPushes)
     }
 
-    /// Thousands of requests of 4 KB arrive: a larger window gives credit back in steps of half a megabyte.
+    /// Thousands of requests of 4 KB may arrive. With a larger window, credit is given back in steps of half a
+    /// megabyte.
     private static let limits: ConnectionLimits = {
         var limits = ConnectionLimits()
         limits.connectionWindowSize = 1024 * 1024
@@ -60,7 +61,7 @@ final class PushSession: Session, DelayedAnswering {
         let mustShowToken = credential.mustShowToken
         let head = RequestHead(section, &credential, simulation)
         let refusal = head.refusal(&credential, simulation)
-        // The client has shown that it may send (Apple: "Sending notification requests to APNs", stream limits).
+        // The client has now shown a valid token (Apple: "Sending notification requests to APNs", stream limits).
         if mustShowToken, !credential.mustShowToken { announce(streamLimit: simulation.configuration.streamLimit) }
         let slot = takeSlot()
         requests[slot].streamID = reference.id
@@ -99,7 +100,7 @@ final class PushSession: Session, DelayedAnswering {
         http.announce(settings)
     }
 
-    /// The request is complete: checks its payload, and answers now or schedules the answer.
+    /// Checks the payload of a complete request, and answers now or schedules the answer.
     private func complete(_ slot: Int) {
         let request = requests[slot]
         if request.reply <= Decider.acceptance {
@@ -121,7 +122,7 @@ final class PushSession: Session, DelayedAnswering {
             after: delay, session: number, slot: slot, generation: request.generation)
     }
 
-    /// Answers a request whose time has come, if it is still there.
+    /// Answers a request that is due, if its stream is still open.
     func answer(_ slot: Int, generation: UInt32) {
         guard !isClosed, requests[slot].generation == generation else { return }
         simulation.tally.waiting -= 1
@@ -147,7 +148,7 @@ final class PushSession: Session, DelayedAnswering {
         applyErrorRules(after: reply)
     }
 
-    /// Slows down or ends a connection whose pushes are refused too often, if the rules say so.
+    /// Slows the connection down or ends it if the rules demand that after so many refusals.
     private func applyErrorRules(after reply: Reply) {
         let rules = simulation.decider.rules.connections
         switch patience.note(status: reply.status, reason: reply.reason, rules) {
@@ -158,7 +159,8 @@ final class PushSession: Session, DelayedAnswering {
         }
     }
 
-    /// Only the development environment sends one (Apple: "Handling notification responses from APNs").
+    /// Adds `apns-unique-id`, which only the development environment sends (Apple: "Handling notification responses
+    /// from APNs").
     private func addUniqueID() {
         idText.removeAll(keepingCapacity: true)
         RequestID.random().write(into: &idText)
@@ -167,8 +169,8 @@ final class PushSession: Session, DelayedAnswering {
 
     // MARK: Slots
 
-    /// The slot of a stream's request. Nil once it is answered: the stream may still be open while the answer's body
-    /// waits for the client's window, and another request may have the slot.
+    /// Returns the slot of a stream's request; nil once it is answered. The stream may then still be open, because the
+    /// answer's body waits for the client's window, and another request may have the slot.
     private func slot(of reference: StreamReference) -> Int? {
         let slot = Int(reference.tag)
         return requests.indices.contains(slot) && requests[slot].streamID == reference.id ? slot : nil
@@ -186,8 +188,8 @@ final class PushSession: Session, DelayedAnswering {
         freeSlots.append(slot)
     }
 
-    /// The stream of a request has ended before its answer. A request that a rule leaves without an answer counts as
-    /// silenced.
+    /// Counts a request as abandoned, because its stream ended before its answer. A request that a rule leaves without
+    /// an answer counts as silenced.
     private func abandon(_ slot: Int) {
         if requests[slot].reply != Decider.silence { simulation.tally.abandoned += 1 }
         if requests[slot].isWaiting { simulation.tally.waiting -= 1 }
@@ -197,7 +199,7 @@ final class PushSession: Session, DelayedAnswering {
 
     // MARK: Leaving
 
-    /// Applies what the rules say about the Nth request of a connection. Returns whether the connection is still there.
+    /// Applies the rules for the Nth request of a connection. Returns whether the connection is still open.
     private func applyConnectionRules(_ reference: StreamReference) -> Bool {
         requestCount += 1
         let rules = simulation.decider.rules.connections
@@ -214,8 +216,8 @@ final class PushSession: Session, DelayedAnswering {
         guard !isLeaving, !isClosed else { return }
         let reason = Array(#"{"reason":"Shutdown"}"#.utf8)
         if gracefully {
-            // 2^31-1 first: when the answer to the PING has come, so have the requests that the client sent meanwhile
-            // (RFC 9113 §6.8).
+            // GOAWAY first names 2^31-1. When the answer to the PING has come, so have the requests that the client
+            // sent meanwhile (RFC 9113 §6.8).
             http.goAway(lastStreamID: .max >> 1, debugData: reason)
             http.ping(0)
         } else {
@@ -224,14 +226,14 @@ final class PushSession: Session, DelayedAnswering {
         }
     }
 
-    /// Drops the connection: the client gets a reset.
+    /// Drops the connection; the client gets a reset.
     func drop() {
         guard !isClosed else { return }
         end()
         stream.abort()
     }
 
-    /// Closes the connection in order, after the last byte was sent.
+    /// Closes the connection in order. The last byte has been sent.
     private func close() {
         end()
         stream.close()
@@ -255,11 +257,12 @@ final class PushSession: Session, DelayedAnswering {
 
     // MARK: Output
 
-    /// Writes what there is to write.
+    /// Writes the output, and closes the connection if it is finished.
     func flush() {
         guard !isClosed, !isHeld else { return }
         if http.outputByteCount > 0 {
-            // Before the answers are sent: if this process is killed, every answer that a client got is in the record.
+            // The record is written before the answers are sent. So even if this process is killed, the record has
+            // every answer that a client got.
             simulation.recorder?.flush()
             http.consumeOutput(http.withOutput { stream.write($0) })
             settlePassing()

@@ -2,8 +2,8 @@ import QueueCore
 
 /// The rules for broadcasts. Source: Apple, "Sending broadcast push notification requests to APNs".
 extension RequestHead {
-    /// The first rule that a broadcast breaks before its payload is looked at. The order is the simulator's own, as for
-    /// pushes.
+    /// Returns the refusal for the first rule that a broadcast breaks, apart from its payload. The order is the
+    /// simulator's own, as for pushes.
     func refusalOfBroadcast(_ credential: inout ConnectionCredential, _ simulation: Simulation) -> DocumentedReason? {
         if firstRefusal == .duplicateHeaders { return .duplicateHeaders }
         if let refusal = credentialRefusal ?? credential.refusal(ofApp: topic, simulation.topics) { return refusal }

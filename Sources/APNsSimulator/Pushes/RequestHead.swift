@@ -3,13 +3,13 @@ import QueueCore
 
 /// The header section of a request, read field by field and checked against APNs' rules.
 ///
-/// Source of the rules: Apple, "Sending notification requests to APNs". Those for broadcasts are in
+/// Source of the rules: Apple, "Sending notification requests to APNs". The rules for broadcasts are in
 /// `RequestHead+Broadcast`.
 struct RequestHead {
     private(set) var isPost = false
     /// The device or the channel that it is for.
     private(set) var path: TokenPath?
-    /// The path is that of a broadcast; its `topic` is the bundle ID in it.
+    /// Whether the path is that of a broadcast. If so, `topic` is the bundle ID in the path.
     private(set) var isBroadcast = false
     private(set) var channel: String?
     private(set) var id: RequestID?
@@ -102,11 +102,11 @@ struct RequestHead {
         if firstRefusal == nil { firstRefusal = refusal }
     }
 
-    /// The maximum length of its payload in bytes.
+    /// The maximum length of the payload, in bytes.
     var maximumPayloadByteCount: Int { isBroadcast || pushType == .voip ? 5120 : 4096 }
 
-    /// The first rule that the request breaks before its payload is looked at. The order is the simulator's own: who
-    /// may send, then where to, then what.
+    /// Returns the refusal for the first rule that the request breaks, apart from its payload. The order is the
+    /// simulator's own: credential, recipient, message.
     func refusal(_ credential: inout ConnectionCredential, _ simulation: Simulation) -> DocumentedReason? {
         guard isPost else { return .methodNotAllowed }
         if isBroadcast { return refusalOfBroadcast(&credential, simulation) }

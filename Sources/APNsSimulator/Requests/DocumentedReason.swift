@@ -1,7 +1,7 @@
-/// What APNs answers when a request breaks one of its rules: status and reason as Apple documents them.
+/// APNs' answer to a request that breaks one of its rules: status and reason as Apple documents them.
 ///
-/// Stated here once more, independently of the client's own table, so that a mistake in one is seen by the other.
-/// Source: Apple, "Handling notification responses from APNs" and "Handling error responses from APNs" (broadcast).
+/// This table is independent of the client's own, so that a mistake in one of them shows. Source: Apple, "Handling
+/// notification responses from APNs" and "Handling error responses from APNs" (broadcast).
 package enum DocumentedReason: String, CaseIterable, Sendable {
     case badCollapseID = "BadCollapseId"
     case badDeviceToken = "BadDeviceToken"

@@ -1,6 +1,6 @@
 import HTTP2
 
-/// The names the simulator looks for in requests and puts into answers.
+/// The names that the simulator reads in requests and writes in answers.
 extension FieldNames {
     static let ofPushes = FieldNames(application: [
         "apns-id", "apns-topic", "apns-push-type", "apns-priority", "apns-expiration", "apns-collapse-id",

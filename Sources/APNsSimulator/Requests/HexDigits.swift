@@ -13,7 +13,7 @@ enum HexDigits {
         value < 10 ? UInt8(ascii: "0") + value : (isUpperCase ? UInt8(ascii: "A") : UInt8(ascii: "a")) + value - 10
     }
 
-    /// Appends all digits of a number, leading zeros too.
+    /// Appends all digits of a number, including leading zeros.
     static func append<Number: FixedWidthInteger>(_ number: Number, to text: inout [UInt8]) {
         for shift in stride(from: Number.bitWidth - 4, through: 0, by: -4) {
             text.append(digit(of: UInt8(truncatingIfNeeded: number >> Number(shift)) & 0xf))

@@ -1,11 +1,11 @@
-/// FNV-1a over a payload, of which the parts come one after the other.
+/// FNV-1a over a payload that comes in parts.
 struct PayloadDigest {
     private(set) var value: UInt64 = 0xcbf2_9ce4_8422_2325
 
-    /// Of a payload that has not come yet.
+    /// The digest of an empty payload, to which parts are added.
     init() {}
 
-    /// Of a whole one.
+    /// The digest of a whole payload.
     init(of payload: [UInt8]) { add(payload.span) }
 
     mutating func add(_ part: Span<UInt8>) {

@@ -10,7 +10,7 @@ struct RequestID: Hashable {
         self.low = low
     }
 
-    /// A new one, for a request that came without (UUID version 4).
+    /// Returns a new ID, for a request without one (UUID version 4).
     static func random() -> RequestID {
         let high = UInt64.random(in: .min ... .max) & ~0xf000 | 0x4000
         let low = UInt64.random(in: .min ... .max) & ~(0xc000 << 48) | 0x8000 << 48

@@ -1,12 +1,12 @@
 /// The `:path` of a push: `/3/device/` and a device token in hexadecimal.
 struct TokenPath {
-    /// What is wrong with it, if anything is.
+    /// What is wrong with the path, if anything.
     var refusal: DocumentedReason?
-    /// The token's first four bytes: all of it that is ever written down.
+    /// The token's first four bytes, the only part that is ever recorded.
     var start: UInt32 = 0
-    /// How many digits it has.
+    /// The number of the token's digits.
     var digitCount = 0
-    /// Tells tokens apart without keeping them; the same in every run, so that a share of them is always the same.
+    /// Distinguishes tokens without keeping them. It is the same in every run, so a share of tokens is always the same.
     var hash: UInt64 = 0
     /// Whether the token's digits begin with each of the prefixes asked for, by bit.
     private(set) var matchedPrefixes: UInt64 = 0
@@ -15,7 +15,7 @@ struct TokenPath {
     /// Tokens of 32 bytes are today's; Apple has announced up to 100 and says that the length is not fixed.
     private static let digitCounts = 64...200
 
-    /// - Parameter prefixes: of tokens, in lower case; 64 at most.
+    /// - Parameter prefixes: the prefixes of tokens to look for, in lower case; 64 at most.
     init(_ path: Span<UInt8>, prefixes: [[UInt8]]) {
         guard path.count >= Self.base.count, path.extracting(first: Self.base.count).isEqual(toArray: Self.base) else {
             refusal = .badPath
@@ -44,12 +44,12 @@ struct TokenPath {
         self.init((Self.base + digits).span, prefixes: prefixes)
     }
 
-    /// What stands for the channel of a broadcast. Its letters count as they are.
+    /// The stand-in for the channel of a broadcast. It is case-sensitive.
     init(channel: Span<UInt8>) {
         hash = Self.hash(of: channel, caseBit: 0)
     }
 
-    /// FNV-1a over the digits in lower case, stirred once more for its upper bits.
+    /// FNV-1a over the digits in lower case, mixed once more to improve its upper bits.
     private static func hash(of token: Span<UInt8>, caseBit: UInt8 = 0x20) -> UInt64 {
         var hash: UInt64 = 0xcbf2_9ce4_8422_2325
         for index in token.indices { hash = (hash ^ UInt64(token[index] | caseBit)) &* 0x100_0000_01b3 }
@@ -57,7 +57,7 @@ struct TokenPath {
         return hash ^ hash >> 29
     }
 
-    /// The value of the first eight digits; nil if any of all the token's digits is none.
+    /// Returns the value of the first eight digits; nil if any character of the token is not a digit.
     private static func start(of token: Span<UInt8>) -> UInt32? {
         var start: UInt32 = 0
         for index in token.indices {

@@ -1,15 +1,15 @@
-/// The topics that requests name, each with a number: what is counted and decided by topic goes by that.
+/// The topics that requests name, each with a number. Counts and rules use the number.
 final class TopicTable {
     private(set) var names: [String] = []
     private var texts: [[UInt8]] = []
     private var numbers: [[UInt8]: Int] = [:]
 
-    /// A client could name a new topic each time; what is beyond this counts as one.
+    /// The maximum number of topics, since a client could name a new one each time. All further topics count as one.
     private static let maximumCount = 16_384
 
-    /// The number of a topic, given it now if it is new.
+    /// Returns the number of a topic. A new topic gets one now.
     func number(of topic: Span<UInt8>) -> Int {
-        // A client sends for few topics, and mostly for the first ones it named.
+        // A client sends to few topics, and mostly to the first ones that it named.
         for number in 0..<min(texts.count, 4) where topic.isEqual(toArray: texts[number]) { return number }
         let text = (0..<topic.count).map { topic[$0] }
         if let number = numbers[text] { return number }

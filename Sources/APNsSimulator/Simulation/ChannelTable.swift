@@ -3,7 +3,7 @@ import QueueCore
 
 /// The channels of a simulator's apps. Apple separates them by app and environment; a simulator has one environment.
 final class ChannelTable {
-    /// How many an app may have; Apple's limit is 10,000.
+    /// The maximum number of channels of an app; Apple's limit is 10,000.
     private let limit: Int
     private var policies: [String: [String: ChannelPolicy]] = [:]
 
@@ -11,13 +11,13 @@ final class ChannelTable {
         self.limit = limit
     }
 
-    /// The policy of a channel; nil for one that is not there.
+    /// The policy of a channel; nil if the channel does not exist.
     subscript(channel: String, ofApp app: String) -> ChannelPolicy? { policies[app]?[channel] }
 
     /// The channels of an app.
     func all(ofApp app: String) -> [String] { (policies[app] ?? [:]).keys.sorted() }
 
-    /// Makes a channel and returns its ID; nil when the app has as many as it may.
+    /// Creates a channel and returns its ID; nil if the app has reached the limit.
     func create(_ policy: ChannelPolicy, ofApp app: String) -> String? {
         guard policies[app, default: [:]].count < limit else { return nil }
         let id = Data((0..<16).map { _ in UInt8.random(in: .min ... .max) }).base64EncodedString()
@@ -25,7 +25,7 @@ final class ChannelTable {
         return id
     }
 
-    /// Deletes a channel; false if it was not there.
+    /// Deletes a channel; returns false if it did not exist.
     func delete(_ channel: String, ofApp app: String) -> Bool {
         policies[app]?.removeValue(forKey: channel) != nil
     }

@@ -1,8 +1,8 @@
-/// The feedback service's lists: devices on which an app is gone, by topic. Reading a list clears it.
+/// The feedback service's lists: for each topic, the devices from which its app is gone. Reading a list clears it.
 ///
 /// Source: Apple archive, "Binary Provider API", the feedback service.
 struct FeedbackList {
-    /// More are dropped: nobody has read the list for a long time.
+    /// The maximum length of a list. Further devices are dropped, because no client has read the list for a long time.
     private static let maximumCount = 1_000_000
 
     private var records: [String: [UInt8]] = [:]
@@ -17,7 +17,7 @@ struct FeedbackList {
         records[topic, default: []] += head.map { UInt8(truncatingIfNeeded: $0) } + token
     }
 
-    /// Takes the list of a topic, in the form in which it is sent.
+    /// Takes the list of a topic, in the form of the wire.
     mutating func take(topic: String) -> [UInt8] {
         counts[topic] = nil
         return records.removeValue(forKey: topic) ?? []

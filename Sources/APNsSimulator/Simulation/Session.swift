@@ -1,8 +1,8 @@
-/// A client's connection on which pushes come, whatever the interface. It stays alive until it ends.
+/// A client's connection that carries pushes, over either interface. It stays alive until it ends.
 protocol Session: AnyObject {
-    /// Counts and record know it by this number.
+    /// The number of the session in counts and record.
     var number: Int { get }
 
-    /// Drops the connection without a word: the client gets a reset.
+    /// Drops the connection; the client gets a reset.
     func drop()
 }

@@ -1,7 +1,7 @@
 import Transport
 
-/// What the sessions of a simulator share: configuration, rules, counts, the record and the clock. Lives on the
-/// simulator's loop.
+/// The objects that the sessions of a simulator share: configuration, rules, counts, the record and the clock. Lives on
+/// the simulator's loop.
 final class Simulation {
     private static let flushInterval = Duration.milliseconds(200)
 
@@ -17,7 +17,7 @@ final class Simulation {
     var tally: Tally
     var feedback = FeedbackList()
 
-    /// Those that are open, by number.
+    /// The open sessions, by number.
     private(set) var sessions: [Int: any Session] = [:]
     private var flushTimer: Timer?
 
@@ -42,19 +42,19 @@ final class Simulation {
         return tally.connections
     }
 
-    /// The session has begun.
+    /// Notes that a session has begun.
     func add(_ session: any Session) {
         sessions[session.number] = session
         recorder?.connected(session.number, now: clock.now)
     }
 
-    /// The session has ended.
+    /// Notes that a session has ended.
     func remove(_ session: any Session) {
         sessions[session.number] = nil
         recorder?.disconnected(session.number, now: clock.now)
     }
 
-    /// Drops all connections without a word.
+    /// Resets all connections.
     func dropConnections() {
         clock.refresh()
         for session in sessions.values { session.drop() }
@@ -62,7 +62,7 @@ final class Simulation {
 
     // MARK: The record
 
-    /// Writes what the recorder has gathered, now and every 200 ms.
+    /// Writes the gathered lines of the record, now and every 200 ms.
     func flushRecord() {
         guard let recorder else { return }
         recorder.flush()

@@ -1,11 +1,11 @@
 import Cryptography
 import Transport
 
-/// Takes connections whose handshake is over, and begins the session of their interface. Lives on the simulator's loop.
+/// Accepts connections after their handshake, and begins the session of their interface. Lives on the simulator's loop.
 struct Reception {
     let simulation: Simulation
 
-    /// A connection of the provider API (HTTP/2).
+    /// Accepts a connection of the provider API (HTTP/2).
     func acceptPushes(_ stream: TLSConnection) {
         guard let credential = credential(of: stream) else { return }
         let session = PushSession(
@@ -14,13 +14,13 @@ struct Reception {
         session.begin()
     }
 
-    /// A connection for channel management. The loop keeps it as long as it is open.
+    /// Accepts a connection for channel management. The loop keeps it alive while it is open.
     func acceptChannels(_ stream: TLSConnection) {
         guard let credential = credential(of: stream) else { return }
         _ = ChannelSession(stream: stream, credential: credential, simulation: simulation)
     }
 
-    /// A connection of the binary interface.
+    /// Accepts a connection of the binary interface.
     func acceptBinary(_ stream: TLSConnection) {
         guard let topic = topic(of: stream) else { return }
         let session = BinarySession(
@@ -29,25 +29,25 @@ struct Reception {
         session.begin()
     }
 
-    /// A connection of the feedback service. The loop keeps it as long as it is open.
+    /// Accepts a connection of the feedback service. The loop keeps it alive while it is open.
     func acceptFeedback(_ stream: TLSConnection) {
         guard let topic = topic(of: stream) else { return }
         _ = FeedbackSession(stream: stream, list: simulation.feedback.take(topic: topic))
     }
 
-    /// The handshake of a connection went well, whatever becomes of it.
+    /// Counts a successful handshake, even if the connection is refused later.
     func shookHands(with stream: TLSConnection) {
         if stream.isResumed { simulation.tally.resumedHandshakes += 1 } else { simulation.tally.fullHandshakes += 1 }
     }
 
-    /// The handshake of a connection failed.
+    /// Counts a failed handshake.
     func refused() { simulation.tally.failedHandshakes += 1 }
 
-    /// Who is at the other end. Nil if the connection had to be closed.
+    /// Returns the credential of the client; nil if the connection had to be closed.
     private func credential(of stream: TLSConnection) -> ConnectionCredential? {
         simulation.clock.refresh()
         guard let certificate = try? Optional(stream.peerCertificate) else {
-            // It was verified in the handshake and cannot be read again: no client can cause that.
+            // The certificate was verified in the handshake and cannot be read again. No client can cause that.
             close(stream)
             return nil
         }
@@ -56,8 +56,8 @@ struct Reception {
             certificate: certificate, environment: configuration.environment, bundleIDs: configuration.bundleIDs)
     }
 
-    /// The topic of a connection of the binary interface: its certificate's first. Nil if the connection was closed,
-    /// because the certificate is not for this environment.
+    /// Returns the topic of a connection of the binary interface: the first of its certificate. Returns nil and closes
+    /// the connection if the certificate is not for this environment.
     private func topic(of stream: TLSConnection) -> String? {
         simulation.clock.refresh()
         let certificate = try? stream.peerCertificate

@@ -1,6 +1,6 @@
 import Transport
 
-/// A local APNs: receives pushes over TLS and HTTP/2, checks them against Apple's rules, answers as its ``Rules`` say,
+/// A local APNs. It receives pushes over TLS and HTTP/2, checks them against Apple's rules, answers by its ``Rules``,
 /// and counts.
 ///
 ///     let simulator = try await Simulator.start(SimulatorConfiguration(folder: "/tmp/apns"))
@@ -8,22 +8,22 @@ import Transport
 ///     print(await simulator.snapshot().accepted)
 ///     await simulator.stop()
 ///
-/// It runs on its own event loop, so that on a machine with two cores it does not slow down the sender. All methods may
-/// be called from any thread at any time.
+/// It runs on its own event loop, so it does not slow the sender down on a machine with two cores. All methods may be
+/// called from any thread at any time.
 package struct Simulator: Sendable {
     /// The address and the port it listens on.
     package let host: String
     package let port: UInt16
-    /// Where it takes requests about channels, if that was asked for.
+    /// The port for requests about channels, if configured.
     package let managementPort: UInt16?
-    /// Where it speaks the binary interface and its feedback service, if that was asked for.
+    /// The ports of the binary interface and its feedback service, if configured.
     package let binaryPort: UInt16?
     package let feedbackPort: UInt16?
     /// Its certificates and keys, and the means to issue more.
     package let authority: TestAuthority
     private let engine: SimulatorActor
 
-    /// Makes what the folder lacks, and listens.
+    /// Makes the missing files of the folder, and listens.
     package static func start(_ configuration: SimulatorConfiguration) async throws(SimulatorError) -> Simulator {
         let authority = try TestAuthority(folder: configuration.folder)
         let engine = try SimulatorActor(configuration, keys: [authority.verificationKey] + configuration.signingKeys)
@@ -39,7 +39,7 @@ package struct Simulator: Sendable {
         }
     }
 
-    /// What has been counted up to now.
+    /// Returns the counts so far.
     package func snapshot() async -> Snapshot { await engine.snapshot() }
 
     /// Applies other rules from the next request on.
@@ -51,18 +51,18 @@ package struct Simulator: Sendable {
     /// Resets all connections; new ones are accepted.
     package func dropConnections() async { await engine.dropConnections() }
 
-    /// Stops reading and writing on all connections, which stay open: the server is there and does not react. New
+    /// Stops reading and writing on all connections. They stay open, like those of a server that does not react. New
     /// connections are served.
     package func pause() async { await engine.hold(true) }
 
     /// Resumes after ``pause()``.
     package func resume() async { await engine.hold(false) }
 
-    /// Writes the record up to now.
+    /// Writes the record so far.
     package func flushRecord() async { await engine.flushRecord() }
 
-    /// Drops all connections, stops listening, completes the record and ends the loop, whose thread is gone afterwards.
-    /// Returns the final counts.
+    /// Drops all connections, stops listening, completes the record, and ends the loop and its thread. Returns the
+    /// final counts.
     @discardableResult
     package func stop() async -> Snapshot {
         let snapshot = await engine.stop()

@@ -1,10 +1,10 @@
 import Cryptography
 import Transport
 
-/// The actor on the simulator's loop: the way from any thread to what lives there.
+/// The actor on the simulator's loop. Through it, any thread can reach the objects that live there.
 actor SimulatorActor {
     private nonisolated let home: LoopActor
-    /// The loop on which all of it runs.
+    /// The loop of the simulator.
     nonisolated var loop: EventLoop { home.loop }
     nonisolated var unownedExecutor: UnownedSerialExecutor { home.unownedExecutor }
 
@@ -21,7 +21,7 @@ actor SimulatorActor {
         reception = Reception(simulation: simulation)
     }
 
-    /// Where a simulator listens.
+    /// The ports on which a simulator listens.
     struct Ports {
         var port: UInt16
         var management: UInt16?
@@ -29,10 +29,10 @@ actor SimulatorActor {
         var feedback: UInt16?
     }
 
-    /// Listens from now on; answers on which ports.
+    /// Starts listening; returns the ports.
     func listen(_ authority: TestAuthority) throws(SimulatorError) -> Ports {
         let configuration = simulation.configuration
-        // A client may come with a certificate of this authority, or without and show tokens.
+        // A client may have a certificate of this authority. A client without one shows tokens.
         let context = try makeContext(authority, .asked(issuedBy: authority.certificate), applicationProtocol: "h2")
         let port = try listen(on: configuration.port, context) { [reception] in reception.acceptPushes($0) }
         let managementPort = try configuration.managementPort.map { (port) throws(SimulatorError) in
