@@ -1,11 +1,12 @@
-/// What a program tells its caller when it ends.
+/// The exit code of a program.
 package enum ExitCode: Int32, Sendable {
-    /// All that was asked for was done.
+    /// Everything was done.
     case done = 0
-    /// It was tried and failed.
+    /// The command failed.
     case failed = 1
-    /// The command line cannot be carried out as it stands.
+    /// The command line is wrong.
     case usage = 2
-    /// It was done, but waiting for its end was given up: the time was up, or somebody interrupted.
+    /// The command started its work, but stopped waiting for the end: after its timeout, or because the user
+    /// interrupted it.
     case unfinished = 3
 }

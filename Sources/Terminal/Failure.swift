@@ -1,4 +1,4 @@
-/// Thrown by a command that has already said what went wrong, to end with exit code 1, or another.
+/// A command throws this after it has reported what went wrong, to end with exit code 1 or another.
 package struct Unsuccessful: Error {
     let code: ExitCode
 
@@ -7,7 +7,7 @@ package struct Unsuccessful: Error {
     }
 }
 
-/// Thrown by a command that failed, with one line that says what was tried, what happened and what to do.
+/// A command throws this if it failed. One line says what was tried, what happened and what to do.
 package struct Failure: Error, CustomStringConvertible {
     package let description: String
 

@@ -1,10 +1,10 @@
 import Transport
 
-/// Whether somebody has asked this program to end, for loops that come by and look.
+/// Whether a signal has asked this program to end. Loops poll it.
 package final class Interruption: Sendable {
     private let hasCome = Locked(false)
 
-    /// Begins to listen: from now on no signal ends the program by itself.
+    /// Begins to listen. From now on, the signals that ask to end do not end the program by themselves.
     package init() {
         let signals = Signals.stream()
         Task { [weak self] in

@@ -1,5 +1,4 @@
-/// Every sentence that the parser and the shared parts of the executables say, in one place, so that they agree in
-/// tone.
+/// All sentences of the parser and the shared parts of the executables, in one place, so that their tone is consistent.
 enum Messages {
     // MARK: Help
 
@@ -101,7 +100,7 @@ enum Messages {
             + "'openssl rand -hex 32'"
     }
 
-    /// A mode as `ls` and `chmod` know it.
+    /// Returns a mode in octal, as for `chmod`.
     private static func octal(_ mode: Int) -> String { "0" + String(mode, radix: 8) }
 
     static func masterKeyExposed(_ path: String, mode: Int) -> String {
@@ -109,7 +108,7 @@ enum Messages {
             + "if others may have read it, change the key: pushq-admin credential rotate-master"
     }
 
-    /// - Parameter isOwn: whether it is this process's user who can change the mode. What belongs to another user has
+    /// - Parameter isOwn: whether this process's user owns the file and can change its mode. A file of another user has
     ///   to stay readable for this one.
     static func secretExposed(_ path: String, mode: Int, isOwn: Bool) -> String {
         "the mode \(octal(mode)) of \(path) gives others access to the secret in it. "
@@ -148,7 +147,7 @@ enum Messages {
         "\(command): \(text)"
     }
 
-    /// A word as an error may repeat it: one line, and no more of it than is needed to find it again.
+    /// Returns a word for an error: one line, cut to the length that is needed to recognise it.
     private static func brief(_ word: String) -> String {
         let line = String(word.map { $0.isNewline || $0.isASCIIControl ? " " : $0 })
         return line.count > 40 ? "\(line.prefix(40))…" : line

@@ -5,7 +5,8 @@ enum ProcessArguments {
     /// The words after the executable's name.
     static var words: [String] { Array(CommandLine.arguments.dropFirst()) }
 
-    /// The number of the first word that is not UTF-8 text, from 1; nil if all are. In ``words`` it is changed already.
+    /// The number of the first word that is not UTF-8 text, from 1; nil if all are. ``words`` cannot show it, because
+    /// invalid bytes are replaced there.
     static var firstBroken: Int? {
         for index in 1..<max(1, Int(CommandLine.argc)) {
             guard let word = unsafe CommandLine.unsafeArgv[index] else { continue }
@@ -19,9 +20,8 @@ enum ProcessArguments {
     static var program: String { CommandLine.arguments.first?.split(separator: "/").last.map(String.init) ?? "pushq" }
 
     /// Overwrites passwords, and device tokens except for their beginning, in the memory from which `ps` and `/proc`
-    /// read a command line, so that the machine's other users do not see them. The standard library copies the
-    /// arguments when they are first asked for, so that is done before. Until then, for a few milliseconds, they can be
-    /// seen.
+    /// read a command line, so that the machine's other users do not see them. First makes the standard library copy
+    /// the arguments, which it does on first access. Until then, for a few milliseconds, other users can see them.
     static func hideSecrets() {
         _ = CommandLine.arguments
         for index in 1..<max(1, Int(CommandLine.argc)) {
@@ -35,8 +35,8 @@ enum ProcessArguments {
     }
 }
 
-/// Finds passwords in what libpq takes as a connection string: `postgres://user:PASSWORD@host/database`,
-/// `…?password=PASSWORD` and `host=… password=PASSWORD` (PostgreSQL manual, 34.1.1).
+/// Finds passwords in libpq's connection strings: `postgres://user:PASSWORD@host/database`, `…?password=PASSWORD` and
+/// `host=… password=PASSWORD` (PostgreSQL manual, 34.1.1).
 package enum ConnectionPassword {
     /// The positions of the bytes of passwords in `word`.
     package static func positions(in word: [UInt8]) -> [Int] {
@@ -63,7 +63,7 @@ package enum ConnectionPassword {
         return plain.startIndex..<plain.endIndex
     }
 
-    /// A value between quotation marks, in which a backslash stands before one that belongs to it.
+    /// Returns the range of a value between quotation marks. In it, a backslash escapes a quotation mark.
     private static func quoted(_ value: ArraySlice<UInt8>) -> Range<Int> {
         var end = value.startIndex + 1
         while end < value.endIndex, value[end] != UInt8(ascii: "'") { end += value[end] == UInt8(ascii: "\\") ? 2 : 1 }
@@ -71,13 +71,13 @@ package enum ConnectionPassword {
     }
 }
 
-/// Finds device tokens: whatever has 40 hexadecimal digits in a row, which is 20 bytes.
+/// Finds device tokens: any 40 hexadecimal digits in a row, which are 20 bytes.
 package enum TokenDigits {
     private static let fewest = 40
-    /// What a redacted token shows, too.
+    /// The number of digits that stay visible, as in a redacted token.
     private static let shown = 8
 
-    /// The positions of the digits of `word` that are not to be shown.
+    /// Returns the positions of the digits of `word` to hide.
     package static func positions(in word: [UInt8]) -> [Int] {
         var positions: [Int] = []
         var start = 0

@@ -1,5 +1,5 @@
-/// The version of the executables, which `--version` tells and workers show themselves with.
+/// The version of the executables, which `--version` and the list of workers show.
 package enum Version {
-    /// As in the names of releases: semantic, without a `v`.
+    /// The semantic version, as in the names of releases, without a `v`.
     package static let current = "0.1.0"
 }

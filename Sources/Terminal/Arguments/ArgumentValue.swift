@@ -1,21 +1,21 @@
-/// What can stand on a command line: a type that is read from one word.
+/// A type whose values are read from one word of a command line.
 ///
-/// Conform a type to it to use it with `@Option` and `@Positional`. An optional type may be absent, an array may be
-/// given several times, everything else is required unless it has a default.
+/// Conform a type to it to use it with `@Option` and `@Positional`. A parameter of an optional type may be absent, and
+/// one of an array type may be given several times. Any other is required unless it has a default.
 package protocol ArgumentValue: Sendable {
     /// The word that stands for a value in help, in capitals: `DURATION`.
     static var placeholder: String { get }
 
-    /// Whether a value must not be repeated in an error: secrets and device tokens.
+    /// Whether errors must not repeat a value. This is for secrets and device tokens.
     static var isConfidential: Bool { get }
 
     /// Reads `text`, or throws what is wrong with it.
     static func parse(_ text: String) throws(InvalidValue) -> Self
 
-    /// Reads one more `text` after what was read for the same parameter before.
+    /// Reads one more `text` for a parameter that may have an `earlier` value.
     static func parse(_ text: String, after earlier: Self?) throws(InvalidValue) -> Self
 
-    /// What holds when nothing is given; nil when that is an error.
+    /// The value if none is given; nil if that is an error.
     static var absent: Self? { get }
 
     /// Whether the parameter may be given several times.
@@ -25,7 +25,7 @@ package protocol ArgumentValue: Sendable {
     var shown: String { get }
 }
 
-/// A word that a parameter does not take.
+/// A word that is not valid for a parameter.
 package struct InvalidValue: Error, Equatable {
     /// What is wrong, as the end of a sentence that begins with the parameter: `is not a whole number`.
     package let reason: String

@@ -1,27 +1,27 @@
 /// A command of an executable.
 ///
-/// Its stored properties are what it takes, marked `@Positional`, `@Option` or `@Flag`; the parser makes a command with
-/// `init()`, fills them and calls `run`.
+/// Its stored properties are its parameters, marked `@Positional`, `@Option` or `@Flag`. The parser makes a command
+/// with `init()` and fills them; the program calls `run`.
 package protocol Command: Sendable {
-    /// What it is called on the command line.
+    /// The name of the command on the command line.
     static var name: String { get }
 
     /// One sentence for the list of commands.
     static var summary: String { get }
 
-    /// Who may use it. Without a default: every command needs a decision.
+    /// The logins that may use it. There is no default, so that every command needs a decision.
     static var users: CommandUsers { get }
 
-    /// What a user must know beyond that; paragraphs are divided by an empty line.
+    /// What else a user must know. An empty line separates paragraphs.
     static var discussion: String { get }
 
-    /// Command lines that work, without the executable's name.
+    /// Valid command lines, without the executable's name.
     static var examples: [String] { get }
 
     init()
 
-    /// Carries it out. A thrown error is shown in one line and ends the program with exit code 1, a `UsageError` with
-    /// 2.
+    /// Runs the command. A thrown error is shown in one line and ends the program with exit code 1, or 2 if it is a
+    /// `UsageError`.
     func run(_ console: Console) async throws
 }
 
@@ -62,7 +62,7 @@ struct CommandFields {
     var positionals: [CommandParameter] { parameters.filter { $0.kind == .positional } }
     var options: [CommandParameter] { parameters.filter { $0.kind != .positional } }
 
-    /// What is required and was not given.
+    /// The required parameters that were not given.
     var missing: [CommandParameter] {
         fields.filter { !$0.field.isFilled }.map(\.parameter)
     }

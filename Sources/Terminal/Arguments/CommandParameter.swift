@@ -1,6 +1,6 @@
 import Transport
 
-/// One thing that a command takes, whatever its type: what help says about it and how a word for it is read.
+/// A parameter of a command, whatever its type: its help, and how a word for it is read.
 struct CommandParameter {
     enum Kind {
         case positional, option, flag
@@ -9,12 +9,12 @@ struct CommandParameter {
     let kind: Kind
     /// `QUEUE` of a positional, `--token` of an option or flag.
     let name: String
-    /// What stands after an option in help; empty for flags and positionals.
+    /// The word after an option in help; empty for flags and positionals.
     let placeholder: String
     /// What a shell offers for its value.
     let completion: ValueCompletion
     let help: String
-    /// The default as help shows it, nil without one.
+    /// The default as help shows it; nil if there is none.
     let defaultText: String?
     let isRequired: Bool
     let isRepeated: Bool
@@ -22,7 +22,7 @@ struct CommandParameter {
     /// Reads one word into the command.
     let read: (String) throws(InvalidValue) -> Void
 
-    /// Its help, with what else is to know of it.
+    /// The help with notes: required, repeatable, default.
     var explanation: String {
         let notes = [
             isRequired ? "required" : nil,
@@ -42,14 +42,14 @@ struct CommandParameter {
 protocol ParameterField: Sendable {
     /// Describes the field; `label` is the name of the stored property.
     func parameter(label: String) -> CommandParameter
-    /// Whether a value was given or stands in for one.
+    /// Whether a value was given or there is a default.
     var isFilled: Bool { get }
 }
 
 /// Options that several commands share; a command includes them by having a property of this type.
 package protocol ParameterGroup: Sendable {}
 
-/// Where the parser leaves what it read: a reference, so that it can be filled after the command's `init()`.
+/// The value that the parser read. It is a reference, so that it can be filled after the command's `init()`.
 final class ParameterBox<Value: ArgumentValue>: Sendable {
     private let fallback: Value?
     private let given = Locked<Value?>(nil)

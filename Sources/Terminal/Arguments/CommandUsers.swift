@@ -1,17 +1,17 @@
-/// Who may use a command, of those who have a login at the database. The database decides it: this says it in words.
+/// The logins of the database that may use a command. The database decides; this is for help and messages.
 package enum CommandUsers: Sendable, Equatable {
-    /// Whoever has a login: it reads nothing there, or does not connect.
+    /// Any login: the command reads nothing in the database, or does not connect.
     case anybody
-    /// Also a login that was granted a tenant with `--read-only`, for what belongs to the tenant.
+    /// Logins that were granted a tenant, even with `--read-only`, for the tenant's own data.
     case readers
-    /// A login that was granted a tenant, for what belongs to the tenant.
+    /// Logins that were granted a tenant, for the tenant's own data.
     case tenants
-    /// A login that was granted the right to run workers.
+    /// Logins that were granted the right to run workers.
     case workers
-    /// Logins with the rights of the schema's owner only: why, as the rest of “this is for operators: …”.
+    /// Only logins with the rights of the schema's owner. `because` completes “this is for operators: …”.
     case operators(because: String)
 
-    /// For help; empty where there is nothing to say.
+    /// The sentence for help; empty if there is nothing to say.
     var help: String {
         switch self {
         case .anybody: ""

@@ -9,7 +9,7 @@ package struct Option<Value: ArgumentValue>: ParameterField {
     ///
     /// - Parameters:
     ///   - help: one sentence for the help text.
-    ///   - placeholder: the word that stands for the value; by default that of the type.
+    ///   - placeholder: the word that stands for the value in help; by default that of the type.
     package init(_ help: String, _ placeholder: String? = nil) {
         self.help = help
         self.placeholder = placeholder ?? Value.placeholder
@@ -23,7 +23,7 @@ package struct Option<Value: ArgumentValue>: ParameterField {
         box = ParameterBox(fallback: wrappedValue)
     }
 
-    /// What was given, or the default.
+    /// The given value, or the default.
     package var wrappedValue: Value {
         guard let value = box.value else { preconditionFailure("an option is read before the command was parsed") }
         return value
@@ -36,7 +36,7 @@ package struct Option<Value: ArgumentValue>: ParameterField {
     }
 }
 
-/// A value told by its place: `@Positional("The queue.") var queue: QueueName`.
+/// A value identified by its place: `@Positional("The queue.") var queue: QueueName`.
 @propertyWrapper
 package struct Positional<Value: ArgumentValue>: ParameterField {
     private let help: String
@@ -48,7 +48,7 @@ package struct Positional<Value: ArgumentValue>: ParameterField {
         box = ParameterBox(fallback: Value.absent)
     }
 
-    /// What was given.
+    /// The given value.
     package var wrappedValue: Value {
         guard let value = box.value else { preconditionFailure("an argument is read before the command was parsed") }
         return value
@@ -72,7 +72,7 @@ package struct Flag: ParameterField {
         self.help = help
     }
 
-    /// Whether it was given.
+    /// Whether the flag was given.
     package var wrappedValue: Bool { box.value ?? false }
 
     var isFilled: Bool { true }

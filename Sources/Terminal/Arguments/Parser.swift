@@ -1,8 +1,8 @@
 import QueueCore
 
-/// Reads a command line: finds the command in the tree, fills its fields, and says what is wrong in the user's terms.
+/// Reads a command line: finds the command in the tree, fills its fields, and reports errors in the user's terms.
 struct Parser {
-    /// What a command line asks for.
+    /// The request of a command line.
     enum Request {
         case run(any Command, json: Bool, name: String)
         case help(path: [String], CommandTree)
@@ -13,7 +13,7 @@ struct Parser {
     let program: String
     let root: CommandTree
 
-    /// Reads `arguments`, the executable's own name not among them.
+    /// Reads `arguments`, without the executable's own name.
     func parse(_ arguments: [String]) throws(UsageError) -> Request {
         var rest = ArraySlice(arguments)
         var path = [program]
@@ -55,7 +55,8 @@ struct Parser {
         do throws(UsageError) {
             if try words.readAll() == .helpWanted { return .help(path: path, .command(type)) }
         } catch {
-            // Never suggests an example: pasting it would run a command, and some commands destroy.
+            // Suggests help and never an example: pasting an example would run a command, and some commands delete
+            // data.
             throw error.suggesting(remedy(path))
         }
         return .run(command, json: words.json, name: path.joined(separator: " "))
@@ -127,7 +128,7 @@ private struct CommandWords {
         try read(try parts.count == 2 ? parts[1] : valueAfter(parameter), into: parameter)
     }
 
-    /// The word after an option. One that begins with two hyphens is the next option: the value was forgotten.
+    /// The word after an option. A word that begins with two hyphens is the next option, so the value is missing.
     private mutating func valueAfter(_ parameter: CommandParameter) throws(UsageError) -> String {
         guard let value = words.first, !value.hasPrefix("--") else {
             throw UsageError(Messages.valueMissing(parameter.usage))

@@ -1,11 +1,11 @@
-/// What an executable is called and what it can do, for commands that are about the program itself.
+/// The name and the commands of an executable, for commands that are about the program itself.
 struct ProgramDescription: Sendable {
     let name: String
     let version: String
     let summary: String
     let root: CommandTree
 
-    /// The program that runs the command that asks.
+    /// The program that runs the current command.
     static var running: ProgramDescription {
         guard let program = current else { preconditionFailure("a command is run by a program") }
         return program

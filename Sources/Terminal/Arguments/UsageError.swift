@@ -1,13 +1,13 @@
-/// A command line that cannot be carried out as it stands.
+/// An error in a command line.
 ///
-/// Its text is one line that ends in the command that shows its help. It ends the program with exit code 2.
+/// Its text is one line that ends with the command that shows the help. It ends the program with exit code 2.
 package struct UsageError: Error, Equatable, CustomStringConvertible {
     /// What is wrong, as a sentence without a full stop.
     package let problem: String
-    /// A command line that shows what would work; empty until the parser knows which command it is about.
+    /// A command line that helps, such as the command with `--help`; empty until the parser knows the command.
     package let remedy: String
 
-    /// Says what is wrong; thrown by commands whose arguments are fine one by one and do not go together.
+    /// An error of a command whose arguments are each valid, but not together.
     package init(_ problem: String) {
         self.init(problem, remedy: "")
     }
@@ -17,7 +17,7 @@ package struct UsageError: Error, Equatable, CustomStringConvertible {
         self.remedy = remedy
     }
 
-    /// The same error with a command line to end in, unless it has one.
+    /// Returns the same error with `command` as its remedy, unless it has one.
     func suggesting(_ command: String) -> UsageError {
         remedy.isEmpty ? UsageError(problem, remedy: command) : self
     }

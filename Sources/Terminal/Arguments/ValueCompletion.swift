@@ -1,10 +1,10 @@
-/// What a shell offers in the place of a value.
+/// What a shell offers for a value.
 enum ValueCompletion: Equatable {
     case nothing
     case files
     case words([String])
 
-    /// - Parameter placeholder: what help shows for the value: `FILE`, `http2|binary`.
+    /// - Parameter placeholder: the word for the value in help: `FILE`, `http2|binary`.
     init(placeholder: String) {
         let words = placeholder.split(separator: "|").map(String.init)
         if words.count > 1 {

@@ -1,4 +1,4 @@
-/// The completion of a program for bash: a function that finds out behind which command the cursor is.
+/// The completion of a program for bash: a function that finds the command before the cursor.
 struct BashCompletion {
     let program: String
     let places: [CompletionPlace]
@@ -36,7 +36,7 @@ struct BashCompletion {
         places.filter { !$0.path.isEmpty }.map(\.path.singleQuoted).joined(separator: " | ")
     }
 
-    /// What may follow options with a value.
+    /// The completions of options with a value.
     private var values: [String] {
         places.flatMap { place in
             place.options.compactMap { option in

@@ -1,11 +1,11 @@
-/// A place on a command line, behind the names of a group or a command, and what may be written there.
+/// A place on a command line, behind the name of a group or a command, and the words that are possible there.
 struct CompletionPlace {
     /// A word that may be written: the name of a command or an option.
     struct Word {
         let name: String
         /// The first sentence of its help.
         let help: String
-        /// What follows it; nil for a name without a value.
+        /// The completion of its value; nil for a name without a value.
         let value: ValueCompletion?
     }
 
@@ -14,7 +14,7 @@ struct CompletionPlace {
     /// Commands of a group; none behind a command.
     let commands: [Word]
     let options: [Word]
-    /// What its arguments without a name are.
+    /// The completions of its positional arguments.
     let arguments: [ValueCompletion]
 
     /// Every place of a program, the outermost first.
@@ -66,6 +66,6 @@ extension String {
         hasSuffix(suffix) ? String(dropLast(suffix.count)) : self
     }
 
-    /// As one word of any of the three shells, between single quotes.
+    /// The text as one word of any of the three shells, between single quotes.
     var singleQuoted: String { "'\(replacing("'", with: "'\\''"))'" }
 }

@@ -2,7 +2,7 @@
 package enum CompletionShell: String, ArgumentChoice {
     case bash, zsh, fish
 
-    /// The script that teaches it a program's commands and options.
+    /// Returns the script that completes a program's commands and options.
     func script(for program: String, _ root: CommandTree) -> String {
         let places = CompletionPlace.all(of: root)
         return switch self {

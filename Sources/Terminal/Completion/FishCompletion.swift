@@ -42,7 +42,7 @@ struct FishCompletion {
         }
     }
 
-    /// In fish a quote within quotes is escaped by a backslash, and so is a backslash.
+    /// Quotes a text for fish, where a backslash escapes a quote and a backslash within quotes.
     private func quoted(_ text: String) -> String {
         "'\(text.replacing("\\", with: "\\\\").replacing("'", with: "\\'"))'"
     }

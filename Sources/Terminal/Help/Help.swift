@@ -1,6 +1,6 @@
-/// The text behind `--help`, made from what a command declares.
+/// The text of `--help`, made from the declaration of a command.
 struct Help {
-    /// The executable and the names down to the command: `["pushq-admin", "queue", "set"]`.
+    /// The names from the executable to the command: `["pushq-admin", "queue", "set"]`.
     let path: [String]
     let tree: CommandTree
 

@@ -1,4 +1,4 @@
-/// What `--help` says of every command, as one page for man(1): man-pages(7), in the macros of man(7).
+/// The help of every command as one page for man(1), by the conventions of man-pages(7) and in the macros of man(7).
 struct ManPage {
     let program: ProgramDescription
 
@@ -62,7 +62,7 @@ struct ManPage {
         [".TP", "\\fB\(escaped(name))\\fR", escaped(text)]
     }
 
-    /// A text that roff takes as it is: hyphens that can be pasted, no escapes, no request at the beginning of a line.
+    /// Returns a text that roff prints unchanged: hyphens can be pasted, and nothing is an escape or a request.
     private func escaped(_ text: String) -> String {
         let plain = text.replacing("\\", with: "\\e").replacing("-", with: "\\-").replacing("…", with: "...")
             .replacing("\"", with: "\\(dq").replacing("\n", with: " ")

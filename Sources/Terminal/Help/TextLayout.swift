@@ -5,18 +5,18 @@ package enum TextLayout {
     static let width = 80
     private static let indent = 26
 
-    /// `text` in lines of `width` at most; paragraphs stay apart.
+    /// Returns `text` in lines of at most `width` characters; paragraphs stay separate.
     static func wrap(_ text: String) -> String {
         text.split(separator: "\n\n").map { lines(of: $0, width: width).joined(separator: "\n") }
             .joined(separator: "\n\n")
     }
 
-    /// A name and its explanation in two columns, as a line of help.
+    /// Returns a name and its explanation in two columns, as in help.
     static func entry(_ name: String, _ explanation: String) -> [String] {
         entry("  \(name)", explanation, indent: indent, width: width)
     }
 
-    /// A name and its explanation in two columns, the second of which begins after `indent` characters.
+    /// Returns a name and its explanation in two columns. The second column begins after `indent` characters.
     package static func entry(_ name: String, _ explanation: String, indent: Int, width: Int) -> [String] {
         let explained = lines(of: explanation[...], width: width - indent)
         let margin = String(repeating: " ", count: indent)

@@ -1,8 +1,7 @@
 import FoundationEssentials
 import Transport
 
-/// The log of a program that runs for long, on standard error: one line for each entry, and one for a burst of the
-/// same.
+/// The log of a long-running program, on standard error: one line for each entry, and one for a burst of equal entries.
 package final class Log: Sendable {
     private let format: LogFormat
     private let level: LogLevel
@@ -11,9 +10,9 @@ package final class Log: Sendable {
     private let bursts = Locked(LogBursts())
 
     /// - Parameters:
-    ///   - format: nil for text where someone is watching, and JSON elsewhere.
-    ///   - level: entries that matter less are not written.
-    ///   - isForJournal: whether systemd's journal reads it: ``StandardStream/isReadByJournal(_:)``.
+    ///   - format: nil: text on a terminal, and JSON elsewhere.
+    ///   - level: less severe entries are not written.
+    ///   - isForJournal: whether systemd's journal reads the log: ``StandardStream/isReadByJournal(_:)``.
     package init(_ format: LogFormat?, _ level: LogLevel = .info, isForJournal: Bool = false, on console: Console) {
         self.format = format ?? (console.isWatched && !console.speaksJSON ? .text : .json)
         self.level = level
@@ -21,16 +20,16 @@ package final class Log: Sendable {
         self.console = console
     }
 
-    /// Whether an entry of that level is written. Ask before making one.
+    /// Whether an entry of that level is written. Ask before making an entry.
     package func says(_ level: LogLevel) -> Bool { level >= self.level }
 
-    /// Writes an entry, unless it matters too little, or the same was written a moment ago.
+    /// Writes an entry, unless its level is too low, or an equal entry was written a moment ago.
     package func note(_ entry: LogEntry) {
         guard says(entry.level) else { return }
         bursts.withLock { bursts in bursts.take(entry, at: .now).forEach(write) }
     }
 
-    /// Says how much was held back, every second until it is cancelled, and the rest then.
+    /// Writes the summaries that are due, every second until it is cancelled, and then the rest.
     package func run() async {
         while !Task.isCancelled {
             try? await Task.sleep(for: .seconds(1))
@@ -39,7 +38,7 @@ package final class Log: Sendable {
         end()
     }
 
-    /// Says what is still held back.
+    /// Writes the summaries of all entries that are still held back.
     package func end() {
         bursts.withLock { bursts in bursts.rest(at: .now).forEach(write) }
     }

@@ -1,18 +1,17 @@
-/// Has the same thing said once where it would be said a thousand times, as when a thousand queues lose APNs for one
-/// reason.
+/// Writes repeated entries once, for example when a thousand queues lose APNs for the same reason.
 ///
-/// The first entry of a cause is said at once. The next ones are held back: after five seconds one entry says how many
-/// there were, and from then on one a minute, as long as they come. A minute without any ends the burst.
+/// The first entry of a cause is written at once. The next ones are held back. After five seconds one entry says how
+/// many there were, and then one a minute while they continue. A minute without any ends the burst.
 ///
 /// A value without a clock: its owner passes the time.
 struct LogBursts {
-    /// How long after the first entry the others are counted together for the first time.
+    /// How long after the first entry the held-back entries are first summed up.
     static let gathering = Duration.seconds(5)
-    /// How long they are counted together from then on.
+    /// The interval between further summaries.
     static let quiet = Duration.seconds(60)
-    /// The most causes that are told apart. Beyond them, all of one event are one.
+    /// The maximum number of causes that are distinguished. Beyond it, all entries of one event count as one cause.
     static let maximumCauses = 100
-    /// How often the opposite makes an entry news again, if it comes and goes without a minute of rest.
+    /// How often the opposite event makes an entry news again, if the two alternate without a minute of rest.
     static let maximumTurns = 5
 
     private struct Burst {
@@ -20,17 +19,17 @@ struct LogBursts {
         var endsAt: ContinuousClock.Instant
         /// Whether the time after the first entry is over.
         var isQuiet = false
-        /// Whether it has been said that there were more.
+        /// Whether a summary has been written.
         var goesOn = false
-        /// Whether the opposite has been said since.
+        /// Whether the opposite event has been written since.
         var isOver = false
-        /// How often the opposite has been said.
+        /// How often the opposite event has been written.
         var turns = 0
         var heldBack = 0
         var last: LogEntry
         var lastAt: ContinuousClock.Instant
 
-        /// What is to be said of those that were held back; nil if there were none. Counts anew.
+        /// Returns the summary of the entries that were held back; nil if there were none. Restarts the count.
         mutating func summary(at now: ContinuousClock.Instant) -> LogEntry? {
             defer { (heldBack, beginsAt, endsAt, isQuiet) = (0, now, now + LogBursts.quiet, true) }
             guard heldBack > 0 else { return nil }
@@ -43,7 +42,7 @@ struct LogBursts {
 
     private var bursts: [String: Burst] = [:]
 
-    /// Takes an entry. Returns what is to be said now: nothing if it is held back.
+    /// Takes an entry. Returns the entries to write now: none if it is held back.
     mutating func take(_ entry: LogEntry, at now: ContinuousClock.Instant) -> [LogEntry] {
         guard let key = key(of: entry) else { return end(entry.opposites, at: now) + [entry] }
         if let burst = bursts[key], !burst.isOver || burst.turns > Self.maximumTurns {
@@ -58,17 +57,18 @@ struct LogBursts {
         return ended + [entry]
     }
 
-    /// What is to be said of bursts whose time is over.
+    /// Returns the summaries of bursts whose interval is over.
     mutating func due(at now: ContinuousClock.Instant) -> [LogEntry] {
         say(at: now) { now >= $0.endsAt }
     }
 
-    /// What is still to be said when the program ends.
+    /// Returns the remaining summaries, when the program ends.
     mutating func rest(at now: ContinuousClock.Instant) -> [LogEntry] {
         say(at: now) { _ in true }
     }
 
-    /// The last of each burst in the order in which they came, so that the last line is what holds now.
+    /// Returns the summaries in the order in which the bursts' last entries came, so that the last line is the current
+    /// state.
     private mutating func say(at now: ContinuousClock.Instant, _ isDue: (Burst) -> Bool) -> [LogEntry] {
         var entries: [LogEntry] = []
         for (key, burst) in bursts.sorted(by: { $0.value.lastAt < $1.value.lastAt }) where isDue(burst) {
@@ -79,8 +79,8 @@ struct LogBursts {
         return entries
     }
 
-    /// Ends the bursts of events because their opposite is said: what was held back is said before it, and the next of
-    /// these events is news again, a few times.
+    /// Ends the bursts of these events because their opposite is written. Returns their summaries, which come before
+    /// the opposite. The next of these events is news again, at most `maximumTurns` times.
     private mutating func end(_ events: [String], at now: ContinuousClock.Instant) -> [LogEntry] {
         var entries: [LogEntry] = []
         for (key, burst) in bursts where events.contains(burst.last.event) && !burst.isOver {
@@ -91,8 +91,8 @@ struct LogBursts {
         return entries
     }
 
-    /// The entries that are held back together: those of one event whose causes differ in numbers at most, such as
-    /// addresses.
+    /// Returns the key of entries that are held back together: entries of one event whose causes differ only in
+    /// numbers, such as addresses.
     private func key(of entry: LogEntry) -> String? {
         guard let cause = entry.cause else { return nil }
         let key = "\(entry.event) \(cause.filter { !$0.isNumber })"

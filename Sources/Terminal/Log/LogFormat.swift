@@ -1,19 +1,19 @@
 package import FoundationEssentials
 import QueueCore
 
-/// How a log is written: one line an entry.
+/// The format of a log, with one line for each entry.
 package enum LogFormat: String, ArgumentChoice {
     /// Time, level and sentence, for people.
     case text
     /// A JSON object, for programs that collect logs.
     case json
 
-    /// The most bytes of one text in a line.
+    /// The maximum bytes of one text in a line.
     private static let maximumTextBytes = 2048
 
-    /// The line of an entry.
-    /// - Parameter forJournal: whether systemd's journal reads it: the line begins with its priority, and a text says
-    ///   neither time nor level, which the journal shows by itself.
+    /// Returns the line of an entry.
+    /// - Parameter forJournal: whether systemd's journal reads the line. The line then begins with its priority, and
+    ///   text has neither time nor level, because the journal shows both.
     package func line(of entry: LogEntry, at date: Date, forJournal: Bool = false) -> String {
         let priority = forJournal ? "<\(entry.level.priority)>" : ""
         let time = date.formatted(
@@ -29,7 +29,7 @@ package enum LogFormat: String, ArgumentChoice {
         return level + (entry.repetition.map(sentence) ?? "") + entry.message.printable(upTo: Self.maximumTextBytes)
     }
 
-    /// What stands before the last of several entries.
+    /// Returns the beginning of an entry that stands for several.
     private func sentence(_ repetition: LogEntry.Repetition) -> String {
         let (count, seconds) = (repetition.count, seconds(of: repetition))
         guard repetition.goesOn else { return "\(count) more like this in \(seconds) s, the last: " }

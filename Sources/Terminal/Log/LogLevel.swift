@@ -1,15 +1,15 @@
-/// How much an entry of a log matters.
+/// The severity of a log entry.
 package enum LogLevel: String, ArgumentChoice, Comparable {
-    /// Something is not sent, not stored or not done, and will not be before somebody acts.
+    /// Something is not sent, not stored or not done, and will not be before an operator acts.
     case error
-    /// Something is slower, less certain or about to end; work goes on.
+    /// Something is slower, less certain or about to end; work continues.
     case warning
-    /// A state that matters has changed, for the better or because somebody wanted it.
+    /// An important state has changed, for the better or because an operator wanted it.
     case notice
-    /// What happens in the ordinary course of work.
+    /// An event in the ordinary course of work.
     case info
 
-    /// The number by which syslog(3) and systemd's journal sort it, as in `<4>` (sd-daemon(3)).
+    /// The priority of the level for syslog(3) and systemd's journal, as in `<4>` (sd-daemon(3)).
     var priority: Int {
         switch self {
         case .error: 3
@@ -19,6 +19,6 @@ package enum LogLevel: String, ArgumentChoice, Comparable {
         }
     }
 
-    /// Whether the left one matters less.
+    /// Whether the left level is less severe.
     package static func < (left: LogLevel, right: LogLevel) -> Bool { left.priority > right.priority }
 }

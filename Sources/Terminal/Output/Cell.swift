@@ -1,21 +1,21 @@
 package import FoundationEssentials
 import QueueCore
 
-/// A value as it is shown: to people with thousands separators and aligned, to programs as JSON.
+/// A value to show: to people aligned and with thousands separators, to programs as JSON.
 package enum Cell: Sendable {
     case text(String?)
     case count(Int?)
-    /// So many were counted, and there are perhaps more.
+    /// This many were counted, and there may be more.
     case atLeast(Int)
     case decimal(Double?, places: Int)
-    /// For programs in seconds.
+    /// Programs get seconds.
     case duration(Duration?)
     case time(Date?)
     case yes(Bool)
-    /// A value of which people read a word where there is none: what holds then. Programs get null as always.
+    /// A value for which people read a word if it is missing. Programs get null, as always.
     indirect case orWord(Cell, String)
 
-    /// As people read it; what is not there is a hyphen.
+    /// The text for people; a missing value is a hyphen.
     package var text: String {
         switch self {
         case .text(let text): text?.printable() ?? "-"
@@ -29,7 +29,7 @@ package enum Cell: Sendable {
         }
     }
 
-    /// As programs read it.
+    /// The value for programs.
     package var json: JSON {
         switch self {
         case .text(let text): text.map(JSON.string) ?? .null
@@ -43,7 +43,7 @@ package enum Cell: Sendable {
         }
     }
 
-    /// Numbers stand flush right.
+    /// Whether the value is a number, which tables align to the right.
     package var isNumber: Bool {
         switch self {
         case .count, .atLeast, .decimal, .duration: true

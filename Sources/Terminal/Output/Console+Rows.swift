@@ -1,11 +1,11 @@
 import QueueCore
 
 extension Console {
-    /// Rows of an export, as PostgreSQL has put them together: of NDJSON if results are JSON, or else of a CSV.
+    /// Prints rows of an export as PostgreSQL has formatted them: NDJSON if results are JSON, otherwise CSV.
     ///
-    /// On a terminal no field of a CSV controls it; a file or another program gets the data as they are. In JSON
-    /// PostgreSQL escapes only what RFC 8259 requires. Characters that steer a terminal are escaped, too: a reader of
-    /// the JSON gets the same text.
+    /// On a terminal, control characters in fields of a CSV are made printable; a file or another program gets the data
+    /// unchanged. In JSON, PostgreSQL escapes only what RFC 8259 requires. This also escapes characters that control a
+    /// terminal; a reader of the JSON gets the same text.
     package func print(rows: String) {
         if speaksJSON {
             print(Self.escaped(ndjson: rows))
@@ -29,9 +29,9 @@ extension Console {
         return String(printable)
     }
 
-    /// Such characters are in texts only, but for the line break behind each row.
+    /// Escapes control characters. They occur only in texts, apart from the line break behind each row.
     private static func escaped(ndjson rows: String) -> String {
-        // Nearly all rows are plain ASCII: that is found out without taking them apart.
+        // Nearly all rows are plain ASCII, which is quick to check.
         if rows.utf8.allSatisfy({ $0 < 0x7F }) { return rows }
         var escaped = String.UnicodeScalarView()
         for scalar in rows.unicodeScalars {

@@ -2,29 +2,30 @@ import Glibc
 import QueueCore
 import Transport
 
-/// Where a command writes: results to standard output, everything else to standard error.
+/// The output of a command: results go to standard output, everything else to standard error.
 package struct Console: Sendable {
     /// Whether results are wanted as JSON.
     package let speaksJSON: Bool
-    /// Whether someone is watching standard error.
+    /// Whether standard error is a terminal, so that a user sees it.
     package let isWatched: Bool
     /// Whether results are written to a terminal.
     let writesToTerminal: Bool
-    /// Columns that a result may take; nil where it leads to no terminal.
+    /// The columns that a result may take; nil if it does not go to a terminal.
     private let outputWidth: @Sendable () -> Int?
-    /// Columns of the terminal that standard error leads to.
+    /// The columns of the terminal of standard error.
     private let errorWidth: @Sendable () -> Int?
     private let output: @Sendable (String) throws -> Void
     private let errors: @Sendable (String) -> Void
-    /// Where the lines of a log go.
+    /// Writes the lines of a log.
     private let journal: @Sendable (String) -> Void
-    /// The next line that somebody types, nil at the end of input; nil where nobody can be asked.
+    /// Returns the next line that the user types, nil at the end of input. Nil if no user can be asked.
     private let answer: (@Sendable () -> String?)?
     private let failure: OutputFailure
 
     /// A console that writes to functions; tests collect what they are given.
     ///
-    /// - Parameter answer: the next line that somebody types, nil at the end of input; nil where nobody can be asked.
+    /// - Parameter answer: returns the next line that the user types, nil at the end of input. Nil if no user can be
+    ///   asked.
     package init(
         speaksJSON: Bool = false, isWatched: Bool = false, width: Int? = nil,
         output: @escaping @Sendable (String) throws -> Void,
@@ -55,23 +56,23 @@ package struct Console: Sendable {
         self.failure = failure
     }
 
-    /// This process's own.
+    /// The console of this process.
     package static let standard = Console(
         speaksJSON: false, isWatched: isatty(STDERR_FILENO) == 1, writesToTerminal: isatty(STDOUT_FILENO) == 1,
         outputWidth: { StandardStream.output.columns }, errorWidth: { StandardStream.errors.columns },
         output: { try Self.write($0, to: .output) },
-        // Nobody could be told that these failed. A worker goes on without whoever reads its log.
+        // Failures of these cannot be reported anywhere. A worker continues even if the reader of its log is gone.
         errors: { try? Self.write($0, to: .errors) }, journal: { try? StandardStream.errors.write($0) },
         answer: somebodyTypes ? { @Sendable in readLine() } : nil, failure: OutputFailure())
 
-    /// That of the command that is being carried out; for what speaks to people without having been given one.
+    /// The console of the running command, for code that writes messages and was not given a console.
     @TaskLocal static var current: Console?
 
-    /// Whether there is somebody who sees a question, and can answer it.
+    /// Whether a user can see a question and answer it.
     private static var somebodyTypes: Bool { isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1 }
 
-    /// A reader that went away (`pushq-admin device export … | head`, `pushq campaign … --wait 2>&1 | head`) ends the
-    /// program as it ends others.
+    /// Writes a text. If the reader went away (`pushq-admin device export … | head`, `pushq campaign … --wait 2>&1 |
+    /// head`), the program ends as other programs do.
     private static func write(_ text: String, to stream: StandardStream) throws(StandardStream.Failure) {
         do throws(StandardStream.Failure) {
             try stream.write(text)
@@ -82,7 +83,7 @@ package struct Console: Sendable {
         }
     }
 
-    /// The same console with results in JSON if `json`.
+    /// Returns the same console, with results in JSON if `json`.
     func speaking(json: Bool) -> Console {
         Console(
             speaksJSON: json || speaksJSON, isWatched: isWatched, writesToTerminal: writesToTerminal,
@@ -92,10 +93,10 @@ package struct Console: Sendable {
 
     // MARK: Results
 
-    /// A line of the result.
+    /// Prints a line of the result.
     ///
-    /// A result that cannot be written is an error of the command, which the program ends with. Long ones ask
-    /// ``checkOutput()`` on the way.
+    /// If a result cannot be written, the command fails at its end. Commands with long results call ``checkOutput()``
+    /// on the way.
     package func print(_ line: String) {
         guard failure.reason == nil else { return }
         do {
@@ -107,37 +108,37 @@ package struct Console: Sendable {
         }
     }
 
-    /// - Throws: ``Failure`` if something of the result could not be written.
+    /// - Throws: ``Failure`` if a part of the result could not be written.
     package func checkOutput() throws(Failure) {
         if let reason = failure.reason { throw Failure(Messages.outputFailed(reason)) }
     }
 
-    /// The result: as one line of JSON if that is wanted, else as text.
+    /// Shows the result: as one line of JSON if that is wanted, otherwise as text.
     package func show(_ text: @autoclosure () -> String, json: @autoclosure () -> JSON) {
         print(speaksJSON ? json().text : text())
     }
 
-    /// Rows of the same kind, as a table or as one JSON array.
+    /// Shows rows of the same kind, as a table or as one JSON array.
     package func show<Row>(_ rows: [Row], columns: [Column<Row>]) {
         show(
             Table(rows, columns: columns, width: outputWidth()).text,
             json: .array(rows.map { row in .object(columns.map { $0.member(of: row) }) }))
     }
 
-    /// Rows of several kinds: tables one below the other, or one JSON object with an array of each.
+    /// Shows rows of several kinds, as tables one below the other or as one JSON object with an array of each.
     package func show(_ listings: [Listing]) {
         show(
             listings.map { $0.text(outputWidth()) }.joined(separator: "\n\n"),
             json: .object(listings.map { ($0.name, $0.json) }))
     }
 
-    /// The facts about one thing, a line each, or one JSON object.
+    /// Shows the facts about one thing, as a line each or as one JSON object.
     package func show(_ facts: [(name: String, value: Cell)]) {
         show(Table.facts(facts), json: .object(facts.map { ($0.name, $0.value.json) }))
     }
 
-    /// The facts about one thing, and below them its parts: as a table, or as a member of the JSON object called
-    /// `name`. Without parts, the facts alone.
+    /// Shows the facts about one thing, and below them its parts: as a table, or as the member `name` of the JSON
+    /// object. Without parts, it shows only the facts.
     package func show<Row>(
         _ facts: [(name: String, value: Cell)], _ name: String, _ rows: [Row], columns: [Column<Row>]
     ) {
@@ -151,50 +152,51 @@ package struct Console: Sendable {
 
     // MARK: About what is done
 
-    /// The most bytes of one line on standard error.
+    /// The maximum bytes of one line on standard error.
     private static let maximumLineBytes = 4096
 
-    /// A line for people about what is being done; on standard error, so that results can be piped. Text from others in
-    /// it can neither begin another line nor control the terminal.
+    /// Writes a line for people about the work, on standard error so that results can be piped. Foreign text in it can
+    /// neither begin another line nor control the terminal.
     package func note(_ line: String) {
         errors(line.printable(upTo: Self.maximumLineBytes) + "\n")
     }
 
-    /// A line of a log, which holds nothing that controls a terminal.
+    /// Writes a line of a log. The line must not contain characters that control a terminal.
     func log(_ line: String) {
         journal(line + "\n")
     }
 
-    /// Whether a question would be seen and answered: somebody types, and reads standard error, which is not for JSON.
+    /// Whether a user can see a question and answer it, and standard error is not JSON.
     var canAsk: Bool { answer != nil && !speaksJSON }
 
-    /// Asks, and waits for a line. Nil at the end of input.
+    /// Asks a question and waits for a line. Returns nil at the end of input.
     func ask(_ question: String) -> String? {
         errors(question.printable(upTo: Self.maximumLineBytes) + " ")
         guard let line = answer?() else {
-            // The cursor still stands behind the question.
+            // The cursor is still behind the question.
             errors("\n")
             return nil
         }
         return line
     }
 
-    /// A line about the progress of a command, in JSON if results are: standard error then holds only JSON.
+    /// Writes a line about the progress of a command. If results are JSON, so is the line, and standard error has only
+    /// JSON.
     package func remark(_ text: String) {
         guard speaksJSON else { return note(text) }
         object([("note", .string(text.printable(upTo: Self.maximumLineBytes)))])
     }
 
-    /// The same about what its reader should change, with its level.
+    /// Writes a warning in the same way.
     package func warn(_ text: String) { remark(Messages.warning(text)) }
 
-    /// A line that is a JSON object. Its texts are cut where they are too long, and not the line: no program could read
-    /// that.
+    /// Writes a line that is a JSON object. Callers cut long texts instead of the line, because no program could read a
+    /// cut object.
     private func object(_ members: [(key: String, value: JSON)]) {
         errors(JSON.object(members).text + "\n")
     }
 
-    /// A line about why a command ended without success.
+    /// Writes a line that says why a command failed.
     func complain(_ command: String, _ problem: String, remedy: String = "", code: ExitCode) {
         let problem = problem.split(whereSeparator: \.isNewline).joined(separator: " ")
         guard speaksJSON else {
@@ -208,16 +210,16 @@ package struct Console: Sendable {
             ] + (remedy.isEmpty ? [] : [("try", .string(remedy.printable(upTo: Self.maximumLineBytes)))]))
     }
 
-    /// Text that stays on its line; for progress.
+    /// Writes text without a line end, for progress.
     func paint(_ text: String) {
         errors(text)
     }
 
-    /// Columns that a line may take which is painted over; nil where that is not known.
+    /// The columns that a painted line may take; nil if that is not known.
     var lineWidth: Int? { errorWidth() }
 }
 
-/// Why the result of a command could not be written: the first reason, shared by all consoles of the command.
+/// The first reason why the result of a command could not be written. All consoles of the command share it.
 private final class OutputFailure: Sendable {
     private let first = Locked<String?>(nil)
 

@@ -6,7 +6,7 @@ package enum JSON: Equatable, Sendable {
     case bool(Bool)
     case integer(Int)
     case decimal(Double, places: Int)
-    /// A finite number with as many digits as it needs.
+    /// A finite number with as many digits as needed.
     case number(Double)
     case string(String)
     indirect case array([JSON])
@@ -57,8 +57,8 @@ package enum JSON: Equatable, Sendable {
         return quoted + "\""
     }
 
-    /// A character of the basic plane, to which all belong that steer a terminal, in a form that only a reader of JSON
-    /// takes for it.
+    /// Returns the JSON escape of a character of the basic plane. All characters that control a terminal belong to that
+    /// plane.
     static func escape(_ scalar: Unicode.Scalar) -> String {
         "\\u" + String(scalar.value, radix: 16).padding(with: "0", to: 4)
     }

@@ -3,7 +3,7 @@ package struct Ledger {
     /// The whole text, without a newline at its end.
     package let text: String
 
-    /// Lays out `sections`: a title, which may be empty, and what stands under it. Sections without rows are left out.
+    /// Lays out `sections`. Each has a title, which may be empty, and rows. Sections without rows are left out.
     package init(sections: [(title: String, rows: [(name: String, value: Cell)])]) {
         let rows = sections.flatMap(\.rows)
         let nameWidth = rows.map(\.name.count).max() ?? 0

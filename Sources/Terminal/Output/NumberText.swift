@@ -1,6 +1,6 @@
 import Glibc
 
-/// Numbers as people read them.
+/// Numbers in a form for people.
 package enum NumberText {
     /// `1234567` as `1,234,567`.
     package static func grouped(_ number: Int) -> String {
@@ -11,7 +11,7 @@ package enum NumberText {
         return (number < 0 ? "-" : "") + grouped.joined()
     }
 
-    /// `1 send`, `1,200 sends`: a number and what it counts, which takes an s.
+    /// `1 send`, `1,200 sends`: a number and a noun, whose plural has an s.
     package static func counted(_ number: Int, _ noun: String) -> String {
         "\(grouped(number)) \(noun)\(number == 1 ? "" : "s")"
     }
@@ -23,7 +23,7 @@ package enum NumberText {
         return (number < 0 ? "-" : "") + grouped(Int(whole) ?? 0) + text.dropFirst(whole.count)
     }
 
-    /// A time as people say it, in the two largest units: `20ms`, `4.2s`, `12s`, `3m 05s`, `2h 10m`, `5d 03h`.
+    /// A duration in the two largest units: `20ms`, `4.2s`, `12s`, `3m 05s`, `2h 10m`, `5d 03h`.
     package static func short(_ duration: Duration) -> String {
         let seconds = max(0, duration.seconds)
         let whole = Int(min(seconds, 1e12))
@@ -41,7 +41,7 @@ package enum NumberText {
     /// `1234.5` with two places as `1234.50`, whatever the locale.
     static func fixed(_ number: Double, places: Int) -> String {
         let scaled = (number.magnitude * pow(10, Double(places))).rounded(.toNearestOrEven)
-        // So large a number has no places; infinity has none either.
+        // A number as large as this has no decimal places, and neither has infinity.
         guard scaled < 1e18 else { return "\(number)" }
         let digits = String(Int(scaled))
         let text = String(repeating: "0", count: max(0, places + 1 - digits.count)) + digits

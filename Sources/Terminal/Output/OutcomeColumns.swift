@@ -1,8 +1,9 @@
 package import QueueCore
 
-/// What has become of recipients, in the order in which it is told everywhere.
+/// The columns for the outcomes of recipients, in the order that all commands use.
 package enum OutcomeColumns {
-    /// The outcomes, which add up to the recipients that have one. `tally` finds the counts of a row.
+    /// Returns the columns of the outcomes, which add up to the recipients that have one. `tally` returns the counts of
+    /// a row.
     package static func outcomes<Row>(_ tally: @escaping (Row) -> OutcomeTally) -> [Column<Row>] {
         [
             Column("delivered") { .count(tally($0).delivered) },
@@ -15,13 +16,12 @@ package enum OutcomeColumns {
         ]
     }
 
-    /// The outcomes, and how many recipients were sent to again on the way.
+    /// Returns the columns of the outcomes, and of the recipients that were retried on the way.
     package static func all<Row>(_ tally: @escaping (Row) -> OutcomeTally) -> [Column<Row>] {
         outcomes(tally) + [Column("retried") { .count(tally($0).retried) }]
     }
 
-    /// The same about one tally, a fact each; then for which reasons recipients did not get it, the most frequent
-    /// first.
+    /// Returns the same as facts about one tally, followed by the reasons for refusals, the most frequent first.
     package static func facts(
         of tally: OutcomeTally, refusals: [String: Int] = [:]
     ) -> [(name: String, value: Cell)] {

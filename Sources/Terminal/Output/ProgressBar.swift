@@ -1,24 +1,24 @@
-/// How far something long has come: on a terminal a line that is redrawn, and elsewhere now and then a line that is fit
-/// for a log.
+/// The progress of something long. On a terminal it redraws a line; elsewhere it writes a line for a log now and then.
 package final class ProgressBar {
     private let console: Console
     private let label: String
-    /// How many things there are; without it the bar counts. It may become known late, and change.
+    /// The number of things. Without it, the bar only counts. It may become known late, and change.
     package var total: Int?
     private let started = ContinuousClock.now
-    /// What was done when it was first told, and when that was: somebody may begin to watch half-way.
+    /// The count at the first update, and its time. The first update may come half-way.
     private var first: (done: Int, at: Duration)?
-    /// When it was drawn last; nil if no line stands on the terminal.
+    /// When the bar was last drawn; nil if no line is on the terminal.
     private var drawn: Duration?
     /// When the last line for a log was written, and how many tenths were done then.
     private var logged: (at: Duration, tenths: Int)?
 
-    /// Ten times a second is smooth enough and costs nothing.
+    /// The interval between drawings. Ten times a second is smooth enough and costs little.
     private static let interval = Duration.milliseconds(100)
-    /// A line in a log follows when a tenth more is done, but not at once, or when so much time has passed.
+    /// Another line is written to a log when a further tenth is done and the shortest silence is over, or after the
+    /// longest silence.
     private static let (shortestSilence, longestSilence) = (Duration.seconds(1), Duration.seconds(30))
     private static let width = 30
-    /// A shorter bar shows nothing.
+    /// A shorter bar would show nothing.
     private static let minimumWidth = 5
 
     /// A bar for `total` things; without a total it counts.
@@ -28,17 +28,17 @@ package final class ProgressBar {
         self.total = total
     }
 
-    /// Shows that `done` are done, if the last drawing or line is long enough ago.
+    /// Shows the number of things done, if the last drawing or line is long enough ago.
     package func update(_ done: Int, detail: String = "") {
         update(done, detail: detail, at: ContinuousClock.now - started)
     }
 
-    /// - Parameter elapsed: the time since it was made.
+    /// - Parameter elapsed: the time since the bar was made.
     func update(_ done: Int, detail: String = "", at elapsed: Duration) {
         if console.isWatched {
             guard drawn.map({ elapsed - $0 >= Self.interval }) ?? true else { return }
             drawn = elapsed
-            // The last column stays free: some terminals go on in the next line as soon as it is written.
+            // The last column stays free, because some terminals move to the next line once it is written.
             let width = console.lineWidth.map { $0 - 1 }
             console.paint("\r\(line(done, at: elapsed, detail: detail, width: width))\u{1B}[K")
         } else if isDue(done, at: elapsed) {
@@ -46,7 +46,7 @@ package final class ProgressBar {
         }
     }
 
-    /// Takes the line away, so that what follows stands on a clean one.
+    /// Clears the line for the text that follows.
     package func finish() {
         if drawn != nil { console.paint("\r\u{1B}[K") }
         drawn = nil
@@ -72,7 +72,8 @@ package final class ProgressBar {
         if first == nil { first = (done, elapsed) }
     }
 
-    /// The line, no longer than `width`: the bar gives way first, then the details.
+    /// Returns the line, at most `width` columns long. If there is too little room, it omits the bar first and then
+    /// cuts the details.
     func line(_ done: Int, at elapsed: Duration, detail: String = "", width: Int? = nil, hasBar: Bool = true) -> String
     {
         note(done, at: elapsed)
@@ -92,7 +93,7 @@ package final class ProgressBar {
         return "\(label)  \(bar) \(figures)"
     }
 
-    /// The rate since it was first told, and how long the rest takes at that rate.
+    /// Returns the rate since the first update, and how long the rest takes at that rate.
     private func pace(_ done: Int, at elapsed: Duration) -> String {
         guard let first, done > first.done, (elapsed - first.at).seconds > 0.2 else { return "" }
         let rate = Double(done - first.done) / (elapsed - first.at).seconds

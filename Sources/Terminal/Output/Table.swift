@@ -1,12 +1,12 @@
-/// One column of a listing: its name, which is also the key in JSON, and what stands in it for a row.
+/// A column of a listing: its name, which is also the key in JSON, and its cell for a row.
 package struct Column<Row> {
     package let name: String
     package let cell: (Row) -> Cell
-    /// A table shows in another way what it says.
+    /// Whether tables omit the column, because they show its value in another way.
     let isForProgramsOnly: Bool
 
     /// A column called `name`, in `snake_case`; the table's head shows it with spaces.
-    /// - Parameter isForProgramsOnly: it is left out of tables, and stands in JSON.
+    /// - Parameter isForProgramsOnly: tables omit the column; JSON has it.
     package init(_ name: String, isForProgramsOnly: Bool = false, _ cell: @escaping (Row) -> Cell) {
         self.name = name
         self.isForProgramsOnly = isForProgramsOnly
@@ -22,10 +22,10 @@ package struct Column<Row> {
     }
 }
 
-/// Rows of one kind in a result that has several: a table, or an array in JSON.
+/// The rows of one kind in a result with several kinds: a table, or an array in JSON.
 package struct Listing {
     package let name: String
-    /// The table, for a terminal of so many columns.
+    /// Returns the table for a terminal of the given width in columns.
     let text: (Int?) -> String
     package let json: JSON
 
@@ -39,8 +39,8 @@ package struct Listing {
 
 /// Rows in aligned columns: numbers flush right, text flush left, two spaces between.
 ///
-/// A table that is wider than the terminal breaks its titles at their spaces; if that is not enough, its rows stand one
-/// below the other, a line for each value.
+/// A table that is wider than the terminal breaks its titles at their spaces; if that is not enough, it shows one row
+/// below the other, with a line for each value.
 package struct Table {
     private static let gap = "  "
 
@@ -71,7 +71,7 @@ package struct Table {
         return texts.map { "\($0.0.padding(to: width))\(gap)\($0.1)" }.joined(separator: "\n")
     }
 
-    /// Cells below heads of one or several lines.
+    /// Cells under heads of one or several lines.
     private struct Grid {
         private let lines: [[String]]
         private let widths: [Int]

@@ -18,7 +18,7 @@ package struct Program: Sendable {
             commands + [.command(CompletionCommand.self), .command(ManCommand.self)])
     }
 
-    /// Carries out this process's command line and ends the process.
+    /// Runs this process's command line and ends the process.
     package func main() async -> Never {
         StandardStream.fillClosed()
         ProcessArguments.hideSecrets()
@@ -31,7 +31,7 @@ package struct Program: Sendable {
         exit(Self.closeOutput(after: code).rawValue)
     }
 
-    /// The last flush: what a file system says only when a file is closed.
+    /// Closes standard output. A file system may report an error only when a file is closed.
     private static func closeOutput(after code: ExitCode) -> ExitCode {
         do throws(StandardStream.Failure) {
             try StandardStream.output.close()
@@ -43,7 +43,7 @@ package struct Program: Sendable {
         }
     }
 
-    /// Carries out `arguments`, the executable's name not among them.
+    /// Runs `arguments`, without the executable's name.
     package func run(_ arguments: [String], console: Console) async -> ExitCode {
         do {
             return try await perform(Parser(program: name, root: root).parse(arguments), console: console)
@@ -54,7 +54,7 @@ package struct Program: Sendable {
         }
     }
 
-    /// Whether errors are to be JSON, also of a command line that cannot be read.
+    /// Whether errors are wanted as JSON, even for a command line that cannot be parsed.
     private static func wantsJSON(_ arguments: [String]) -> Bool {
         arguments.prefix { $0 != "--" }.contains("--json")
     }
@@ -70,7 +70,7 @@ package struct Program: Sendable {
         return check(console, path: name)
     }
 
-    /// Whether what was said could be written.
+    /// Checks whether the output could be written.
     private func check(_ console: Console, path: String) -> ExitCode {
         do {
             try console.checkOutput()

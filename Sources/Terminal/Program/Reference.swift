@@ -1,12 +1,12 @@
-/// Everything that `--help` says, as one Markdown text: what `docs/cli.md` holds.
+/// The help of all commands as one Markdown text, which is `docs/cli.md`.
 struct Reference {
     /// The name of the executable.
     let program: String
     let root: CommandTree
 
-    /// One heading for each command, in the order of help.
+    /// The text, with one heading for each command, in the order of help.
     ///
-    /// Every example is parsed on the way: one that does not is a mistake in this program.
+    /// It also parses every example; an example that does not parse is a fault of this program.
     var markdown: String {
         chapter(path: [program], tree: root).joined(separator: "\n\n")
     }

@@ -1,12 +1,13 @@
 import PostgresStore
 
-/// Thrown when PostgreSQL lets a login not do what a command needs. The program says why, by whom the command is for.
+/// Thrown if PostgreSQL does not let a login do what a command needs. The program explains it by the logins that the
+/// command is for.
 package struct Refusal: Error {
     let standing: LoginStanding
-    /// What PostgreSQL said.
+    /// The error from PostgreSQL.
     let reason: PostgresError
 
-    /// What to say to whoever used a command for `users`.
+    /// Returns the message for a command that is for `users`.
     func description(for users: CommandUsers) -> String {
         let login = standing.login
         switch (standing.kind, users) {

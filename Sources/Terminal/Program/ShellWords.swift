@@ -1,6 +1,6 @@
-/// Divides an example into words as a shell would: at spaces, except between quotes.
+/// Quotes words for a shell, and splits an example into words as a shell would: at spaces, except between quotes.
 package enum ShellWords {
-    /// A word as it can be pasted into a shell.
+    /// Returns a word in a form that can be pasted into a shell.
     package static func quoted(_ word: String) -> String {
         let isPlain =
             !word.isEmpty && word.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "-_./:@%+,=".contains($0)) }

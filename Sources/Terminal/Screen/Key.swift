@@ -5,7 +5,7 @@ package enum Key: Equatable, Sendable {
     case up, down, pageUp, pageDown, home, end
 
     /// Reads the bytes that a terminal sent at once: characters in UTF-8, and the sequences that xterm sends for other
-    /// keys. What is not known is left out; an escape character with nothing behind it is the key.
+    /// keys. Unknown sequences are left out. An escape character that begins no sequence is the Escape key.
     package static func keys(in bytes: [UInt8]) -> [Key] {
         var keys: [Key] = []
         var rest = bytes[...]
@@ -31,7 +31,8 @@ package enum Key: Equatable, Sendable {
         return keys
     }
 
-    /// The key whose sequence begins here, and how many bytes that has: `ESC [ A`, `ESC O A`, `ESC [ 5 ~`.
+    /// Returns the key whose sequence begins here, and the length of the sequence in bytes: `ESC [ A`, `ESC O A`, `ESC
+    /// [ 5 ~`.
     private static func sequence(_ bytes: ArraySlice<UInt8>) -> (key: Key?, count: Int) {
         let body = bytes.dropFirst()
         guard let opening = body.first, opening == UInt8(ascii: "[") || opening == UInt8(ascii: "O") else {
@@ -51,7 +52,7 @@ package enum Key: Equatable, Sendable {
         }
     }
 
-    /// The bytes of a character that begins with this one.
+    /// Returns the number of bytes of a character that begins with this byte.
     private static func length(of byte: UInt8) -> Int {
         switch byte {
         case 0xC0..<0xE0: 2

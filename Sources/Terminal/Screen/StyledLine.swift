@@ -1,12 +1,12 @@
 import QueueCore
 
-/// How a part of a line stands out. Bold and reversed text stay where colours are not wanted.
+/// The style of a part of a line. Bold and reversed text are used even without colours.
 package enum TextStyle: Sendable, Equatable {
     case plain, bold, dim, reversed
-    /// Something is wrong, or needs a look.
+    /// `bad` is wrong, `doubtful` needs a look.
     case bad, doubtful, good
 
-    /// The parameters of the sequence that turns it on (ECMA-48, 8.3.117); nil for none.
+    /// The parameters of the sequence that turns the style on (ECMA-48, 8.3.117); nil for none.
     fileprivate func code(inColor: Bool) -> String? {
         switch self {
         case .plain: nil
@@ -20,7 +20,7 @@ package enum TextStyle: Sendable, Equatable {
     }
 }
 
-/// A line of a screen: texts with their styles, from the left. Nothing in it can steer the terminal.
+/// A line of a screen: texts with their styles, from the left. Its text cannot control the terminal.
 package struct StyledLine: Sendable, Equatable, ExpressibleByStringLiteral {
     private var parts: [Part] = []
 
@@ -41,15 +41,15 @@ package struct StyledLine: Sendable, Equatable, ExpressibleByStringLiteral {
     /// The text without styles.
     package var text: String { parts.map(\.text).joined() }
 
-    /// Columns that it takes.
+    /// The number of columns that it takes.
     package var columns: Int { text.terminalColumns }
 
-    /// The line in one style, as long as the screen is wide.
+    /// Returns the line in one style, clipped or padded to the width of the screen.
     package func highlighted(_ style: TextStyle, columns: Int) -> StyledLine {
         StyledLine(text.clipped(to: columns).padding(to: columns), style)
     }
 
-    /// What a terminal is sent for it: at most `columns` columns.
+    /// Returns the output for a terminal, at most `columns` columns wide.
     package func encoded(columns: Int, inColor: Bool) -> String {
         var room = columns
         var encoded = ""
@@ -63,12 +63,13 @@ package struct StyledLine: Sendable, Equatable, ExpressibleByStringLiteral {
 }
 
 extension String {
-    /// Columns of a terminal that the text takes: two for a character of East Asia, one for any other.
+    /// The number of terminal columns that the text takes: two for a wide character, such as East Asian ones, one for
+    /// any other.
     package var terminalColumns: Int {
         utf8.count == unicodeScalars.count ? utf8.count : reduce(0) { $0 + $1.terminalColumns }
     }
 
-    /// The text, or as much of it as fits, with an ellipsis at its end.
+    /// Returns the text, or as much of it as fits with an ellipsis at its end.
     package func clipped(to columns: Int) -> String {
         guard terminalColumns > columns else { return self }
         guard columns > 0 else { return "" }
@@ -81,7 +82,8 @@ extension String {
         return clipped + "…"
     }
 
-    /// The text, or its beginning and its end with an ellipsis between them: of a queue's name, the environment stays.
+    /// Returns the text, or its beginning and its end with an ellipsis between them. So the environment of a queue's
+    /// name stays visible.
     package func clippedInside(to columns: Int) -> String {
         guard terminalColumns > columns, columns > 4 else { return clipped(to: columns) }
         let end = String(suffix(columns / 2))

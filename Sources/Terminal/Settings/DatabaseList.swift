@@ -2,7 +2,7 @@ package import PostgresStore
 import QueueCore
 import Transport
 
-/// Which databases of an installation are meant: one, or several that share nothing.
+/// The databases of an installation: one, or several that share nothing.
 package struct DatabaseList: ParameterGroup {
     @Option(
         "The database, as postgres://user@host/name; repeat it for several databases. By default PUSHQ_DATABASE_URL, else libpq's PGHOST, PGDATABASE, …",
@@ -15,13 +15,13 @@ package struct DatabaseList: ParameterGroup {
 
     package init() {}
 
-    /// Whether there is a file that can be read again: a pipe is read once.
+    /// Whether there is a file that can be read again. A pipe can be read only once.
     package var mayChange: Bool { databases.map { $0.path != "-" && FileStatus($0.path)?.isRegular ?? false } ?? false }
 
-    /// What to say of a file that others have access to.
+    /// The warning about a file that other users have access to; nil if there is none.
     package var warning: String? { databases.flatMap { SecretFile($0.path).warning } }
 
-    /// Where they are, each once. The first one keeps the provider tokens.
+    /// Returns the addresses. Throws if one is named twice. The first database keeps the provider tokens.
     package func addresses() throws -> [DatabaseAddress] {
         var addresses = try databaseUrl.map { try DatabaseAddress(url: $0.text) }
         if let databases {
@@ -37,7 +37,7 @@ package struct DatabaseList: ParameterGroup {
         return addresses
     }
 
-    /// URLs may contain passwords, so an error names the line alone.
+    /// Reads the file. URLs may contain passwords, so an error names only the line.
     private func read(_ file: InputFile) throws -> [DatabaseAddress] {
         let lines = String(decoding: try file.contents(), as: UTF8.self).split(
             omittingEmptySubsequences: false, whereSeparator: \.isNewline)

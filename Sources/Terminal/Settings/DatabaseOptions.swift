@@ -1,7 +1,7 @@
 package import PostgresStore
 package import Transport
 
-/// Which database a command speaks to.
+/// The database of a command.
 package struct DatabaseOptions: ParameterGroup {
     @Option(
         "The database, as postgres://user@host/name. By default PUSHQ_DATABASE_URL, else libpq's PGHOST, PGDATABASE, …",
@@ -10,12 +10,12 @@ package struct DatabaseOptions: ParameterGroup {
 
     package init() {}
 
-    /// Where it is.
+    /// The address of the database.
     package var address: DatabaseAddress {
         get throws(PostgresError) { try DatabaseAddress(url: databaseUrl?.text) }
     }
 
-    /// Connects, does `body` and disconnects.
+    /// Connects, runs `body` and disconnects.
     ///
     /// - Parameter body: runs on a loop of its own, to which the connection belongs.
     package func session<Success: Sendable>(
@@ -24,8 +24,8 @@ package struct DatabaseOptions: ParameterGroup {
         try await Self.session(at: try address, body)
     }
 
-    /// The same for a command that goes on when the connection is lost: a database that cannot be reached at first ends
-    /// it at once, and later it is connected to again.
+    /// The same for a command that continues when the connection is lost. If the database cannot be reached at first,
+    /// the command ends; later it connects again.
     package func enduringSession<Success: Sendable>(
         _ body: @Sendable (PostgresConnection, StoreConnection) async throws -> Success
     ) async throws -> Success {
@@ -44,7 +44,7 @@ package struct DatabaseOptions: ParameterGroup {
         }
     }
 
-    /// The same with a database that is told otherwise.
+    /// The same with another address.
     package static func session<Success: Sendable>(
         at address: DatabaseAddress, _ body: @Sendable (PostgresConnection) async throws -> Success
     ) async throws -> Success {
@@ -61,7 +61,7 @@ package struct DatabaseOptions: ParameterGroup {
         }
     }
 
-    /// Does `body` with a connection that is opened again whenever it is lost, for a program that goes on meanwhile.
+    /// Runs `body` with a connection that is opened again whenever it is lost, for a program that continues meanwhile.
     ///
     /// - Parameter body: runs on a loop of its own, to which the connection belongs.
     package func lastingSession(
@@ -78,7 +78,7 @@ package struct DatabaseOptions: ParameterGroup {
         }
     }
 
-    /// A connection that is opened again whenever it is lost; its owner closes it.
+    /// Makes a connection that is opened again whenever it is lost. Its owner closes it.
     package func lastingConnection(on loop: EventLoop) throws(PostgresError) -> StoreConnection {
         StoreConnection(to: try address, as: ProcessArguments.program, on: loop) { $0.terms = StatementTerms() }
     }
@@ -87,7 +87,7 @@ package struct DatabaseOptions: ParameterGroup {
         if let warning = address.warning { Console.current?.warn(warning) }
     }
 
-    /// Does `body`, and turns what PostgreSQL and pushq's functions refuse into words for users.
+    /// Runs `body`, and turns refusals by PostgreSQL and pushq's functions into messages for users.
     private static func explain<Success>(
         by connection: PostgresConnection, _ body: () async throws -> Success
     ) async throws -> Success {
@@ -101,16 +101,16 @@ package struct DatabaseOptions: ParameterGroup {
         }
     }
 
-    /// What pushq's own functions refuse with: a value is wrong, something is not there, or a key was used for
-    /// something else. They say it in words for users.
+    /// The codes with which pushq's own functions refuse a call: for example, a value is wrong, an object does not
+    /// exist, or a key was used for something else. Their messages are for users.
     package static let ownRefusals: [SQLState] = ["PQ400", "PQ404", "PQ409", "PQ410", "PQ503", "22023"]
 }
 
-/// A libpq connection string on a command line. It may hold a password, so errors do not repeat it.
+/// A libpq connection string on a command line. It may contain a password, so errors do not repeat it.
 package struct ConnectionString: ArgumentValue {
     package let text: String
 
-    /// Where it leads.
+    /// The address that it names.
     package var address: DatabaseAddress {
         get throws(PostgresError) { try DatabaseAddress(url: text) }
     }
@@ -125,7 +125,7 @@ package struct ConnectionString: ArgumentValue {
 }
 
 extension DatabaseAddress {
-    /// What to say of a password file that is not read, because others have access to it.
+    /// The warning about a password file that is not read because other users have access to it.
     package var warning: String? {
         exposedPasswordFile.map { Messages.passwordFileExposed($0.path, mode: $0.mode) }
     }

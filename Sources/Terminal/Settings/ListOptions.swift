@@ -1,6 +1,6 @@
 package import PostgresStore
 
-/// What of a list is shown: the filter by name that every list of named things has, and the maximum number of rows.
+/// The options of every list of named things: the filter by name, and the maximum number of rows.
 package struct ListOptions: ParameterGroup {
     @Option("List only those with this text in their names.", "TEXT") var matching: String?
     @Option("Maximum number of rows; by default all.") var limit: Count?
@@ -9,7 +9,7 @@ package struct ListOptions: ParameterGroup {
 
     package var selection: ListSelection { ListSelection(matching: matching, limit: limit?.number) }
 
-    /// The first of those with the text in their names, as many as are wanted, of a list that is never long.
+    /// Returns the rows of a short list whose names contain the text, up to the limit.
     package func selected<Row>(of rows: [Row], named name: (Row) -> String) -> [Row] {
         let matching = matching?.lowercased()
         let selected = rows.filter { row in matching.map { name(row).lowercased().contains($0) } ?? true }

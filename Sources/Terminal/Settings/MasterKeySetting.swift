@@ -1,13 +1,13 @@
 package import PostgresStore
 import Transport
 
-/// The keys under which credentials are sealed in the database: each of 32 bytes, as 64 hexadecimal digits. The first
-/// seals, all open.
+/// The keys that seal credentials in the database: each has 32 bytes, written as 64 hexadecimal digits. The first key
+/// seals; all keys open.
 ///
-/// They are never arguments, since those can be read by every user of the machine. A file with them has to be its
-/// owner's alone, by the rule of ssh(1) for private keys: it is refused if it belongs to this process's user and others
-/// have any access to it. One of another user is out of this process's hands; if everybody may read it, there is a
-/// warning.
+/// They are never arguments, since every user of the machine can read arguments. A key file must be accessible only to
+/// its owner, as ssh(1) demands for private keys: it is refused if it belongs to this process's user and other users
+/// have any access to it. This process cannot change the mode of another user's file; if every user may read or write
+/// that file, there is a warning.
 package struct MasterKeySetting: Sendable {
     private let environment: [String: String]
 
@@ -20,15 +20,15 @@ package struct MasterKeySetting: Sendable {
         self.environment = environment
     }
 
-    /// Whether there is one.
+    /// Whether master keys are set.
     package var isGiven: Bool {
         environment["PUSHQ_MASTER_KEY"] != nil || environment["PUSHQ_MASTER_KEY_FILE"] != nil
     }
 
-    /// The keys. Before they are read, this process is kept from leaving a core dump, in which they could be found.
+    /// Returns the keys. Forbids core dumps of this process before it reads the keys, since a dump could contain them.
     ///
-    /// - Parameter warn: told of a file that everybody may read.
-    /// - Throws: ``Failure`` that says where they were looked for and how to make one.
+    /// - Parameter warn: called for a file that every user may read or write.
+    /// - Throws: ``Failure`` that says where the keys were looked for and how to make one.
     package func keys(_ warn: (String) -> Void) throws -> MasterKeys {
         CoreDumps.forbid()
         if let text = environment["PUSHQ_MASTER_KEY"] {
@@ -45,7 +45,7 @@ package struct MasterKeySetting: Sendable {
         return try decode(text, source: path)
     }
 
-    /// Keys are separated by line ends, blanks or commas. What stands behind a `#` is a comment.
+    /// Decodes keys that are separated by line ends, blanks or commas. The text behind a `#` is a comment.
     private func decode(_ text: String, source: String) throws -> MasterKeys {
         let words = text.split(whereSeparator: \.isNewline).flatMap { line in
             line.prefix { $0 != "#" }.split { $0 == "," || $0.isWhitespace }
@@ -60,7 +60,7 @@ package struct MasterKeySetting: Sendable {
 
 /// Bytes written as pairs of hexadecimal digits.
 package enum Hexadecimal {
-    /// The bytes, or nil when `text` is anything else.
+    /// Returns the bytes; nil if `text` is anything else.
     package static func bytes(of text: String) -> [UInt8]? {
         let digits = text.utf8.map { Character(UnicodeScalar($0)).hexDigitValue }
         guard digits.count.isMultiple(of: 2), !digits.contains(nil) else { return nil }

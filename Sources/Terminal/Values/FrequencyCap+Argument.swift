@@ -1,6 +1,6 @@
 package import QueueCore
 
-/// A cap as somebody would say it: `3 per 1 day`, `1 per 12 hours`, `3 per calendar day`; also `3 per 7d`.
+/// A frequency cap on a command line: `3 per 1 day`, `1 per 12 hours`, `3 per calendar day`; also `3 per 7d`.
 extension FrequencyCap: ArgumentValue {
     package static var placeholder: String { "CAP" }
 
@@ -21,11 +21,11 @@ extension FrequencyCap: ArgumentValue {
         return FrequencyCap(pushes: pushes, period: period)
     }
 
-    /// `day`, `2 days` or `2d`; nil for anything else.
+    /// Reads `day`, `2 days` or `2d`; nil for anything else.
     private static func period(of words: ArraySlice<String>) -> Duration? {
         guard let last = words.last, words.count <= 2 else { return nil }
         if let seconds = units[last] {
-            // Ten digits are more than any period has, and cannot overflow.
+            // Ten digits are more than any period needs, and cannot overflow.
             guard let number = words.count == 1 ? 1 : Int(words[words.startIndex].prefix(10)), number > 0 else {
                 return nil
             }

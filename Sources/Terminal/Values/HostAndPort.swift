@@ -1,9 +1,9 @@
-/// A server's address as it is written: `127.0.0.1:2197`, `api.push.apple.com:443`, `[::1]:2197`.
+/// A server's address on a command line: `127.0.0.1:2197`, `api.push.apple.com:443`, `[::1]:2197`.
 package struct HostAndPort: ArgumentValue, Equatable, Sendable {
     package let host: String
     package let port: UInt16
 
-    /// An address of parts that are known.
+    /// An address of known parts.
     package init(host: String, port: UInt16) {
         self.host = host
         self.port = port
@@ -31,7 +31,7 @@ package struct HostAndPort: ArgumentValue, Equatable, Sendable {
 package struct PortNumber: ArgumentValue, Equatable, Sendable {
     package let number: UInt16
 
-    /// The port of that number.
+    /// The port with this number.
     package init(_ number: UInt16) {
         self.number = number
     }

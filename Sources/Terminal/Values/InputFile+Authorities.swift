@@ -1,7 +1,7 @@
 package import Cryptography
 
 extension InputFile {
-    /// The certificate authorities of a PEM file, beside those of the system.
+    /// Returns the certificate authorities of a PEM file, together with those of the system.
     ///
     /// - Throws: ``Failure`` that names the file, or ``UnreadableFile``.
     package func authorities() throws -> TrustStore {

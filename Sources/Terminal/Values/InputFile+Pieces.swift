@@ -3,10 +3,10 @@ package import QueueCore
 import Transport
 
 extension InputFile {
-    /// Pieces of this size cost few system calls and stay in the processor's cache.
+    /// The size of a piece. It costs few system calls and stays in the processor's cache.
     private static let pieceBytes = 256 * 1024
 
-    /// The file as a list of devices, read piece by piece.
+    /// Opens the file as a list of devices, which is read piece by piece.
     package func devices() throws(UnreadableFile) -> DeviceFile {
         let file = try open()
         return DeviceFile(name: name) {
@@ -15,7 +15,7 @@ extension InputFile {
         }
     }
 
-    /// The tokens of a small file of devices.
+    /// Returns the tokens of a small file of devices.
     ///
     /// - Throws: ``UnreadableFile``, or ``DeviceFileError`` with the first line that is wrong. It does not repeat the
     ///   line.

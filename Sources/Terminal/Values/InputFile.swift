@@ -2,7 +2,7 @@ package import Transport
 
 /// A file to read; `-` is standard input.
 package struct InputFile: ArgumentValue, Equatable, Sendable {
-    /// As it was given, and as messages name it.
+    /// The path as it was given.
     package let path: String
 
     /// The file at `path`.
@@ -18,14 +18,14 @@ package struct InputFile: ArgumentValue, Equatable, Sendable {
         return InputFile(text)
     }
 
-    /// How messages name it.
+    /// The name of the file in messages.
     package var name: String { path == "-" ? "standard input" : path }
 
-    /// Opens it for reading.
+    /// Opens the file for reading.
     ///
-    /// - Throws: ``UnreadableFile``, in words of the operating system's.
+    /// - Throws: ``UnreadableFile``, with the operating system's message.
     package func open() throws(UnreadableFile) -> OpenFile {
-        // The system opens a folder, and says only to its reader that it is one.
+        // The system opens a folder without an error, and only fails to read it.
         if path != "-", FileStatus(path)?.isFolder ?? false { throw UnreadableFile(path: path, why: "it is a folder") }
         do throws(OpenFile.Failure) {
             return path == "-" ? try .standardInput() : try .reading(path)
@@ -34,7 +34,7 @@ package struct InputFile: ArgumentValue, Equatable, Sendable {
         }
     }
 
-    /// Reads all of it.
+    /// Reads the whole file.
     package func contents() throws(UnreadableFile) -> [UInt8] {
         let file = try open()
         do throws(OpenFile.Failure) {

@@ -1,6 +1,7 @@
 package import Transport
 
-/// Where to listen: `127.0.0.1:9464`, `:9464` or `9464` on the loopback interface, or `unix:/run/pushq/metrics.sock`.
+/// An address to listen on: `127.0.0.1:9464`, `:9464` or `9464` for the loopback interface, or
+/// `unix:/run/pushq/metrics.sock`.
 extension ListenAddress: ArgumentValue {
     package static var placeholder: String { "ADDR" }
     package var shown: String { description }

@@ -1,6 +1,6 @@
 package import FoundationEssentials
 
-/// A point in time with its offset, as RFC 3339 writes it: `2026-03-01T09:00:00Z`.
+/// A point in time with its offset, in the form of RFC 3339: `2026-03-01T09:00:00Z`.
 package struct Moment: ArgumentValue, Equatable, Sendable {
     package let date: Date
 
@@ -13,11 +13,11 @@ package struct Moment: ArgumentValue, Equatable, Sendable {
         return Moment(date: date)
     }
 
-    /// Whether the day and the time of day that `text` begins with exist. Foundation counts on where a field is too
-    /// large, and takes the 30th of February for the 2nd of March.
+    /// Whether the day and the time of day at the beginning of `text` exist. Foundation carries a field that is too
+    /// large over: it reads the 30th of February as the 2nd of March.
     private static func isInTheCalendar(_ text: String) -> Bool {
         let clock = text.prefix(while: { "0123456789-T:".contains($0) })
-        // Cut before the offset, which may begin with a minus, too.
+        // The prefix drops the offset, which may also begin with a minus.
         let fields = clock.split(whereSeparator: { "-T:".contains($0) }).prefix(6)
         guard fields.count == 6, let zulu = try? Date(written(fields), strategy: .iso8601) else { return false }
         return zulu.formatted(.iso8601) == written(fields)
@@ -30,7 +30,7 @@ package struct Moment: ArgumentValue, Equatable, Sendable {
         return padded[0..<3].joined(separator: "-") + "T" + padded[3...].joined(separator: ":") + "Z"
     }
 
-    /// The times of `--since` and `--until`. Throws if there is no time between the two.
+    /// Returns the times of `--since` and `--until`. Throws if `--since` is the later one.
     package static func span(from since: Moment?, to until: Moment?) throws(UsageError) -> (since: Date?, until: Date?)
     {
         if let since, let until, since.date > until.date { throw UsageError("--since is later than --until") }

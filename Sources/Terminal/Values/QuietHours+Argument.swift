@@ -1,6 +1,6 @@
 package import QueueCore
 
-/// Quiet hours as somebody would say them: `22:00-08:00`, also `7:30-9:00`.
+/// Quiet hours on a command line: `22:00-08:00`, also `7:30-9:00`.
 extension QuietHours: ArgumentValue {
     package static var placeholder: String { "HOURS" }
 
@@ -25,7 +25,7 @@ extension QuietHours: ArgumentValue {
     package var shown: String { text }
 }
 
-/// Quiet hours of a campaign: its own, or none, whatever its queue has.
+/// The quiet hours of a campaign, instead of those of its queue: its own, or none.
 package enum QuietHoursSetting: ArgumentValue, Equatable, Sendable {
     case hours(QuietHours)
     case none
@@ -36,7 +36,7 @@ package enum QuietHoursSetting: ArgumentValue, Equatable, Sendable {
         text == "none" ? QuietHoursSetting.none : .hours(try QuietHours.parse(text))
     }
 
-    /// As `pushq.start_campaign` takes it.
+    /// The form that `pushq.start_campaign` takes.
     package var shown: String {
         switch self {
         case .hours(let hours): hours.text

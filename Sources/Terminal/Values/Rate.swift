@@ -1,4 +1,4 @@
-/// Pushes a second, fractions included: `250`, `0.5`; or in another time: `250/s`, `6000/min`, `100000/h`.
+/// A rate in pushes a second, such as `250` or `0.5`, or with a unit of time: `250/s`, `6000/min`, `100000/h`.
 package struct Rate: ArgumentValue, Equatable, Sendable {
     package let perSecond: Double
 
@@ -7,7 +7,7 @@ package struct Rate: ArgumentValue, Equatable, Sendable {
     package static var placeholder: String { "RATE" }
     package var shown: String { perSecond == perSecond.rounded() ? "\(Int(perSecond))" : "\(perSecond)" }
 
-    /// Seconds of the times that a rate may be given in.
+    /// The units of time that a rate may have, in seconds.
     private static let units = ["s": 1.0, "min": 60, "h": 3600]
 
     package static func parse(_ text: String) throws(InvalidValue) -> Rate {

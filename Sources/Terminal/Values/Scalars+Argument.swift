@@ -11,7 +11,7 @@ extension Int: ArgumentValue {
     package static var placeholder: String { "N" }
 
     package static func parse(_ text: String) throws(InvalidValue) -> Int {
-        // "1_000_000" and "1,000,000" are how people write a million.
+        // Users write a million as "1_000_000" or "1,000,000", too.
         guard let number = Int(text.filter { $0 != "_" && $0 != "," }) else {
             throw InvalidValue(Messages.notAWholeNumber)
         }
@@ -26,7 +26,7 @@ package struct Count: ArgumentValue, ExpressibleByIntegerLiteral, Sendable {
     package static var placeholder: String { "N" }
     package var shown: String { "\(number)" }
 
-    /// A count that is known, and above 0.
+    /// A known count, above 0.
     package init(integerLiteral number: Int) {
         precondition(number > 0, "a count is above 0")
         self.number = number
@@ -48,7 +48,7 @@ extension Double: ArgumentValue {
     }
 }
 
-/// A flag: that it stands there is its value.
+/// A flag, which is true if it is given.
 extension Bool: ArgumentValue {
     package static var placeholder: String { "" }
     package var shown: String { "" }
@@ -56,7 +56,7 @@ extension Bool: ArgumentValue {
     package static func parse(_ text: String) -> Bool { true }
 }
 
-/// A word out of a few: an enum with names, which help and errors list.
+/// One of a few words: an enum whose names help and errors list.
 package protocol ArgumentChoice: ArgumentValue, CaseIterable, RawRepresentable<String> {}
 
 extension ArgumentChoice {

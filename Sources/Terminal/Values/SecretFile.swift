@@ -1,13 +1,13 @@
 import Glibc
 import Transport
 
-/// A file that holds a secret: who but its owner can get at it.
+/// A file with a secret. It tells whether users other than its owner have access to it.
 package struct SecretFile {
-    /// A file that others have access to, with its mode.
+    /// How a file is exposed to other users, with its mode.
     package enum Exposure: Equatable {
-        /// It belongs to this process's user, who can mend that.
+        /// It belongs to this process's user, who can change the mode, and other users have access to it.
         case own(mode: Int)
-        /// It belongs to somebody else, and everybody may read or write it.
+        /// It belongs to another user, and every user may read or write it.
         case others(mode: Int)
     }
 
@@ -17,7 +17,7 @@ package struct SecretFile {
         self.path = path
     }
 
-    /// What to say of a file that is exposed and read all the same; nil for one that is not.
+    /// The warning about a file that is exposed and read nevertheless; nil if it is not exposed.
     package var warning: String? {
         switch exposure {
         case .own(let mode): Messages.secretExposed(path, mode: mode, isOwn: true)
@@ -26,7 +26,8 @@ package struct SecretFile {
         }
     }
 
-    /// Nil for a file that is not exposed, and for what is no regular file: a pipe, standard input, or nothing at all.
+    /// The exposure of the file. Nil if it is not exposed, or not a regular file: a pipe, standard input, or a missing
+    /// file.
     package var exposure: Exposure? {
         guard path != "-", let status = FileStatus(path), status.isRegular else { return nil }
         let mode = status.permissions

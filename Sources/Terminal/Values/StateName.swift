@@ -1,4 +1,4 @@
-/// The state of something that is listed, as an argument: a word as the list shows it, with hyphens for its blanks.
+/// The state of a listed thing, as an argument: the word that the list shows, with hyphens for blanks.
 package struct StateName<State: RawRepresentable<String> & CaseIterable & Sendable>: ArgumentValue, Sendable {
     package let state: State
 
