@@ -25,8 +25,8 @@ package enum Base64URL {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// The bytes of `text`, or nil for a foreign character, a length that cannot be, or bits left over that are not
-    /// zero.
+    /// Returns the bytes of `text`. Nil if it has a foreign character, an impossible length, or remaining bits that are
+    /// not zero.
     package static func decode(_ text: some Sequence<UInt8>) -> [UInt8]? {
         var bytes: [UInt8] = []
         var (bits, bitCount) = (UInt32(0), 0)

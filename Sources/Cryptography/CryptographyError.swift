@@ -1,24 +1,24 @@
-/// What can go wrong with keys, certificates and TLS. Texts never hold key material, passwords or payloads.
+/// The errors of keys, certificates and TLS. Their texts never contain key material, passwords or payloads.
 package enum CryptographyError: Error, Equatable {
     /// A key, certificate or bundle could not be read.
     case unreadable(what: String, reason: String)
     /// The password does not open the PKCS#12 file or the encrypted key.
     case wrongPassword(what: String)
-    /// A key of another kind than what it is wanted for.
+    /// The key is not of the required kind.
     case wrongKind(what: String, found: String)
     /// Certificate and private key do not belong together.
     case keyDoesNotMatch(subject: String)
-    /// A sealed box does not open: another key, other associated data, or bytes that were changed.
+    /// A sealed box does not open: the key or the associated data is another one, or bytes were changed.
     case cannotOpen
-    /// The peer's certificate was refused by this side.
+    /// This side refused the peer's certificate.
     case untrusted(VerificationFailure)
     /// The peer ended the TLS session with an alert, for instance because it refused this side's certificate.
     case alert(TLSAlert)
-    /// TLS failed otherwise.
+    /// TLS failed in another way.
     case tls(String)
     /// The connection below TLS failed.
     case system(errno: Int32)
-    /// An OpenSSL function failed that only fails without memory or when it is used wrongly.
+    /// An OpenSSL function failed that can only fail without memory or if it is used wrongly.
     case openSSL(function: String, reason: String)
 }
 
@@ -26,13 +26,13 @@ package enum CryptographyError: Error, Equatable {
 package struct VerificationFailure: Error, Equatable, Sendable {
     /// OpenSSL's X509_V_ERR number.
     package let code: Int
-    /// OpenSSL's words for it.
+    /// OpenSSL's message.
     package let text: String
-    /// Where in the chain: 0 is the peer's own certificate.
+    /// The place in the chain: 0 is the peer's own certificate.
     package let depth: Int
-    /// The certificate that was looked at.
+    /// The subject of the certificate that was checked.
     package let subject: String
-    /// Who issued it: with a broken chain, the certificate that is missing.
+    /// The issuer of that certificate. If the chain is incomplete, this is the missing certificate.
     package let issuer: String
 }
 
@@ -55,15 +55,15 @@ extension CryptographyError: CustomStringConvertible {
 }
 
 extension VerificationFailure {
-    // The numbers are those of OpenSSL's x509_vfy.h.
+    // The numbers come from OpenSSL's x509_vfy.h.
 
-    /// The chain does not lead to an authority that is trusted here.
+    /// Whether the chain does not lead to an authority that this side trusts.
     package var isAboutIssuer: Bool { [2, 18, 19, 20, 21, 27].contains(code) }
 
-    /// The certificate is not for the host name or address that was connected to.
+    /// Whether the certificate is not for the host name or address of the connection.
     package var isAboutName: Bool { [62, 64].contains(code) }
 
-    /// The certificate has expired or is not valid yet.
+    /// Whether the certificate has expired or is not valid yet.
     package var isAboutTime: Bool { [9, 10].contains(code) }
 }
 

@@ -1,17 +1,17 @@
 import COpenSSL
 
-/// OpenSSL's error queue, which belongs to the thread and has to be emptied wherever a call fails: what is left in it
-/// would be taken for the error of a later, unrelated call.
+/// OpenSSL's error queue, which belongs to the thread. It must be emptied wherever a call fails: a later, unrelated
+/// call would report the remaining errors as its own.
 enum OpenSSLErrors {
     struct Entry {
         let reason: String
-        /// Alerts that the peer sent have reason codes of their own.
+        /// The alert, if the peer sent one. OpenSSL has a reason code for each alert.
         let alert: TLSAlert?
         let library: CInt
         let code: CInt
     }
 
-    /// Empties the queue; the first entry is the root of the matter.
+    /// Empties the queue. The first entry is the root cause.
     static func drain() -> [Entry] {
         var entries: [Entry] = []
         while true {
@@ -30,12 +30,12 @@ enum OpenSSLErrors {
         drain().first?.reason ?? "no reason given"
     }
 
-    /// Throws when a call that answers 1 for success did not.
+    /// Throws if a call that returns 1 for success has failed.
     static func check(_ result: CInt, _ function: StaticString) throws(CryptographyError) {
         guard result == 1 else { throw .openSSL(function: "\(function)", reason: drainedReason()) }
     }
 
-    /// Throws when a call that answers with a new object gave none.
+    /// Throws if a call that returns a new object has returned none.
     static func unwrap<Object>(_ object: Object?, _ function: StaticString) throws(CryptographyError) -> Object {
         guard let object else { throw .openSSL(function: "\(function)", reason: drainedReason()) }
         return object

@@ -1,10 +1,10 @@
-/// What Apple writes into a push certificate under the OID 1.2.840.113635.100.6.3.
+/// Apple's extensions in a push certificate, under the OID 1.2.840.113635.100.6.3.
 package struct APNsExtensions: Equatable, Sendable {
     /// One entry of the topic list.
     package struct Topic: Equatable, Sendable {
         /// The topic, such as `com.example.App.voip`.
         package var name: String
-        /// What it may be used for, such as `app`, `voip` or `complication`.
+        /// The uses of the topic, such as `app`, `voip` or `complication`.
         package var kinds: [String]
 
         package init(name: String, kinds: [String]) {
@@ -13,13 +13,13 @@ package struct APNsExtensions: Equatable, Sendable {
         }
     }
 
-    /// The mark `.1`. Passes and website push certificates carry neither mark.
+    /// Whether the certificate has the mark `.1`. Certificates for passes and website push have neither mark.
     package var isForSandbox: Bool
-    /// The mark `.2`.
+    /// Whether the certificate has the mark `.2`.
     package var isForProduction: Bool
-    /// The list `.6`, empty when the certificate has none; its topic is then the subject's UID.
+    /// The list `.6`. It is empty if the certificate has none; the topic is then the subject's UID.
     package var topics: [Topic]
-    /// Those of `.4`, which certificates for VoIP had before there was the list; empty when the certificate has none.
+    /// The topics of `.4`, which certificates for VoIP had before the list existed; empty if the certificate has none.
     package var voipTopics: [String]
 
     package init(
@@ -36,8 +36,8 @@ package struct APNsExtensions: Equatable, Sendable {
     package static let voipTopicsOID = "1.2.840.113635.100.6.3.4"
     package static let topicsOID = "1.2.840.113635.100.6.3.6"
 
-    /// The list is one flat sequence in which a topic's name and the sequence of its kinds alternate; they are not
-    /// pairs of their own. Nil when it is anything else.
+    /// Reads the list of topics. It is one flat sequence, in which names of topics and sequences of their kinds
+    /// alternate; it does not contain pairs. Nil for anything else.
     static func topics(fromDER bytes: [UInt8]) -> [Topic]? {
         var outer = DERReader(bytes)
         guard let list = outer.next(.sequence), outer.isAtEnd else { return nil }
@@ -56,15 +56,15 @@ package struct APNsExtensions: Equatable, Sendable {
         return topics
     }
 
-    /// One text in which commas stand between the topics. Empty when it is anything else: such a certificate has its
-    /// subject, too.
+    /// Reads the topics of `.4`: one text with commas between the topics. Empty for anything else, since such a
+    /// certificate also has its subject.
     static func voipTopics(fromDER bytes: [UInt8]) -> [String] {
         var reader = DERReader(bytes)
         guard let text = reader.nextString(), reader.isAtEnd else { return [] }
         return text.split { $0 == "," || $0 == " " }.map(String.init)
     }
 
-    /// The extensions as they stand in a certificate: OID and value.
+    /// Returns the extensions in the form of a certificate: OID and value.
     func encoded() -> [(oid: String, value: [UInt8])] {
         var extensions: [(oid: String, value: [UInt8])] = []
         if isForSandbox { extensions.append((Self.sandboxOID, DERReader.Tag.null.element([]))) }

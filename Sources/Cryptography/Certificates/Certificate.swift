@@ -1,10 +1,10 @@
 import COpenSSL
 package import FoundationEssentials
 
-/// An X.509 certificate, and the one owner of its `X509`.
+/// An X.509 certificate, and the only owner of its `X509`.
 ///
-/// `@unchecked Sendable` is sound because a certificate is never changed once it is made, its cached fields are filled
-/// by OpenSSL under a lock, and everything Swift reads from it is copied out in `init`.
+/// `@unchecked Sendable` is sound because a certificate never changes, OpenSSL fills its cached fields under a lock,
+/// and `init` copies everything that Swift reads from it.
 @safe package final class Certificate: @unchecked Sendable {
     let pointer: OpaquePointer
     package let subject: DistinguishedName
@@ -14,7 +14,7 @@ package import FoundationEssentials
     package let issuerName: String
     package let notBefore: Date
     package let notAfter: Date
-    /// Of the DER form: the identity of a certificate.
+    /// The fingerprint of the DER form. It identifies the certificate.
     package let sha256Fingerprint: [UInt8]
     package let apns: APNsExtensions
 
@@ -30,7 +30,7 @@ package import FoundationEssentials
         do throws(CryptographyError) {
             unsafe apns = try X509Fields.apnsExtensions(of: pointer)
         } catch {
-            // An object that was not made whole has no deinit.
+            // Swift does not call `deinit` on an object whose `init` fails.
             unsafe X509_free(pointer)
             throw error
         }
@@ -40,26 +40,27 @@ package import FoundationEssentials
         unsafe X509_free(pointer)
     }
 
-    /// The topics the certificate may push to: those of Apple's list, else the subject's UID; and those of the list for
-    /// VoIP that older certificates have.
+    /// The topics that the certificate may push to: those of Apple's list, or else the subject's UID, and those of the
+    /// list for VoIP that older certificates have.
     package var topics: [String] {
         let listed = apns.topics.isEmpty ? subject.userID.map { [$0] } ?? [] : apns.topics.map(\.name)
         return listed + apns.voipTopics.filter { !listed.contains($0) }
     }
 
-    /// Whether a server may take it from a client: no extended key usage, or clientAuth among it (RFC 5280 §4.2.1.12).
+    /// Whether a server may accept it from a client: it has no extended key usage, or clientAuth is part of that (RFC
+    /// 5280 §4.2.1.12).
     package var isForClients: Bool {
         unsafe X509_check_purpose(pointer, X509_PURPOSE_SSL_CLIENT, 0) == 1
     }
 
-    /// All certificates of a PEM text, in order; what stands between them is skipped. Throws when there is none.
+    /// Returns all certificates of a PEM text, in order, and skips the text between them. Throws if there is none.
     package static func all(inPEM pem: [UInt8]) throws(CryptographyError) -> [Certificate] {
         let memory = try MemoryBIO(pem)
         var certificates: [Certificate] = []
         while let pointer = unsafe PEM_read_bio_X509(memory.pointer, nil, nil, nil) {
             unsafe certificates.append(try Certificate(owning: pointer))
         }
-        // The end of the text is an error of its own: no start line.
+        // OpenSSL reports the end of the text as an error: no start line.
         let reason = OpenSSLErrors.drainedReason()
         guard reason == "no start line" else { throw .unreadable(what: "certificate", reason: reason) }
         guard !certificates.isEmpty else {

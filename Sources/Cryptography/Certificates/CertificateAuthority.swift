@@ -1,12 +1,12 @@
 import COpenSSL
 package import FoundationEssentials
 
-/// A certificate authority of one's own: issues what the simulator and the tests need. Keys are EC on P-256.
+/// A private certificate authority. It issues the certificates of the simulator and the tests. Keys are EC on P-256.
 package struct CertificateAuthority: Sendable {
     package let certificate: Certificate
     package let privateKey: PrivateKey
 
-    /// Goes on with an authority that was made before.
+    /// Uses an authority that was made before.
     package init(certificate: Certificate, privateKey: PrivateKey) {
         self.certificate = certificate
         self.privateKey = privateKey
@@ -26,8 +26,8 @@ package struct CertificateAuthority: Sendable {
     }
 
     /// Issues a server's certificate for host names and IP addresses.
-    /// - Parameter commonName: nil for the first of the names. It is no name of the server: without `names`, no client
-    ///   may take the certificate.
+    /// - Parameter commonName: nil for the first of the names. It is not a name of the server: without `names`, no
+    ///   client may accept the certificate.
     package func issueServer(
         names: [String], commonName: String? = nil, validity: Range<Date> = Self.days(397)
     ) throws(CryptographyError) -> TLSIdentity {
@@ -49,7 +49,8 @@ package struct CertificateAuthority: Sendable {
         }
     }
 
-    /// Begins an hour ago, so that a clock that is a little late accepts it, and lasts for this number of days.
+    /// Returns a validity of this number of days. It begins an hour ago, so that a machine whose clock is a little late
+    /// accepts the certificate.
     package static func days(_ count: Int) -> Range<Date> {
         Date(timeIntervalSinceNow: -3600)..<Date(timeIntervalSinceNow: Double(count) * 86_400)
     }
@@ -69,7 +70,7 @@ package struct CertificateAuthority: Sendable {
 }
 
 extension String {
-    /// Whether it is an IPv4 or IPv6 address and not a host name.
+    /// Whether the text is an IPv4 or IPv6 address, not a host name.
     package var isIPAddress: Bool {
         let octets = unsafe a2i_IPADDRESS(self)
         _ = OpenSSLErrors.drain()
@@ -78,13 +79,13 @@ extension String {
     }
 }
 
-/// The one owner of an `X509` that is being written.
+/// The only owner of an `X509` that is being made.
 @safe private final class CertificateDraft {
     let pointer: OpaquePointer
 
     init(subject: DistinguishedName, key: PrivateKey, validity: Range<Date>) throws(CryptographyError) {
         unsafe pointer = try OpenSSLErrors.unwrap(X509_new(), "X509_new")
-        // Version 3 is written as 2.
+        // The number 2 stands for version 3.
         try OpenSSLErrors.check(unsafe X509_set_version(pointer, 2), "X509_set_version")
         try OpenSSLErrors.check(unsafe X509_set_pubkey(pointer, key.pointer), "X509_set_pubkey")
         try setSerialNumber()

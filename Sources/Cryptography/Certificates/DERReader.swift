@@ -1,5 +1,5 @@
-/// Just enough of ASN.1's distinguished encoding (X.690) to read and write Apple's certificate extensions. Input comes
-/// from outside, so every length is checked against what is there.
+/// The part of ASN.1's distinguished encoding (X.690) that Apple's certificate extensions need. Input comes from
+/// outside, so every length is checked against the bytes that follow.
 struct DERReader {
     enum Tag: UInt8 {
         case null = 0x05
@@ -15,7 +15,7 @@ struct DERReader {
 
     var isAtEnd: Bool { bytes.isEmpty }
 
-    /// The content of the next element when it has the tag, else nil; then nothing has been consumed.
+    /// Returns the content of the next element if it has the tag. Otherwise returns nil and consumes nothing.
     mutating func next(_ tag: Tag) -> ArraySlice<UInt8>? {
         var rest = bytes
         guard rest.popFirst() == tag.rawValue, let count = Self.length(&rest), count <= rest.count else { return nil }
@@ -28,7 +28,7 @@ struct DERReader {
         next(.utf8String).flatMap { String(validating: $0, as: UTF8.self) }
     }
 
-    /// X.690 §8.1.3: one octet below 128, else the number of octets that follow.
+    /// Reads a length (X.690 §8.1.3): one octet below 128, otherwise the number of octets that follow.
     private static func length(_ bytes: inout ArraySlice<UInt8>) -> Int? {
         guard let first = bytes.popFirst() else { return nil }
         guard first >= 0x80 else { return Int(first) }
@@ -44,7 +44,7 @@ struct DERReader {
 }
 
 extension DERReader.Tag {
-    /// An element with this tag around `content`.
+    /// Returns an element with this tag and `content`.
     func element(_ content: [UInt8]) -> [UInt8] {
         let count = content.count
         let length: [UInt8] =

@@ -1,4 +1,4 @@
-/// The names of a certificate's holder that matter here (RFC 5280 §4.1.2.6).
+/// The names of a certificate's holder that pushq uses (RFC 5280 §4.1.2.6).
 package struct DistinguishedName: Equatable, Sendable {
     /// UID (0.9.2342.19200300.100.1.1): the topic of a push certificate.
     package var userID: String?

@@ -1,13 +1,12 @@
 import COpenSSL
 
-/// What one side of TLS shows for itself: a certificate, the private key that belongs to it, and the certificates
-/// between it and the root.
+/// The identity of one side of TLS: a certificate, its private key, and the certificates between it and the root.
 package struct TLSIdentity: Sendable {
     package let certificate: Certificate
     package let privateKey: PrivateKey
     package let chain: [Certificate]
 
-    /// Throws ``CryptographyError/keyDoesNotMatch(subject:)`` when the two do not belong together.
+    /// Throws ``CryptographyError/keyDoesNotMatch(subject:)`` if the two do not belong together.
     package init(
         certificate: Certificate, privateKey: PrivateKey, chain: [Certificate] = []
     ) throws(CryptographyError) {
@@ -19,16 +18,16 @@ package struct TLSIdentity: Sendable {
         self.chain = chain
     }
 
-    /// Reads certificate, private key and further certificates from one PEM text, in any order as long as the holder's
-    /// certificate stands before its issuers'.
+    /// Reads certificate, private key and further certificates from one PEM text, in any order in which the holder's
+    /// certificate comes before its issuers'.
     package init(pem: [UInt8], password: String? = nil) throws(CryptographyError) {
         let certificates = try Certificate.all(inPEM: pem)
         let key = try PrivateKey(pem: pem, password: password)
         try self.init(certificate: certificates[0], privateKey: key, chain: Array(certificates.dropFirst()))
     }
 
-    /// Reads a PKCS#12 file (`.p12`, `.pfx`), as a keychain exports it.
-    /// - Parameter password: nil and empty both stand for a file without one.
+    /// Reads a PKCS#12 file (`.p12`, `.pfx`), such as a keychain exports.
+    /// - Parameter password: nil and empty both mean that the file has none.
     package init(pkcs12: [UInt8], password: String? = nil) throws(CryptographyError) {
         let bundle = try PKCS12Bundle(der: pkcs12)
         let contents: PKCS12Bundle.Contents
@@ -40,7 +39,7 @@ package struct TLSIdentity: Sendable {
         try self.init(certificate: contents.certificate, privateKey: contents.key, chain: contents.chain)
     }
 
-    /// Certificate, chain and key in one PEM text. Holds the secret.
+    /// Returns certificate, chain and key in one PEM text, which is a secret.
     package func pem() throws(CryptographyError) -> String {
         var text = try certificate.pem()
         for issuer in chain { text += try issuer.pem() }
@@ -48,8 +47,8 @@ package struct TLSIdentity: Sendable {
     }
 }
 
-/// The ciphers that only old files need (RC2 with 40 bits, which the macOS keychain still exports with), in a module
-/// that OpenSSL 3 loads on demand. The default module has to be loaded by name then, or it would be gone.
+/// The ciphers that only old files need (RC2 with 40 bits, which the macOS keychain still uses for exports). OpenSSL 3
+/// loads their module on demand. The default module must then be loaded by name, too, or it would be missing.
 private enum LegacyCiphers {
     static let areLoaded: Bool = {
         let isLoaded = unsafe OSSL_PROVIDER_load(nil, "default") != nil && OSSL_PROVIDER_load(nil, "legacy") != nil
@@ -58,7 +57,7 @@ private enum LegacyCiphers {
     }()
 }
 
-/// The one owner of a `PKCS12`.
+/// The only owner of a `PKCS12`.
 @safe private final class PKCS12Bundle {
     struct Contents {
         let certificate: Certificate
@@ -94,7 +93,7 @@ private enum LegacyCiphers {
         }
         let chainOwner = unsafe chain
         defer { unsafe pushq_X509_free_all(chainOwner) }
-        // The key has to find its owner before anything can throw.
+        // The key must have an owner before anything can throw.
         let owner = unsafe key.map { unsafe PrivateKey(owning: $0) }
         guard let certificate = unsafe certificate else {
             throw .unreadable(what: "PKCS#12 file", reason: "there is no certificate with a private key in it")

@@ -11,7 +11,7 @@ import Glibc
             organizationalUnit: text(NID_organizationalUnitName, of: name))
     }
 
-    /// A name in one line, as RFC 2253 writes it but with UTF-8 left as it is.
+    /// Returns a name in one line, in the form of RFC 2253 but with unescaped UTF-8.
     static func line(_ name: OpaquePointer?) -> String {
         guard let name = unsafe name, let memory = try? MemoryBIO() else { return "" }
         unsafe X509_NAME_print_ex(memory.pointer, name, 0, pushq_XN_FLAG_ONE_LINE)

@@ -1,9 +1,9 @@
 import COpenSSL
 
-/// ECDSA on P-256 with SHA-256, the one signature APNs takes for provider tokens, in the form of JSON web signatures:
-/// 32 bytes of R, then 32 bytes of S (RFC 7518 §3.4). OpenSSL itself speaks the DER form.
+/// ECDSA on P-256 with SHA-256, the only signature that APNs accepts for provider tokens. It has the form of JSON web
+/// signatures: 32 bytes of R, then 32 bytes of S (RFC 7518 §3.4). OpenSSL itself uses the DER form.
 package enum ES256 {
-    /// How long a signature is.
+    /// The length of a signature.
     package static let signatureByteCount = 64
 
     /// Signs `message` with a P-256 key.
@@ -23,7 +23,7 @@ package enum ES256 {
         return try fixedForm(ofDER: Array(der.prefix(count)))
     }
 
-    /// Whether `signature` (64 bytes) is that of `message` by the holder of `key`.
+    /// Whether `signature` (64 bytes) is a signature of `message` by the holder of `key`.
     package static func isValid(_ signature: [UInt8], of message: [UInt8], by key: PublicKey) -> Bool {
         guard signature.count == signatureByteCount, let der = derForm(of: signature),
             let context = unsafe EVP_MD_CTX_new()
@@ -44,7 +44,7 @@ package enum ES256 {
         defer { unsafe ECDSA_SIG_free(signature) }
         var fixed = [UInt8](repeating: 0, count: signatureByteCount)
         unsafe fixed.withUnsafeMutableBufferPointer { fixed in
-            // Padded on the left to 32 bytes each.
+            // Both numbers are padded on the left to 32 bytes.
             _ = unsafe BN_bn2binpad(ECDSA_SIG_get0_r(signature), fixed.baseAddress, 32)
             _ = unsafe BN_bn2binpad(ECDSA_SIG_get0_s(signature), fixed.baseAddress! + 32, 32)
         }
@@ -56,7 +56,7 @@ package enum ES256 {
         defer { unsafe ECDSA_SIG_free(signature) }
         let isSet = unsafe fixed.withUnsafeBufferPointer { fixed in
             let (r, s) = unsafe (BN_bin2bn(fixed.baseAddress, 32, nil), BN_bin2bn(fixed.baseAddress! + 32, 32, nil))
-            // Takes both numbers over.
+            // The signature takes over both numbers.
             return unsafe ECDSA_SIG_set0(signature, r, s) == 1
         }
         guard isSet else { return nil }

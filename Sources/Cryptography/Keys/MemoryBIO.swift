@@ -1,15 +1,15 @@
 import COpenSSL
 
-/// The one owner of a memory `BIO`: how OpenSSL reads text from memory and writes text to it.
+/// The only owner of a memory `BIO`, through which OpenSSL reads text from memory and writes text to it.
 @safe final class MemoryBIO {
     let pointer: OpaquePointer
 
-    /// An empty one, to be written to.
+    /// Makes an empty one for writing.
     init() throws(CryptographyError) {
         unsafe pointer = try OpenSSLErrors.unwrap(BIO_new(BIO_s_mem()), "BIO_new")
     }
 
-    /// One that holds a copy of `bytes`, to be read from.
+    /// Makes one with a copy of `bytes` for reading.
     convenience init(_ bytes: [UInt8]) throws(CryptographyError) {
         try self.init()
         guard !bytes.isEmpty else { return }
@@ -21,7 +21,7 @@ import COpenSSL
         unsafe BIO_free(pointer)
     }
 
-    /// What has been written and not been read yet.
+    /// The bytes that were written and not read yet.
     var bytes: [UInt8] {
         var start: UnsafeMutablePointer<CChar>?
         let count = unsafe pushq_BIO_get_mem_data(pointer, &start)

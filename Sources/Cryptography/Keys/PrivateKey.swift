@@ -1,9 +1,9 @@
 import COpenSSL
 
-/// A private key, and the one owner of its `EVP_PKEY`.
+/// A private key, and the only owner of its `EVP_PKEY`.
 ///
-/// `@unchecked Sendable` is sound because the key is never changed after `init`, and OpenSSL allows that an unchanging
-/// key is used by several threads at once (openssl-threads(7)).
+/// `@unchecked Sendable` is sound because the key is never changed after `init`, and OpenSSL allows several threads to
+/// use an unchanging key at once (openssl-threads(7)).
 @safe package final class PrivateKey: @unchecked Sendable {
     let pointer: OpaquePointer
 
@@ -15,13 +15,13 @@ import COpenSSL
         unsafe EVP_PKEY_free(pointer)
     }
 
-    /// Reads the first private key of a PEM text: PKCS#8, also encrypted, or the older forms for EC and RSA.
-    /// - Parameter password: for an encrypted key. Without it an encrypted key is an error; nobody is asked on a
+    /// Reads the first private key of a PEM text: PKCS#8, which may be encrypted, or the older forms for EC and RSA.
+    /// - Parameter password: for an encrypted key. Without it an encrypted key is an error; there is no prompt on a
     ///   terminal.
     package convenience init(pem: [UInt8], password: String? = nil) throws(CryptographyError) {
         let memory = try MemoryBIO(pem)
         let pointer = unsafe (password ?? "").withCString { password in
-            // With neither call-back nor password OpenSSL would ask on the terminal.
+            // With neither a callback nor a password, OpenSSL would ask on the terminal.
             unsafe PEM_read_bio_PrivateKey(memory.pointer, nil, nil, UnsafeMutableRawPointer(mutating: password))
         }
         guard let pointer = unsafe pointer else {
@@ -30,7 +30,7 @@ import COpenSSL
         unsafe self.init(owning: pointer)
     }
 
-    /// Reads a `.p8` file as Apple hands it out: PEM, PKCS#8, not encrypted, an EC key on the curve P-256.
+    /// Reads a `.p8` file from Apple: PEM, PKCS#8, not encrypted, an EC key on the curve P-256.
     package convenience init(signingKeyPEM pem: [UInt8]) throws(CryptographyError) {
         if let form = Self.label(ofKeyIn: pem), form != "PRIVATE KEY" {
             throw .wrongKind(
@@ -42,9 +42,10 @@ import COpenSSL
         }
     }
 
-    /// What follows `-----BEGIN` of the first private key in a PEM text (RFC 7468 §10, §11); nil without one.
+    /// Returns the label after `-----BEGIN` of the first private key in a PEM text (RFC 7468 §10, §11); nil if there is
+    /// none.
     private static func label(ofKeyIn pem: [UInt8]) -> String? {
-        // Of the lines with the secret no text is made, which would be left in memory.
+        // The lines with the secret are not made into text, which would stay in memory.
         pem.split { $0 == UInt8(ascii: "\n") || $0 == UInt8(ascii: "\r") }.lazy
             .filter { $0.starts(with: "-----BEGIN ".utf8) }
             .map { String(decoding: $0, as: UTF8.self) }
@@ -64,18 +65,18 @@ import COpenSSL
         return unsafe PrivateKey(owning: try OpenSSLErrors.unwrap(pointer, "EVP_PKEY_generate"))
     }
 
-    /// Whether ES256 can be signed with it.
+    /// Whether the key can sign with ES256.
     package var isP256: Bool {
         unsafe EVP_PKEY_is_a(pointer, "EC") == 1 && groupName == "prime256v1"
     }
 
-    /// Such as `EC prime256v1` or `RSA 2048 bits`.
+    /// The kind of the key, such as `EC prime256v1` or `RSA 2048 bits`.
     package var kind: String {
         let type = unsafe EVP_PKEY_get0_type_name(pointer).map { unsafe String(cString: $0) } ?? "unknown"
         return groupName.map { "\(type) \($0)" } ?? "\(type) \(unsafe EVP_PKEY_get_bits(pointer)) bits"
     }
 
-    /// The key as unencrypted PKCS#8 in PEM: what a `.p8` file holds. A secret.
+    /// Returns the key as unencrypted PKCS#8 in PEM, as in a `.p8` file. It is a secret.
     package func pem() throws(CryptographyError) -> String {
         let memory = try MemoryBIO()
         let result = unsafe PEM_write_bio_PKCS8PrivateKey(memory.pointer, pointer, nil, nil, 0, nil, nil)
@@ -100,7 +101,7 @@ import COpenSSL
         return String(decoding: name.prefix(count).map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
 
-    /// Reasons for which callers know a remedy.
+    /// The reasons that callers can add a remedy to.
     package static let needsPassword = "it is encrypted; give its password"
     package static let isMissing = "there is no whole PEM private key in it"
 
@@ -120,7 +121,7 @@ import COpenSSL
     }
 }
 
-/// A public key, and the one owner of its `EVP_PKEY`. Sendable for the same reason as ``PrivateKey``.
+/// A public key, and the only owner of its `EVP_PKEY`. It is Sendable for the same reason as ``PrivateKey``.
 @safe package final class PublicKey: @unchecked Sendable {
     let pointer: OpaquePointer
 

@@ -1,8 +1,8 @@
 import COpenSSL
 
-/// HMAC with SHA-256 (RFC 2104): proves that bytes come from somebody who has the key.
+/// HMAC with SHA-256 (RFC 2104): proves that the author of the bytes has the key.
 package enum HMAC {
-    /// The code of `bytes` under `key`; it has as many bytes as a digest (``SHA256/byteCount``).
+    /// Returns the code of `bytes` under `key`. It is as long as a digest (``SHA256/byteCount``).
     package static func code(of bytes: [UInt8], key: [UInt8]) -> [UInt8] {
         var code = [UInt8](repeating: 0, count: SHA256.byteCount)
         var count = CUnsignedInt(code.count)

@@ -2,7 +2,7 @@ import COpenSSL
 
 /// The SHA-256 digest.
 package enum SHA256 {
-    /// How long a digest is.
+    /// The length of a digest.
     package static let byteCount = 32
 
     /// The digest of `bytes`.

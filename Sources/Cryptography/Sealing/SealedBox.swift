@@ -1,13 +1,13 @@
 import COpenSSL
 
-/// Secrets at rest: AES-256 in Galois/Counter mode (NIST SP 800-38D).
+/// Seals stored secrets with AES-256 in Galois/Counter mode (NIST SP 800-38D).
 ///
 /// A box is nonce (12 bytes) ‖ ciphertext ‖ tag (16 bytes). The nonce is random: a key may seal 2³² boxes before two of
 /// them are likely to share one (SP 800-38D §8.3), many more than there are credentials and provider tokens. The
-/// associated data is what the box belongs to, such as the row's key: a box that was moved to another row does not
-/// open.
+/// associated data names what the box belongs to, such as the row's key. So a box that was moved to another row does
+/// not open.
 package enum SealedBox {
-    /// How long a key is.
+    /// The length of a key.
     package static let keyByteCount = 32
     private static let nonceByteCount = 12
     private static let tagByteCount = 16
@@ -24,8 +24,8 @@ package enum SealedBox {
         return nonce + ciphertext + (try cipher.tag(byteCount: tagByteCount))
     }
 
-    /// Opens what ``seal(_:key:associatedData:)`` made. Throws ``CryptographyError/cannotOpen`` when key, associated
-    /// data or a single bit of the box is another.
+    /// Opens a box of ``seal(_:key:associatedData:)``. Throws ``CryptographyError/cannotOpen`` if the key, the
+    /// associated data or a single bit of the box differs.
     package static func open(
         _ box: [UInt8], key: [UInt8], associatedData: [UInt8]
     ) throws(CryptographyError) -> [UInt8] {
@@ -40,17 +40,17 @@ package enum SealedBox {
     }
 }
 
-/// Secrets in memory of this program.
+/// Secrets in this program's memory.
 package enum SecretBytes {
-    /// Overwrites a secret that is no longer needed. Only this array: a copy that was changed since has memory of its
-    /// own.
+    /// Overwrites a secret that is no longer needed. It overwrites only this array; a copy that was changed has its own
+    /// memory.
     package static func wipe(_ bytes: inout [UInt8]) {
         unsafe bytes.withUnsafeMutableBytes { unsafe OPENSSL_cleanse($0.baseAddress, $0.count) }
         bytes.removeAll()
     }
 }
 
-/// The one owner of an `EVP_CIPHER_CTX`, for one box.
+/// The only owner of an `EVP_CIPHER_CTX`, for one box.
 @safe private final class Cipher {
     enum Direction: CInt {
         case open = 0

@@ -1,16 +1,17 @@
 import COpenSSL
 
-/// A TLS session as bytes (`i2d_SSL_SESSION`), with its secret in them, which are overwritten when they are done with.
+/// A TLS session as bytes (`i2d_SSL_SESSION`). They contain its secret, and are overwritten when they are no longer
+/// needed.
 ///
-/// Bytes take a tenth of the memory of an `SSL_SESSION`, which holds all parsed certificates of its chain. And OpenSSL
-/// marks the session of a connection that broke as not to be resumed (TLS 1.1 wanted that; RFC 5246 §7.2.2 does not),
-/// which bytes do not notice.
+/// Bytes take a tenth of the memory of an `SSL_SESSION`, which holds all parsed certificates of its chain. Also,
+/// OpenSSL marks the session of a broken connection as not resumable (TLS 1.1 required that; RFC 5246 §7.2.2 does not),
+/// and that does not affect the bytes.
 final class KeptSession {
-    /// A server may send a ticket of 64 KB; those in use have less than 2.
+    /// The maximum size of a kept session. A server may send a ticket of 64 KB, but real tickets have less than 2 KB.
     private static let maximumByteCount = 8 * 1024
 
     private var bytes: [UInt8]
-    /// Seconds since 1970; from then on it is not offered.
+    /// When the session must not be offered any more, in seconds since 1970.
     let end: Int
 
     /// Nil for a session that is too large to keep.
@@ -27,10 +28,10 @@ final class KeptSession {
 
     deinit { wipe() }
 
-    /// Overwrites it; nothing can be resumed with it any more.
+    /// Overwrites the session, so that it cannot be resumed any more.
     func wipe() { SecretBytes.wipe(&bytes) }
 
-    /// Has a client's `SSL` offer it. Returns whether OpenSSL took it.
+    /// Lets a client's `SSL` offer the session. Returns whether OpenSSL accepted it.
     func offer(by pointer: OpaquePointer) -> Bool {
         let session = unsafe bytes.withUnsafeBufferPointer { buffer in
             var cursor = buffer.baseAddress
@@ -40,7 +41,7 @@ final class KeptSession {
             _ = OpenSSLErrors.drain()
             return false
         }
-        // The `SSL` takes a hold on it of its own.
+        // The `SSL` holds its own reference.
         defer { unsafe SSL_SESSION_free(session) }
         guard unsafe SSL_set_session(pointer, session) == 1 else {
             _ = OpenSSLErrors.drain()

@@ -2,42 +2,42 @@ import COpenSSL
 import FoundationEssentials
 import Glibc
 
-/// The newest TLS sessions with one server under one identity. A later connection to it offers one of them, and if the
-/// server still knows it, the handshake goes without certificates and signatures. If not, it is a full handshake in the
-/// same attempt. They are kept in memory alone.
+/// The newest TLS sessions with one server under one identity. A later connection to the server offers one of them. If
+/// the server still knows that session, the handshake needs no certificates and signatures. Otherwise it becomes a full
+/// handshake in the same attempt. Sessions are kept only in memory.
 ///
-/// The server's certificate is not shown again, so what was verified in the full handshake has to hold still:
-/// - They belong to one host name, and to one ``TLSContext``'s trust and identity: whoever changes those makes another
-///   value of this type.
-/// - None is offered after the first certificate of its chain has ended, or a day after the full handshake, however
-///   often it was renewed by resumed ones. (RFC 8446 §4.6.1 allows seven days.)
-/// - Each is offered by one connection (RFC 8446 §C.4). In TLS 1.2 a server need not send a new one each time: there it
-///   is kept again once it was resumed.
-/// - A handshake that fails drops all: a server that cannot resume costs one attempt.
+/// The server does not show its certificate again, so the verification in the full handshake must still be valid:
+/// - The sessions belong to one host name, and to the trust and identity of one ``TLSContext``. A change of those needs
+///   another object of this type.
+/// - No session is offered after the first certificate of its chain has expired, or more than a day after the full
+///   handshake, even if resumed handshakes have renewed it. (RFC 8446 §4.6.1 allows seven days.)
+/// - Each session is offered by one connection (RFC 8446 §C.4). In TLS 1.2 a server need not send a new session each
+///   time, so a session is kept again after it was resumed.
+/// - A failed handshake drops all sessions, so that a server that cannot resume costs only one attempt.
 ///
-/// No early data is ever sent (RFC 8446 §8: it can be replayed), and a resumed handshake exchanges keys anew, so that a
-/// stolen ticket opens no recorded connection.
+/// Early data is never sent, because it can be replayed (RFC 8446 §8). A resumed handshake exchanges new keys, so a
+/// stolen ticket decrypts no recorded connection.
 ///
 /// Belongs to one thread.
 package final class ResumableSessions {
-    /// As many as a gateway has connections, so that all find one after the server was restarted.
+    /// The number of a gateway's connections, so that each finds a session after the server was restarted.
     package static let limit = 4
     static let maximumAge = 24 * 3600
 
     let host: String
     private let shelf: SessionShelf
     private let clock: () -> Int
-    /// The newest last.
+    /// The sessions, newest last.
     private var sessions: [Entry] = []
 
-    /// The shelf is what keeps it.
+    /// A session that the shelf keeps alive.
     private struct Entry {
         weak var session: KeptSession?
     }
 
     /// - Parameters:
-    ///   - host: as given to ``TLSSession``.
-    ///   - shelf: which others may use as well.
+    ///   - host: the same as for ``TLSSession``.
+    ///   - shelf: keeps the sessions; other objects may use it as well.
     ///   - clock: seconds since 1970.
     package init(
         with host: String, on shelf: SessionShelf = SessionShelf(limit: ResumableSessions.limit),
@@ -50,25 +50,25 @@ package final class ResumableSessions {
 
     deinit { dropAll() }
 
-    /// The number of those that can be offered.
+    /// The number of sessions that can be offered.
     package var count: Int { sessions.count { $0.session != nil } }
 
-    /// Has a client's `SSL` offer the newest, and gives it away. Returns when what was verified for it ends; nil if
-    /// there is none.
+    /// Lets a client's `SSL` offer the newest session, and removes that. Returns until when its verification is valid;
+    /// nil if there is no session.
     func offerNewest(by pointer: OpaquePointer) -> Int? {
         let now = clock()
         while let session = sessions.popLast()?.session {
             defer { session.wipe() }
             if now < session.end, unsafe session.offer(by: pointer) { return session.end }
         }
-        // Those below one that the shelf has let go of are older and gone as well.
+        // If the shelf has dropped a session, it has dropped the older ones as well.
         sessions = []
         return nil
     }
 
     /// Keeps a session that the server has made.
-    /// - Parameter end: when what was verified ends, if the connection was resumed itself: its certificates are those
-    ///   of the earlier one.
+    /// - Parameter end: until when the verification is valid, if the connection itself was resumed and has the
+    ///   certificates of an earlier one.
     func keep(_ session: OpaquePointer, of pointer: OpaquePointer, until end: Int?) {
         guard let end = unsafe end ?? self.end(of: pointer), let session = unsafe KeptSession(session, until: end)
         else { return }
@@ -77,13 +77,13 @@ package final class ResumableSessions {
         shelf.put(session)
     }
 
-    /// Nothing that was kept up to now is offered.
+    /// Drops all sessions kept so far.
     package func dropAll() {
         for entry in sessions { entry.session?.wipe() }
         sessions = []
     }
 
-    /// When what was verified in a full handshake ends.
+    /// Returns until when the verification in a full handshake is valid.
     private func end(of pointer: OpaquePointer) -> Int? {
         guard let chain = unsafe SSL_get0_verified_chain(pointer) else { return nil }
         var end = clock() + Self.maximumAge

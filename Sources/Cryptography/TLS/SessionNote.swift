@@ -1,21 +1,22 @@
 import COpenSSL
 
-/// What OpenSSL's callbacks say about one session. The session owns it, and its `SSL` refers to it as its application
-/// data (SSL_set_ex_data(3), index 0).
+/// What OpenSSL's callbacks report about one session. The ``TLSSession`` owns the note, and its `SSL` refers to the
+/// note as application data (SSL_set_ex_data(3), index 0).
 @safe final class SessionNote {
-    /// What was found wrong with the peer's certificate; says more than the error that follows.
+    /// The fault in the peer's certificate. It says more than the error that follows.
     private(set) var failure: VerificationFailure?
-    /// Where a client's sessions are kept for later connections.
+    /// The store of a client's sessions for later connections.
     let sessions: ResumableSessions?
-    /// When what was verified for the session that was offered ends; nil if none was.
+    /// Until when the verification behind the offered session is valid; nil if no session was offered.
     var offered: Int?
 
     init(_ sessions: ResumableSessions?) { self.sessions = sessions }
 
-    /// The handshake went well.
+    /// Notes that the handshake succeeded.
     func tookPlace(_ pointer: OpaquePointer) {
         guard let end = unsafe endIfResumed(pointer) else { return }
-        // In TLS 1.2, OpenSSL does not tell of the session of a resumed handshake, even if the server has renewed it.
+        // In TLS 1.2, OpenSSL does not call `madeSession` for a resumed handshake, even if the server has renewed the
+        // session.
         guard unsafe SSL_version(pointer) < TLS1_3_VERSION, let session = unsafe SSL_get_session(pointer)
         else { return }
         unsafe sessions?.keep(session, of: pointer, until: end)
@@ -25,18 +26,18 @@ import COpenSSL
         unsafe SSL_session_reused(pointer) == 1 ? offered : nil
     }
 
-    /// Called by OpenSSL for each session that a client may resume later: at the end of a full handshake, and in
-    /// TLS 1.3 for each ticket, while the connection is read.
+    /// OpenSSL calls this for each session that a client may resume later: at the end of a full handshake, and in TLS
+    /// 1.3 for each ticket, while the connection is read.
     static let madeSession: @convention(c) (OpaquePointer?, OpaquePointer?) -> CInt = { pointer, session in
         if let pointer = unsafe pointer, let session = unsafe session, let owner = unsafe SSL_get_ex_data(pointer, 0) {
             let note = unsafe Unmanaged<SessionNote>.fromOpaque(owner).takeUnretainedValue()
             unsafe note.sessions?.keep(session, of: pointer, until: note.endIfResumed(pointer))
         }
-        // The session stays OpenSSL's.
+        // OpenSSL keeps the ownership of the session.
         return 0
     }
 
-    /// Called by OpenSSL for each certificate of a chain. Notes a failure and leaves the decision as it is.
+    /// OpenSSL calls this for each certificate of a chain. It notes a failure and does not change the decision.
     static let verifiedCertificate: @convention(c) (CInt, OpaquePointer?) -> CInt = { isAccepted, store in
         guard isAccepted == 0, let store = unsafe store,
             let session = unsafe X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()),

@@ -1,11 +1,11 @@
-/// Bounds the sessions that several ``ResumableSessions`` keep together: when it is full, the session that was put on
-/// it first goes. Belongs to one thread.
+/// Limits the number of sessions that several ``ResumableSessions`` keep together. When it is full, it drops the oldest
+/// session. Belongs to one thread.
 package final class SessionShelf {
-    /// The number of sessions, of some 2 KB each: a worker may know ten thousand certificates.
+    /// The default number of sessions. Each has about 2 KB, and a worker may know ten thousand certificates.
     package static let defaultLimit = 1024
 
     private let limit: Int
-    /// In the order in which they came, from `next` on. Those that were used meanwhile are empty.
+    /// A ring in order of arrival, with the oldest session at `next`. Sessions that were used meanwhile are empty.
     private var sessions: [KeptSession] = []
     private var next = 0
 

@@ -1,6 +1,6 @@
 import COpenSSL
 
-/// A version of TLS that is spoken here.
+/// A supported version of TLS.
 package enum TLSVersion: Sendable {
     case tls12
     case tls13
@@ -8,18 +8,18 @@ package enum TLSVersion: Sendable {
     var number: CInt { self == .tls12 ? TLS1_2_VERSION : TLS1_3_VERSION }
 }
 
-/// What the TLS sessions of one kind have in common, and the one owner of its `SSL_CTX`.
+/// The configuration that TLS sessions share, and the only owner of its `SSL_CTX`.
 ///
-/// TLS 1.2 is the least, with ECDHE and authenticated encryption only, no compression and no renegotiation (RFC 9113
-/// §9.2). A client always verifies the server's certificate; there is no switch for it.
+/// The minimum is TLS 1.2, only with ECDHE and authenticated encryption, without compression and renegotiation (RFC
+/// 9113 §9.2). A client always verifies the server's certificate; this cannot be switched off.
 ///
-/// `@unchecked Sendable` is sound because the context is never changed after `init`, and OpenSSL allows that an
-/// unchanging context is used by several threads at once (openssl-threads(7)).
+/// `@unchecked Sendable` is sound because the context is never changed after `init`, and OpenSSL allows several threads
+/// to use an unchanging context at once (openssl-threads(7)).
 @safe package final class TLSContext: @unchecked Sendable {
-    /// Whether a server asks its clients for a certificate, and who may have issued it.
+    /// Whether a server asks its clients for a certificate, and which authority must have issued it.
     package enum ClientCertificates: Sendable {
         case notAsked
-        /// A client without a certificate is let in, one with a certificate of somebody else is not.
+        /// A client without a certificate is accepted; one with a certificate of another authority is not.
         case asked(issuedBy: Certificate)
         case required(issuedBy: Certificate)
     }
@@ -31,14 +31,14 @@ package enum TLSVersion: Sendable {
 
     let pointer: OpaquePointer
     let role: Role
-    /// The one application protocol that is spoken (ALPN), or nil.
+    /// The only application protocol (ALPN), or nil.
     package let applicationProtocol: String?
 
-    /// A client.
+    /// Makes the context of a client.
     /// - Parameters:
-    ///   - authorities: who may have issued the server's certificate; nil for those of the system.
-    ///   - identity: the client's certificate, when the server authenticates by it.
-    ///   - applicationProtocol: offered by ALPN. The session itself does not insist on it.
+    ///   - authorities: the authorities that may have issued the server's certificate; nil for those of the system.
+    ///   - identity: the client's certificate, if the server authenticates by it.
+    ///   - applicationProtocol: the protocol that ALPN offers. The session itself does not require it.
     package static func client(
         trusting authorities: TrustStore? = nil, identity: TLSIdentity? = nil, applicationProtocol: String? = "h2"
     ) throws(CryptographyError) -> TLSContext {
@@ -51,11 +51,11 @@ package enum TLSVersion: Sendable {
         return context
     }
 
-    /// A server that shows `identity`.
+    /// Makes the context of a server with the certificate of `identity`.
     /// - Parameters:
-    ///   - applicationProtocol: agreed to when the client offers it; a client that offers others alone is refused. Nil
-    ///     answers no ALPN at all.
-    ///   - newestVersion: of TLS; lower for those who try how a client gets on with an older server.
+    ///   - applicationProtocol: the protocol that the server chooses if the client offers it. The server refuses a
+    ///     client that offers only others. With nil, it does not answer ALPN.
+    ///   - newestVersion: the maximum version of TLS; lower to test a client with an older server.
     package static func server(
         identity: TLSIdentity, clientCertificates: ClientCertificates = .notAsked, applicationProtocol: String? = "h2",
         newestVersion: TLSVersion = .tls13
@@ -83,7 +83,7 @@ package enum TLSVersion: Sendable {
     private func configure() throws(CryptographyError) {
         unsafe pushq_SSL_CTX_set_min_proto_version(pointer, TLS1_2_VERSION)
         unsafe SSL_CTX_set_options(pointer, pushq_SSL_OPTIONS)
-        // Idle connections give their buffers back: a worker may hold a thousand of them.
+        // Idle connections release their buffers, because a worker may hold a thousand connections.
         let mode = SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS
         unsafe pushq_SSL_CTX_set_mode(pointer, Int(mode))
         // One system call takes up to four full records from the kernel.
@@ -96,7 +96,7 @@ package enum TLSVersion: Sendable {
     }
 
     private func trust(_ authorities: TrustStore) {
-        // The context takes a hold on it of its own.
+        // The context holds its own reference.
         unsafe SSL_CTX_set1_cert_store(pointer, authorities.pointer)
         unsafe SSL_CTX_set_verify(pointer, SSL_VERIFY_PEER, SessionNote.verifiedCertificate)
     }
@@ -118,7 +118,7 @@ package enum TLSVersion: Sendable {
 
     private func offer(_ name: String) throws(CryptographyError) {
         let list = [UInt8(name.utf8.count)] + Array(name.utf8)
-        // Unlike its neighbours, this function answers 0 for success.
+        // Unlike similar functions, this one returns 0 for success.
         let result = unsafe SSL_CTX_set_alpn_protos(pointer, list, UInt32(list.count))
         try OpenSSLErrors.check(result == 0 ? 1 : 0, "SSL_CTX_set_alpn_protos")
     }
@@ -127,8 +127,7 @@ package enum TLSVersion: Sendable {
         unsafe SSL_CTX_set_alpn_select_cb(
             pointer,
             { _, selected, selectedCount, offered, offeredCount, _ in
-                // The list is of names that each follow their length. Its bytes outlive the call, as the selection
-                // must.
+                // In the list, each name follows its length. Its bytes outlive the call, as the selection must.
                 var index = 0
                 while let offered = unsafe offered, index < Int(offeredCount) {
                     let count = unsafe Int(offered[index])
@@ -141,7 +140,7 @@ package enum TLSVersion: Sendable {
                     }
                     index += 1 + count
                 }
-                // A client that wants something else is told so (RFC 7301 §3.2): no_application_protocol.
+                // A client that offers only other protocols gets the alert no_application_protocol (RFC 7301 §3.2).
                 return SSL_TLSEXT_ERR_ALERT_FATAL
             }, nil)
     }
@@ -160,7 +159,7 @@ package enum TLSVersion: Sendable {
         try OpenSSLErrors.check(unsafe X509_STORE_add_cert(store, authority.pointer), "X509_STORE_add_cert")
         try OpenSSLErrors.check(unsafe SSL_CTX_add_client_CA(pointer, authority.pointer), "SSL_CTX_add_client_CA")
         unsafe SSL_CTX_set_verify(pointer, mode, SessionNote.verifiedCertificate)
-        // Resumption together with client certificates needs a context of its own (SSL_CTX_set_session_id_context(3)).
+        // With client certificates, resumption requires a session ID context (SSL_CTX_set_session_id_context(3)).
         let name = Array("pushq".utf8)
         unsafe SSL_CTX_set_session_id_context(pointer, name, UInt32(name.count))
     }

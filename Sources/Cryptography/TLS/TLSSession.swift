@@ -1,33 +1,34 @@
 import COpenSSL
 import Glibc
 
-/// What one step of a TLS session came to.
+/// The result of one step of a TLS session.
 package enum TLSProgress: Equatable, Sendable {
-    /// So many bytes were read or written; 0 after a handshake.
+    /// This many bytes were read or written; 0 after a handshake.
     case done(Int)
-    /// Nothing, until the socket has something to read.
+    /// Nothing was done. Try again when the socket is readable.
     case wantRead
-    /// Nothing, until the socket takes bytes again.
+    /// Nothing was done. Try again when the socket is writable.
     case wantWrite
     /// The peer has ended the session.
     case closed
 }
 
-/// One TLS session over a non-blocking socket, and the one owner of its `SSL`. The descriptor stays its owner's.
+/// One TLS session over a non-blocking socket, and the only owner of its `SSL`. It does not own the descriptor.
 ///
-/// Belongs to one thread. The session sets no ALPN policy: who needs a protocol looks at ``negotiatedProtocol``.
+/// Belongs to one thread. The session sets no ALPN policy: a caller that needs a protocol checks
+/// ``negotiatedProtocol``.
 @safe package final class TLSSession {
     private let pointer: OpaquePointer
     private let role: TLSContext.Role
     private let note: SessionNote
-    /// After a fatal error OpenSSL forbids to go on, even to say good-bye.
+    /// Whether there was a fatal error. OpenSSL then forbids any further call, even for close_notify.
     private var hasFailed = false
 
     /// - Parameters:
-    ///   - host: for a client: the name or IP address that the server's certificate has to be for. A name is also sent
-    ///     to the server (SNI); addresses are not allowed there (RFC 6066 §3).
-    ///   - sessions: for a client: those that it may resume, and to which its own are added. They are of this host,
-    ///     trust and identity.
+    ///   - host: for a client: the name or IP address for which the server's certificate must be valid. A name is also
+    ///     sent to the server (SNI), which does not allow addresses (RFC 6066 §3).
+    ///   - sessions: for a client: the sessions that it may resume, to which its own are added. They must belong to the
+    ///     same host, trust and identity.
     package init(
         context: TLSContext, descriptor: CInt, host: String? = nil, resuming sessions: ResumableSessions? = nil
     ) throws(CryptographyError) {
@@ -50,7 +51,7 @@ package enum TLSProgress: Equatable, Sendable {
         unsafe SSL_free(pointer)
     }
 
-    /// Goes on with the handshake; `.done(0)` when it is complete.
+    /// Continues the handshake; returns `.done(0)` when it is complete.
     package func handshake() throws(CryptographyError) -> TLSProgress {
         do throws(CryptographyError) {
             return try continueHandshake()
@@ -72,7 +73,7 @@ package enum TLSProgress: Equatable, Sendable {
         return progress
     }
 
-    /// Decrypts what is there, at most to the end of a record.
+    /// Decrypts bytes that have arrived, at most to the end of a record.
     package func read(into buffer: UnsafeMutableRawBufferPointer) throws(CryptographyError) -> TLSProgress {
         ERR_clear_error()
         var count = 0
@@ -80,14 +81,14 @@ package enum TLSProgress: Equatable, Sendable {
         return result == 1 ? .done(count) : try progress(of: result)
     }
 
-    /// Whether bytes have been taken from the socket that ``read(into:)`` has not looked at. The socket says nothing of
-    /// them.
+    /// Whether OpenSSL has taken bytes from the socket that ``read(into:)`` has not returned. The socket does not
+    /// report them as readable.
     package var hasPending: Bool {
         unsafe SSL_has_pending(pointer) == 1
     }
 
-    /// Encrypts and sends at most one record (16 KB). After `.wantWrite` the same bytes have to come again, with more
-    /// behind them if need be.
+    /// Encrypts and sends at most one record (16 KB). After `.wantWrite` the caller must pass the same bytes again, and
+    /// may add more behind them.
     package func write(_ bytes: UnsafeRawBufferPointer) throws(CryptographyError) -> TLSProgress {
         ERR_clear_error()
         var count = 0
@@ -95,7 +96,7 @@ package enum TLSProgress: Equatable, Sendable {
         return result == 1 ? .done(count) : try progress(of: result)
     }
 
-    /// Sends close_notify, if it can be sent at once, and does not wait for the peer's.
+    /// Sends close_notify if that is possible at once, and does not wait for the peer's.
     package func shutDown() {
         guard !hasFailed, unsafe SSL_is_init_finished(pointer) == 1 else { return }
         ERR_clear_error()
@@ -103,7 +104,7 @@ package enum TLSProgress: Equatable, Sendable {
         ERR_clear_error()
     }
 
-    /// What ALPN came to, such as `h2`.
+    /// The protocol that ALPN chose, such as `h2`.
     package var negotiatedProtocol: String? {
         var start: UnsafePointer<UInt8>?
         var count: UInt32 = 0
@@ -115,7 +116,7 @@ package enum TLSProgress: Equatable, Sendable {
     /// Whether the handshake resumed an earlier session, without certificates.
     package var isResumed: Bool { unsafe SSL_session_reused(pointer) == 1 }
 
-    /// The certificate the peer has shown, and which was verified; in an earlier handshake, if this one was resumed.
+    /// The verified certificate of the peer. If the handshake resumed a session, it was verified in an earlier one.
     package var peerCertificate: Certificate? {
         get throws(CryptographyError) {
             guard let certificate = unsafe SSL_get1_peer_certificate(pointer) else { return nil }
@@ -123,7 +124,7 @@ package enum TLSProgress: Equatable, Sendable {
         }
     }
 
-    /// Such as `TLSv1.3`.
+    /// The version of TLS, such as `TLSv1.3`.
     package var version: String {
         unsafe String(cString: SSL_get_version(pointer))
     }
@@ -134,8 +135,8 @@ package enum TLSProgress: Equatable, Sendable {
             try OpenSSLErrors.check(result, "X509_VERIFY_PARAM_set1_ip_asc")
         } else {
             try OpenSSLErrors.check(unsafe SSL_set1_host(pointer, host), "SSL_set1_host")
-            // The common name is no name of the host (RFC 9525 §2), and a wildcard stands for a whole label (§6.3).
-            // OpenSSL takes the one, and a part of a label, unless it is told otherwise: X509_check_host(3).
+            // The common name is not a host name (RFC 9525 §2), and a wildcard stands for a whole label (§6.3). By
+            // default, OpenSSL accepts a common name, and a wildcard for a part of a label: X509_check_host(3).
             unsafe SSL_set_hostflags(
                 pointer, UInt32(X509_CHECK_FLAG_NEVER_CHECK_SUBJECT | X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS))
             let result = unsafe pushq_SSL_set_tlsext_host_name(pointer, host)
@@ -143,7 +144,7 @@ package enum TLSProgress: Equatable, Sendable {
         }
     }
 
-    /// Reads OpenSSL's answer to a call that did not succeed.
+    /// Returns the progress after an OpenSSL call that did not succeed, or throws its error.
     private func progress(of result: CInt) throws(CryptographyError) -> TLSProgress {
         let systemError = errno
         switch unsafe SSL_get_error(pointer, result) {

@@ -1,9 +1,8 @@
 import COpenSSL
 
-/// The authorities whose certificates a client accepts, and the one owner of their `X509_STORE`.
+/// The authorities whose certificates a client accepts, and the only owner of their `X509_STORE`.
 ///
-/// `@unchecked Sendable` is sound because OpenSSL guards a store with a lock of its own, and nothing is added after
-/// `init`.
+/// `@unchecked Sendable` is sound because OpenSSL guards a store with its own lock, and nothing is added after `init`.
 @safe package final class TrustStore: @unchecked Sendable {
     let pointer: OpaquePointer
 
@@ -11,11 +10,12 @@ import COpenSSL
 
     /// The system's authorities.
     ///
-    /// Its bundle is read once: it is 140 certificates, which cost 18 ms and 0.8 MB where every context reads them for
-    /// itself, and a worker may have a thousand contexts. A bundle that changes counts from the next start on.
+    /// The system's bundle is read only once. Its 140 certificates would cost each context 18 ms and 0.8 MB, and a
+    /// worker may have a thousand contexts. A changed bundle takes effect at the next start.
     package static func system() throws(CryptographyError) -> TrustStore { try shared.get() }
 
-    /// Where OpenSSL looks for the system's authorities: a file with all of them, and a folder with one in each file.
+    /// The places in which OpenSSL looks for the system's authorities: a file with all of them, and a folder with one
+    /// in each file.
     package static var systemPlaces: (file: String, folder: String) {
         unsafe (String(cString: X509_get_default_cert_file()), String(cString: X509_get_default_cert_dir()))
     }
@@ -26,11 +26,11 @@ import COpenSSL
         try OpenSSLErrors.check(result, "X509_STORE_set_default_paths")
     }
 
-    /// The system's authorities and some more. Made once and given to all contexts that need it.
+    /// The system's authorities and further ones. Make it once, and pass it to all contexts that need it.
     package init(adding authorities: [Certificate]) throws(CryptographyError) {
         let system = try Self.system()
         unsafe pointer = try OpenSSLErrors.unwrap(X509_STORE_new(), "X509_STORE_new")
-        // Where the system keeps its authorities as single files, they are looked up when they are needed.
+        // If the system keeps its authorities as single files, OpenSSL looks them up when they are needed.
         unsafe X509_STORE_load_path(pointer, X509_get_default_cert_dir())
         // The certificates are shared, not copied.
         let objects = unsafe X509_STORE_get0_objects(system.pointer)
@@ -42,7 +42,7 @@ import COpenSSL
             let result = unsafe X509_STORE_add_cert(pointer, authority.pointer)
             try OpenSSLErrors.check(result, "X509_STORE_add_cert")
         }
-        // A machine without such a folder is no error.
+        // It is not an error if the machine has no such folder.
         _ = OpenSSLErrors.drain()
     }
 
