@@ -4,20 +4,21 @@ import Transport
 
 /// A PostgreSQL server for one program: the demo, a developer's stack, the tests.
 ///
-/// Its data lies in a short temporary folder, it listens on a socket in that folder and never on TCP, and it ends with
-/// the program that started it, however that program ends (``Minder``). As root it runs as user `postgres`.
+/// Its data is in a temporary folder with a short path. It listens on a socket in that folder and never on TCP. It ends
+/// with the program that started it, however that program ends (``Minder``). If the program is root, the server runs as
+/// user `postgres`.
 package final class PrivatePostgres: Sendable {
-    /// How the server is asked to end (the signals of `pg_ctl stop`).
+    /// How the server ends (the signals of `pg_ctl stop`).
     package enum StopMode: Sendable {
-        /// Ends sessions, writes everything out.
+        /// The server ends its sessions and writes everything out.
         case fast
-        /// As a crash would end it: the next start recovers from the WAL.
+        /// The server ends as in a crash, and the next start recovers from the WAL.
         case immediate
 
         var signal: Int32 { self == .fast ? SIGINT : SIGQUIT }
     }
 
-    /// The superuser of the server; needs no password.
+    /// The superuser of the server, who needs no password.
     package static let superuser = "pushq"
 
     private static let patience = Duration.seconds(60)
@@ -27,7 +28,8 @@ package final class PrivatePostgres: Sendable {
     private let folder: ServerFolder
     private let settings: ServerSettings
     private let minder: Minder
-    /// The process that was started, and the server's own number, which differs where `su` stands between.
+    /// The process that was started, and the ID of the server's main process. They differ if `runuser` or `su` is in
+    /// between.
     private let server = Locked<(child: ChildProcess, processID: Int32)?>(nil)
 
     private init(
@@ -41,10 +43,10 @@ package final class PrivatePostgres: Sendable {
         minder.mind(folder: folder.path)
     }
 
-    /// Makes a cluster and starts its server; takes about a second. Returns when it answers.
+    /// Makes a cluster and starts its server, which takes about a second. Returns when the server answers.
     /// - Parameters:
     ///   - minder: ends the server when this program is gone.
-    ///   - parent: where its folder is made; in the system's temporary folder if nil.
+    ///   - parent: the folder in which its folder is made; nil: the system's temporary folder.
     package static func start(
         _ settings: ServerSettings = ServerSettings(), minder: Minder, in parent: String? = nil
     ) async throws(LocalStackError) -> PrivatePostgres {
@@ -71,9 +73,9 @@ package final class PrivatePostgres: Sendable {
         return standby
     }
 
-    /// Starts a server on data that `fill` has put where the server looks for it, as when a backup is restored. Returns
-    /// when it answers: it may still read its write-ahead log from an archive then.
-    /// - Parameter fill: gets the server that is to be started, for its ``shell(_:_:)``.
+    /// Starts a server on data that `fill` puts into its folder, for example from a backup. Returns when the server
+    /// answers; it may then still read its write-ahead log from an archive.
+    /// - Parameter fill: gets the server before its start, for its ``shell(_:_:)``.
     package static func restore(
         _ settings: ServerSettings = ServerSettings(), minder: Minder, _ fill: (PrivatePostgres) async throws -> Void
     ) async throws -> PrivatePostgres {
@@ -84,15 +86,15 @@ package final class PrivatePostgres: Sendable {
         return postgres
     }
 
-    /// Makes a standby the primary, and returns when it takes writes. Not by SQL: recovery may cancel a query that
-    /// waits for its end.
+    /// Makes a standby the primary, and returns when it accepts writes. It does not use SQL, because recovery may
+    /// cancel a query that waits for the end of recovery.
     package func promote() async throws(LocalStackError) {
         try await command(binaries.path(of: "pg_ctl"), ["promote", "-D", folder.data, "-t", "60"])
             .run(mindedBy: minder)
     }
 
-    /// For `--database-url` and libpq, in its key=value form.
-    /// - Parameter standby: another server that may take the writes one day.
+    /// Returns the connection string for `--database-url` and libpq, in the key=value form.
+    /// - Parameter standby: another server that may become the primary later.
     package func connectionString(
         database: String = "postgres", user: String = PrivatePostgres.superuser, orAt standby: PrivatePostgres? = nil
     ) -> String {
@@ -100,60 +102,60 @@ package final class PrivatePostgres: Sendable {
         return "host=\(Self.quoted(hosts)) port=5432 user=\(user) dbname=\(Self.quoted(database))"
     }
 
-    /// A value with spaces stands between quotes, in which those and backslashes are escaped (PostgreSQL manual,
-    /// 34.1.1.1).
+    /// Quotes a value, and escapes quotes and backslashes in it (PostgreSQL manual, 34.1.1.1).
     private static func quoted(_ value: String) -> String {
         "'\(value.map { $0 == "'" || $0 == "\\" ? "\\\($0)" : "\($0)" }.joined())'"
     }
 
-    /// The folder that the server's socket is in, libpq's PGHOST.
+    /// The folder of the server's socket, which is libpq's PGHOST.
     package var socketFolder: String { folder.path }
 
-    /// The server's main process, nil while it is stopped.
+    /// The ID of the server's main process; nil while the server is stopped.
     package var processID: Int32? {
         server.withLock { $0?.processID }
     }
 
-    /// Whether its main process lives; it may have ended by itself.
+    /// Whether the main process runs; it may have ended by itself.
     package var isRunning: Bool {
         server.withLock { $0?.child.exit == nil && $0 != nil }
     }
 
-    /// A program beside the server, to be run as the server's user, who owns the folder of the socket.
+    /// Returns a command that runs as the server's user, who owns the folder of the socket.
     package func command(_ executable: String, _ arguments: [String]) -> ProcessCommand {
         user.command(executable, arguments, in: folder.path)
     }
 
-    /// One of PostgreSQL's own clients, such as `pg_dump`, that connects to this server.
+    /// Returns a command of one of PostgreSQL's own clients, such as `pg_dump`, that connects to this server.
     package func client(_ name: String, _ arguments: [String]) -> ProcessCommand {
         command(binaries.path(of: name), ["-h", folder.path, "-p", "5432", "-U", Self.superuser] + arguments)
     }
 
-    /// A shell script, run as the server's user, with PostgreSQL's programs in PATH, which connect to this server, and
-    /// its folder of data in PGDATA. It ends at the first command that fails.
+    /// Returns a shell script that runs as the server's user. PostgreSQL's programs are in its PATH and connect to this
+    /// server, and PGDATA is the server's folder of data. The script ends at the first command that fails.
     package func shell(_ script: String, _ variables: [String: String] = [:]) -> ProcessCommand {
         var shell = command("/bin/sh", ["-euc", script])
         let own = [
             "PATH": "\(binaries.folder):/usr/bin:/bin", "PGDATA": folder.data, "PGHOST": folder.path, "PGPORT": "5432",
             "PGUSER": Self.superuser,
         ]
-        // After a prefix such as setpriv's, the environment is still this one.
+        // A prefix such as `setpriv` passes this environment on.
         shell.environment = shell.environment.merging(own) { $1 }.merging(variables) { $1 }
         return shell
     }
 
-    /// Makes an empty database.
+    /// Creates an empty database.
     package func createDatabase(_ name: String) async throws(LocalStackError) {
         try await client("createdb", [name]).run()
     }
 
-    /// CPU time of the server so far: of its main process, of all backends that run and of those that have ended.
+    /// Returns the CPU time of the server so far: of its main process, of all running backends and of those that have
+    /// ended.
     package func backendCPU() -> Duration {
         guard let processID, var main = ProcessTimes(of: processID) else { return .zero }
         while true {
             let children = ProcessTimes.children(of: processID).reduce(Duration.zero) { $0 + $1.times.cpu }
             guard let after = ProcessTimes(of: processID) else { return .zero }
-            // A backend that ended meanwhile was counted with neither, or with both.
+            // A backend that ended meanwhile may have been counted in neither figure, or in both.
             if after.endedChildrenCPU == main.endedChildrenCPU { return after.cpu + after.endedChildrenCPU + children }
             main = after
         }
@@ -161,7 +163,7 @@ package final class PrivatePostgres: Sendable {
 
     // MARK: Stopping and starting
 
-    /// Ends the server; the data stays, for a later ``start()``.
+    /// Ends the server. The data stays for a later ``start()``.
     package func stop(_ mode: StopMode = .fast) async throws(LocalStackError) {
         guard let (child, processID) = server.withLock({ $0 }) else { return }
         kill(processID, mode.signal)
@@ -171,10 +173,11 @@ package final class PrivatePostgres: Sendable {
         server.withLock { $0 = nil }
     }
 
-    /// Sends a signal to all processes of the server, such as SIGSTOP: it is silent then, and its sockets stay open.
+    /// Sends a signal to all processes of the server. After SIGSTOP, for example, the server is silent and its sockets
+    /// stay open.
     package func signal(_ number: Int32) {
         guard let processID else { return }
-        // The main one first, so that it starts no others meanwhile.
+        // The main process comes first, so that it starts no others meanwhile.
         kill(processID, number)
         for child in ProcessTimes.children(of: processID) { kill(child.processID, number) }
     }
@@ -201,7 +204,7 @@ package final class PrivatePostgres: Sendable {
             do {
                 return (child, try await waitUntilReady(child))
             } catch {
-                // The other processes of a server whose main process was killed end a moment after it.
+                // If the main process of a server was killed, its other processes end a moment later.
                 guard logEnd.contains("is still in use"), ContinuousClock.now < deadline else { throw error }
                 try? await Task.sleep(for: .milliseconds(50))
             }
@@ -216,25 +219,25 @@ package final class PrivatePostgres: Sendable {
     private func makeCluster() async throws(LocalStackError) {
         let arguments = [
             "-D", folder.data, "-U", Self.superuser, "--auth=trust", "--encoding=UTF8", "--locale=C",
-            // The cluster is made anew after a crash of the machine; only initdb's own files go unsynced.
+            // After a crash of the machine the cluster is made anew, so initdb need not sync its files.
             "--no-sync",
         ]
         try await user.command(binaries.path(of: "initdb"), arguments, in: folder.path).run(mindedBy: minder)
     }
 
-    /// The server writes its state into the last line of `postmaster.pid`. It is minded as soon as its number is known
-    /// there.
+    /// Waits until the server is ready; it writes its state into the last line of `postmaster.pid`. The minder minds
+    /// the server as soon as the file has its ID.
     private func waitUntilReady(_ child: ChildProcess) async throws(LocalStackError) -> Int32 {
         let deadline = ContinuousClock.now + Self.patience
         var isMinded = false
         while child.exit == nil, ContinuousClock.now < deadline {
             let text = (try? String(contentsOfFile: "\(folder.data)/postmaster.pid", encoding: .utf8)) ?? ""
             let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
-            // Not the number of the server before this one, which a crash leaves in the file.
+            // After a crash, the file may still have the ID of the previous server.
             if let processID = lines.first.flatMap({ Int32($0) }), Self.isServer(processID, of: child) {
                 if !isMinded { minder.mind(processID: processID, endingWith: SIGQUIT) }
                 isMinded = true
-                // A standby that takes queries is never ready for writes.
+                // A standby that accepts queries never becomes ready for writes.
                 if lines.count > 7, lines[7].hasPrefix("ready") || lines[7].hasPrefix("standby") { return processID }
             }
             try? await Task.sleep(for: .milliseconds(5))
@@ -243,7 +246,7 @@ package final class PrivatePostgres: Sendable {
         throw .serverStuck(what: "did not start", log: logEnd)
     }
 
-    /// The child is the server, or the `runuser` or `su` that waits for it.
+    /// Whether the process is the server. The child is the server itself, or the `runuser` or `su` that waits for it.
     private static func isServer(_ processID: Int32, of child: ChildProcess) -> Bool {
         processID == child.processID || ProcessTimes(of: processID)?.parentID == child.processID
     }

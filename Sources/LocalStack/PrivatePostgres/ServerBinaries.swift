@@ -1,9 +1,9 @@
 import FoundationEssentials
 import Transport
 
-/// Where a PostgreSQL server is installed on this machine.
+/// The programs of a PostgreSQL server on this machine.
 struct ServerBinaries: Equatable {
-    /// What pushq needs: views with `security_invoker` came with 15.
+    /// The minimum version for pushq: PostgreSQL 15 introduced views with `security_invoker`.
     static let minimumVersion = 15
 
     let folder: String
@@ -13,10 +13,10 @@ struct ServerBinaries: Equatable {
         "\(folder)/\(name)"
     }
 
-    /// The environment variable that names the folder of the server's programs, where it is not to be looked for.
+    /// The environment variable that names the folder of the server's programs. If it is set, there is no search.
     static let setting = "PUSHQ_POSTGRES"
 
-    /// The server that is asked for, or the newest one.
+    /// Returns the server in the requested folder, or the newest one on the machine.
     static func find(
         asked folder: String? = ThisProcess.environment[setting]
     ) async throws(LocalStackError) -> ServerBinaries {
@@ -43,7 +43,8 @@ struct ServerBinaries: Equatable {
         return ServerBinaries(folder: real, version: version)
     }
 
-    /// Debian and its kin keep servers out of PATH, one folder a version.
+    /// Returns the folders to search. Debian and similar systems keep servers out of PATH, in one folder for each
+    /// version.
     private static func folders() -> [String] {
         let path = ThisProcess.environment["PATH"] ?? ""
         let versioned = ["/usr/lib/postgresql", "/usr/lib64/postgresql", "/opt/homebrew/opt"].flatMap { parent in
@@ -54,7 +55,7 @@ struct ServerBinaries: Equatable {
         return all.compactMap(realFolder).filter { seen.insert($0).inserted }
     }
 
-    /// Where the programs themselves are: in PATH there may be a link to some of them.
+    /// Returns the folder of the programs themselves, since PATH may contain only links to some of them.
     private static func realFolder(_ folder: String) -> String? {
         guard folder.hasPrefix("/") else { return nil }
         let server = URL(fileURLWithPath: "\(folder)/postgres").resolvingSymlinksInPath()
@@ -65,7 +66,7 @@ struct ServerBinaries: Equatable {
         return isComplete ? real : nil
     }
 
-    /// `postgres (PostgreSQL) 15.18 (Debian …)`, `postgres (PostgreSQL) 18beta1`
+    /// Reads the version from `postgres (PostgreSQL) 15.18 (Debian …)` or `postgres (PostgreSQL) 18beta1`.
     private static func version(in folder: String) async -> Int? {
         let text = try? await ProcessCommand("\(folder)/postgres", ["--version"], environment: [:]).run()
         let number = text?.split(separator: " ").dropFirst(2).first?.prefix(while: \.isNumber)

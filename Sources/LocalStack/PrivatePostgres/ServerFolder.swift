@@ -2,12 +2,12 @@ import FoundationEssentials
 import Glibc
 import Transport
 
-/// The short temporary folder that holds the data, the log and the socket of a private server. Only the server's user
-/// may enter it, which is what protects the server: inside, nobody is asked for a password.
+/// The temporary folder for the data, the log and the socket of a private server. Its path is short. Only the server's
+/// user may enter it. This protects the server, which asks for no password.
 struct ServerFolder {
-    /// A socket's path has at most 107 bytes and a zero (`sun_path`, unix(7)).
+    /// The maximum length of a socket's path. A zero byte follows it (`sun_path`, unix(7)).
     private static let maximumSocketPathBytes = 107
-    /// libpq puts the port into the name; there is no TCP port.
+    /// libpq puts the port into the socket's name; there is no TCP port.
     private static let socketName = ".s.PGSQL.5432"
 
     let path: String
@@ -15,8 +15,8 @@ struct ServerFolder {
     var data: String { "\(path)/data" }
     var log: String { "\(path)/server.log" }
 
-    /// Makes the folder in `parent` if one is given, in TMPDIR, or where that is too long a path or closed to the
-    /// server's user, in /tmp.
+    /// Makes the folder in the first suitable one of `parent`, TMPDIR, /tmp and /var/tmp: its path must be short
+    /// enough, and the server's user must be able to enter it.
     init(ownedBy user: ServerUser, in parent: String? = nil) throws(LocalStackError) {
         let parents = [parent, ThisProcess.environment["TMPDIR"], "/tmp", "/var/tmp"].compactMap { $0 }
         var reason = ""
@@ -42,7 +42,7 @@ struct ServerFolder {
         return socket.utf8.count <= maximumSocketPathBytes && (user.prefix.isEmpty || isOpenToAll(parent))
     }
 
-    /// Whether a user who owns none of the folders above can get there.
+    /// Whether a user who owns none of the folders on the way can enter the folder.
     private static func isOpenToAll(_ path: String) -> Bool {
         var folder = URL(fileURLWithPath: path).resolvingSymlinksInPath().path
         while true {

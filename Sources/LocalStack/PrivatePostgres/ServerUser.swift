@@ -1,11 +1,12 @@
 import FoundationEssentials
 import Glibc
 
-/// Whom the server runs as. PostgreSQL refuses to run as root, so root runs it as the user that its package made.
+/// The user that the server runs as. PostgreSQL refuses to run as root, so root runs it as the user that its package
+/// created.
 struct ServerUser: Equatable {
     let userID: uid_t
     let groupID: gid_t
-    /// What stands before a command to run it as that user; empty for oneself.
+    /// The words before a command that run it as that user; empty for this process's own user.
     let prefix: [String]
 
     static func forThisProcess() throws(LocalStackError) -> ServerUser {
@@ -19,7 +20,8 @@ struct ServerUser: Equatable {
         return unsafe ServerUser(userID: entry.pointee.pw_uid, groupID: entry.pointee.pw_gid, prefix: prefix)
     }
 
-    /// `setpriv` first: it becomes the command, where the others stay as its parent.
+    /// Returns the prefix for a user. It tries `setpriv` first, which becomes the command, while the others stay as its
+    /// parent.
     private static func prefix(forUser name: String) -> [String]? {
         let ways = [
             ["setpriv", "--reuid=\(name)", "--regid=\(name)", "--init-groups", "--"],
@@ -35,8 +37,8 @@ struct ServerUser: Equatable {
         return nil
     }
 
-    /// The command, to be run as this user. The environment is the server's own: a PGDATA or PGPORT of the person at
-    /// the keyboard must not reach it.
+    /// Returns the command as this user runs it. Its environment is the server's own, because the caller's PGDATA or
+    /// PGPORT must not reach the server.
     func command(_ executable: String, _ arguments: [String], in folder: String) -> ProcessCommand {
         let words = prefix + [executable] + arguments
         let environment = ["PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C", "TZ": "UTC"]

@@ -3,8 +3,8 @@ import Transport
 
 /// The two ends of a stream between this program and a child.
 ///
-/// A pair of sockets, since those can be made close-on-exec in one step: an end of a pipe that slips into a child which
-/// another thread starts at that moment would stay open as long as that child runs, and the reader would wait for it.
+/// It is a pair of sockets, because sockets can be made close-on-exec in one step. A child that another thread starts
+/// at that moment could inherit an end of a pipe and keep it open while it runs, and the reader would wait for it.
 struct Channel {
     let reading: OpenFile
     let writing: OpenFile

@@ -3,8 +3,8 @@ import Transport
 
 /// A process that this one has started.
 ///
-/// It is in its own process group, so that Ctrl-C does not reach it: this process decides how it ends, and a ``Minder``
-/// ends it if this process has died. One thread waits for its end.
+/// It has its own process group, so Ctrl-C does not reach it. This process decides how it ends, and a ``Minder`` ends
+/// it if this process has died. A thread waits for its end.
 package final class ChildProcess: Sendable {
     private struct State {
         var exit: ProcessExit?
@@ -26,13 +26,13 @@ package final class ChildProcess: Sendable {
         state.withLock { $0.exit }
     }
 
-    /// Sends a signal. False when the process has ended: its number may belong to another one by now.
+    /// Sends a signal. Returns false if the process has ended, since its number may belong to another process by then.
     @discardableResult
     package func signal(_ signal: Int32) -> Bool {
         state.withLock { $0.exit == nil && kill(processID, signal) == 0 }
     }
 
-    /// Waits for the end. Nil only when the waiting task is cancelled.
+    /// Waits for the end. Returns nil only if the waiting task is cancelled.
     package func waitForExit() async -> ProcessExit? {
         let number = state.withLock { state in
             state.nextWaiter += 1
@@ -45,7 +45,7 @@ package final class ChildProcess: Sendable {
         }
     }
 
-    /// Waits for the end, at most so long; nil when the process still runs then.
+    /// Waits for the end, at most for `limit`. Returns nil if the process still runs then.
     package func waitForExit(within limit: Duration) async -> ProcessExit? {
         await withTaskGroup(of: ProcessExit?.self) { group in
             group.addTask { await self.waitForExit() }
@@ -61,7 +61,7 @@ package final class ChildProcess: Sendable {
     private func wait(as number: Int, _ continuation: CheckedContinuation<ProcessExit?, Never>) {
         let answer: ProcessExit?? = state.withLock { state in
             if let exit = state.exit { return .some(exit) }
-            // Cancelled before it began to wait: the handler found nobody to resume.
+            // The task was cancelled before it began to wait, so the handler found no waiter to resume.
             if Task.isCancelled { return .some(nil) }
             state.waiters[number] = continuation
             return .none
@@ -69,7 +69,8 @@ package final class ChildProcess: Sendable {
         if case .some(let exit) = answer { continuation.resume(returning: exit) }
     }
 
-    /// Waits without reaping first, so that the number stays taken until `signal` can no longer use it.
+    /// Waits for the end and then reaps the process under the lock. So the number stays taken until `signal` cannot use
+    /// it any more.
     private func reap() {
         var info = unsafe siginfo_t()
         while unsafe waitid(P_PID, id_t(processID), &info, WEXITED | WNOWAIT) != 0, errno == EINTR {}

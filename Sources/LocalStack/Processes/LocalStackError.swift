@@ -1,16 +1,16 @@
-/// What can go wrong when a private server or a process beside it is started. Each case is one clear line.
+/// Why a private server or a process beside it could not be started. The text of each case is one line.
 package enum LocalStackError: Error, Equatable, CustomStringConvertible {
     /// A process could not be started at all.
     case cannotStart(executable: String, reason: String)
-    /// A command ended with an error; `output` is the end of what it printed.
+    /// A command ended with an error; `output` is the end of its output.
     case commandFailed(command: String, exit: ProcessExit, output: String)
     /// No PostgreSQL server of at least this version is installed; `found` names older ones.
     case noServerBinaries(minimumVersion: Int, found: [String])
-    /// The folder that was asked for has no PostgreSQL server that can be used.
+    /// The requested folder has no usable PostgreSQL server.
     case noServerIn(folder: String, reason: String)
-    /// PostgreSQL refuses to run as root, and there is no other user to run it as.
+    /// PostgreSQL refuses to run as root, and there is no other user for it.
     case noServerUser(reason: String)
-    /// No folder for the data is short and open enough.
+    /// No folder for the data has a path that is short enough and that the server's user may enter.
     case noFolder(tried: [String], reason: String)
     /// The server did not become ready, or did not end, in time; `log` is the end of its log.
     case serverStuck(what: String, log: String)

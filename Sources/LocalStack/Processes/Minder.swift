@@ -3,12 +3,12 @@ import Transport
 
 /// Ends processes and removes folders when the program that made them ends, however it ends.
 ///
-/// A shell script reads what to mind from a channel. The kernel closes the channel's other end when this program ends,
-/// by an exit, by Ctrl-C, by SIGKILL or by a crash; the script then ends the processes, the youngest first, and removes
-/// the folders. A clean ``end()`` goes the same way, so there is only one way.
+/// A shell script reads from a channel what to mind. When this program ends, by an exit, by Ctrl-C, by SIGKILL or by a
+/// crash, the kernel closes the channel's other end. The script then ends the processes, the youngest first, and
+/// removes the folders. A clean ``end()`` works in the same way, so there is only one way.
 package final class Minder: Sendable {
     private let script: ChildProcess
-    /// The channel to the script, nil once ended.
+    /// The channel to the script; nil after ``end()``.
     private let orders: Locked<OpenFile?>
 
     /// - Parameter patience: how long a process may take to end before it is killed.
@@ -19,22 +19,21 @@ package final class Minder: Sendable {
         var command = ProcessCommand(
             "/bin/sh", ["-c", Self.scriptText, "pushq-minder", steps], environment: ["PATH": Self.path])
         command.input = channel.reading.descriptor
-        // Not the program's own output: a reader of it must not wait for the minder.
+        // The script does not use the program's own output, so that a reader of that does not wait for the minder.
         command.output = .discarded
         command.errors = .discarded
         script = try ChildProcess(command)
         channel.reading.close()
     }
 
-    /// Ends the process of this number with `signal`, and with SIGKILL if that takes too long, when this program is
-    /// gone.
+    /// Ends the process with `signal` when this program is gone, and with SIGKILL if that takes too long.
     package func mind(processID: Int32, endingWith signal: Int32 = SIGKILL) {
-        // The number alone could be another process's by then; with its start time it cannot.
+        // The ID alone could belong to another process by then. ID and start time together cannot.
         guard let start = ProcessTimes(of: processID)?.startTime else { return }
         order("child \(processID) \(start) \(signal)")
     }
 
-    /// Removes the folder, with all that is in it, when this program is gone.
+    /// Removes the folder with its contents when this program is gone.
     package func mind(folder: String) {
         precondition(folder.hasPrefix("/") && folder != "/" && !folder.contains("\n"), "no folder to remove: \(folder)")
         order("folder \(folder)")
@@ -49,7 +48,7 @@ package final class Minder: Sendable {
         return child
     }
 
-    /// Ends all that it minds, now, and returns when it is gone.
+    /// Ends everything that it minds now, and returns when that is gone.
     package func end() async {
         orders.withLock { orders in
             orders?.close()
@@ -60,8 +59,8 @@ package final class Minder: Sendable {
 
     func order(_ line: String) {
         orders.withLock { orders in
-            // A minder that was killed cannot be told anything: SIGPIPE is the only way this fails, and the program
-            // that owns it ignores that signal as every program does that writes to sockets.
+            // This fails only if the minder was killed. The write then raises SIGPIPE, which its program ignores, like
+            // every program that writes to sockets.
             try? orders?.write(Array((line + "\n").utf8))
         }
     }
@@ -69,8 +68,8 @@ package final class Minder: Sendable {
     private static let step = Duration.milliseconds(20)
     private static let path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-    /// Field 22 of /proc/PID/stat is the start time; the fields are counted behind the name, which may hold anything. A
-    /// zombie counts as gone: in a container nobody may be there to reap it.
+    /// The script. Field 22 of /proc/PID/stat is the start time; the fields are counted from behind the name, which may
+    /// contain anything. A zombie counts as gone, because a container may have no process that reaps it.
     private static let scriptText = #"""
         trap '' HUP INT QUIT TERM PIPE
         children= folders= newline='

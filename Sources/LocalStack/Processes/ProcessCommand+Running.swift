@@ -1,8 +1,8 @@
 import Transport
 
 extension ProcessCommand {
-    /// Runs it to its end and returns all that it printed.
-    /// - Parameter minder: ends it when this program ends before it does.
+    /// Runs the command to its end and returns its output.
+    /// - Parameter minder: ends the command if this program ends first.
     /// - Throws: ``LocalStackError/commandFailed(command:exit:output:)`` unless it exits with 0.
     @discardableResult
     package func run(mindedBy minder: Minder? = nil) async throws(LocalStackError) -> String {

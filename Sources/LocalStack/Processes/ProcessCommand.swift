@@ -1,32 +1,32 @@
 import Glibc
 import Transport
 
-/// What to start, and with what around it.
+/// A program to start, with its arguments, environment, folder and streams.
 package struct ProcessCommand: Sendable {
-    /// Where what a process prints goes to.
+    /// The destination of a process's output.
     package enum Output: Sendable {
         case inherited
         case discarded
-        /// Added to the end of this file.
+        /// Appended to this file.
         case file(String)
-        /// An open descriptor, which stays open here.
+        /// An open descriptor, which stays open in this process.
         case descriptor(CInt)
     }
 
-    /// An absolute path; nothing is looked up in PATH.
+    /// An absolute path; PATH is not searched.
     package var executable: String
     package var arguments: [String]
-    /// All of it: nothing is inherited.
+    /// The whole environment: nothing is inherited.
     package var environment: [String: String]
-    /// Where it runs. `/` by default, so that a current directory which the process may not read does no harm.
+    /// The folder in which it runs. The default is `/`, because the process may not be allowed to read the current
+    /// directory.
     package var folder = "/"
-    /// What it reads; `/dev/null` when nil.
+    /// The standard input; `/dev/null` if nil.
     package var input: CInt?
     package var output = Output.inherited
     package var errors = Output.inherited
 
-    /// This process's environment without the secrets in it: a server has no use for the master key of whoever starts
-    /// it.
+    /// This process's environment without secrets: a server does not need the master key of the user who starts it.
     package static var inheritedEnvironment: [String: String] {
         ThisProcess.environment.filter { !secretVariables.contains($0.key) }
     }
@@ -42,7 +42,7 @@ package struct ProcessCommand: Sendable {
         self.environment = environment
     }
 
-    /// Starts it and returns its process number.
+    /// Starts the process and returns its ID.
     func spawn() throws(LocalStackError) -> Int32 {
         guard unsafe access(executable, X_OK) == 0 else {
             throw .cannotStart(executable: executable, reason: unsafe String(cString: strerror(errno)))
@@ -60,7 +60,8 @@ package struct ProcessCommand: Sendable {
         Self.setUp(&attributes)
 
         var processID: Int32 = 0
-        // The shell goes to the folder and becomes the command: posix_spawn cannot, in what Swift imports of it.
+        // The shell changes to the folder and becomes the command, because the part of posix_spawn that Swift imports
+        // cannot change the folder.
         let words = ["/bin/sh", "-c", #"cd "$0" && exec "$@""#, folder, executable] + arguments
         let code = unsafe withCStrings(words) { argv in
             unsafe withCStrings(environment.map { "\($0.key)=\($0.value)" }) { envp in
@@ -85,8 +86,8 @@ package struct ProcessCommand: Sendable {
         }
     }
 
-    /// A process group of its own, and no signal blocked or ignored: those would be inherited from whatever this
-    /// program does.
+    /// Gives the child its own process group, with no signal blocked or ignored. Otherwise it would inherit this
+    /// program's blocked and ignored signals.
     private static func setUp(_ attributes: inout posix_spawnattr_t) {
         var signals = sigset_t()
         unsafe sigemptyset(&signals)

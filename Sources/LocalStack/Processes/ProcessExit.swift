@@ -12,7 +12,7 @@ package enum ProcessExit: Equatable, Sendable, CustomStringConvertible {
 }
 
 extension ProcessExit {
-    /// wait(2): the low seven bits are the signal, the second byte the code.
+    /// Reads a status of wait(2): the low seven bits are the signal, and the second byte is the code.
     init(waitStatus: Int32) {
         let signal = waitStatus & 0x7f
         self = signal == 0 ? .code(waitStatus >> 8 & 0xff) : .signal(signal)

@@ -1,25 +1,26 @@
 import FoundationEssentials
 import Glibc
 
-/// What the kernel tells about a process's times in /proc/PID/stat (proc(5)).
+/// The times of a process from /proc/PID/stat (proc(5)).
 package struct ProcessTimes: Sendable {
-    /// It has ended, and nobody has asked how.
+    /// Whether the process has ended, and its parent has not reaped it.
     package let isZombie: Bool
-    /// Who started it.
+    /// The ID of its parent.
     package let parentID: Int32
-    /// When it was started, in clock ticks since the machine was; with the number it names a process for good.
+    /// When the process was started, in clock ticks since the start of the machine. ID and start time together identify
+    /// a process uniquely.
     package let startTime: UInt64
     /// CPU time of the process, in user and in kernel mode.
     package let cpu: Duration
     /// CPU time of its children that have ended.
     package let endedChildrenCPU: Duration
 
-    /// Nil when there is no such process.
+    /// Nil if there is no such process.
     package init?(of processID: Int32) {
         guard let text = try? String(contentsOfFile: "/proc/\(processID)/stat", encoding: .utf8),
             let nameEnd = text.lastIndex(of: ")")
         else { return nil }
-        // Counted behind the name, which is field 2 and may hold blanks: field n is at n - 3.
+        // The fields are counted from behind the name, which is field 2 and may contain blanks. Field n is at n - 3.
         let fields = text[text.index(after: nameEnd)...].split(separator: " ")
         guard fields.count > 19, let parent = Int32(fields[1]), let start = UInt64(fields[19]) else {
             return nil
@@ -37,7 +38,7 @@ package struct ProcessTimes: Sendable {
         ProcessTimes(of: processID).map { !$0.isZombie } ?? false
     }
 
-    /// Those of all children of a process, also of those that it has not reaped yet.
+    /// Returns the times of all children of a process, including those that it has not reaped yet.
     static func children(of processID: Int32) -> [(processID: Int32, times: ProcessTimes)] {
         let numbers = ((try? FileManager.default.contentsOfDirectory(atPath: "/proc")) ?? []).compactMap { Int32($0) }
         return numbers.compactMap { number in
