@@ -3,8 +3,8 @@ import Glibc
 import LocalStack
 import TestSupport
 
-/// Breaks a running pushq in every way that is known, and counts afterwards: `scripts/chaos` starts it, docs/chaos.md
-/// tells what it showed.
+/// Causes every known kind of fault in a running pushq, and then counts what recipients received. `scripts/chaos`
+/// starts it, and docs/chaos.md gives the results.
 @main
 enum Main {
     static func main() async {
@@ -22,7 +22,7 @@ enum Main {
         }
     }
 
-    /// Runs the scenarios that were asked for. Returns whether all went well.
+    /// Runs the requested scenarios. Returns whether all succeeded.
     private static func chaos(_ options: Options) async throws -> Bool {
         let chosen = Scenario.all.filter { scenario in
             options.only.isEmpty ? !(options.isShort && scenario.isLong) : options.only.contains(scenario.name)
@@ -83,12 +83,12 @@ enum Main {
     }
 }
 
-/// Prints a line at once, also into a pipe.
+/// Prints a line at once, even into a pipe.
 func say(_ line: String) {
     FileHandle.standardOutput.write(Data("\(line)\n".utf8))
 }
 
-/// What the command line asked for.
+/// The options of the command line.
 struct Options {
     enum Mode {
         case chaos
@@ -99,10 +99,10 @@ struct Options {
     var mode = Mode.chaos
     var isShort = false
     var only: Set<String> = []
-    /// How many scenarios run at a time, each with a PostgreSQL of its own.
+    /// How many scenarios run at a time, each on its own PostgreSQL.
     var jobs = 1
     var seed = UInt64.random(in: 0..<1_000_000)
-    /// Where a soak writes its plot.
+    /// The folder in which a soak writes its plot.
     var folder = FileManager.default.currentDirectoryPath
 
     init(_ arguments: [String]) throws {
@@ -138,7 +138,7 @@ struct Options {
     }
 }
 
-/// A mistake on the command line.
+/// An error in the command line.
 struct UsageError: Error, CustomStringConvertible {
     let description: String
 

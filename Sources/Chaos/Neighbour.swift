@@ -3,7 +3,7 @@ import LocalStack
 import PostgresStore
 import TestSupport
 
-/// Another tenant on the same installation, who sends one push after the other and wants each to be quick.
+/// Another tenant on the same installation. It sends one push after the other, and each must be quick.
 ///
 /// Belongs to the rig's loop.
 final class Neighbour {
@@ -28,7 +28,7 @@ final class Neighbour {
     }
 
     /// Throws if more than one push in a hundred took longer than `limit`, from the producer's call to the recorded
-    /// outcome. Says what was measured.
+    /// outcome. Prints the measurements.
     func check(atMost limit: Duration) throws {
         latencies.sort()
         let (median, slow) = (latencies[latencies.count / 2], latencies[latencies.count * 99 / 100])

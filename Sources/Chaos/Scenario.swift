@@ -3,29 +3,29 @@ import Glibc
 import LocalStack
 import TestSupport
 
-/// One way in which things break, and what may come of it.
+/// One kind of fault, and the effects that it may have.
 struct Scenario: Sendable {
     let name: String
-    /// What a machine must have for it.
+    /// What the machine must have for it.
     var needs = "nothing"
-    /// It waits for what takes its time: left out of the short form, unless it is asked for by name.
+    /// Whether it takes long by nature. The short form omits it, unless it is requested by name.
     var isLong = false
-    /// It measures what happens in a second: it runs by itself, after those that run beside each other.
+    /// Whether it measures rates. If so, it runs alone, after the scenarios that run beside each other.
     var isMeasured = false
-    /// How the rig is set up.
+    /// Changes the settings of the rig.
     var adjust: @Sendable (inout Rig.Settings, _ isShort: Bool) -> Void = { _, _ in }
-    /// What may be repeated.
+    /// What the audit expects, such as which pushes may be repeated.
     var expectation = Audit.Expectation()
-    /// It has a PostgreSQL of its own, in a folder that this makes.
+    /// Starts a PostgreSQL of its own; nil: it uses the shared one.
     var ownServer: (@Sendable (Minder) async throws -> PrivatePostgres)?
-    /// Breaks it. Campaigns that go on are awaited afterwards.
+    /// Causes the faults. Unfinished campaigns are awaited afterwards.
     let disturb: @Sendable (Trial) async throws -> Void
 
     static var all: [Scenario] {
         workers + database + failover + neighbours + tenants + rates + pressure + statements + network + binary
     }
 
-    /// Runs it from an empty database to the comparison at the end.
+    /// Runs the scenario, from an empty database to the audit at the end.
     func run(on shared: PrivatePostgres, seed: UInt64, isShort: Bool) async throws -> Audit {
         let minder = try Minder()
         let postgres = if let ownServer { try await ownServer(minder) } else { shared }
@@ -60,7 +60,7 @@ struct Scenario: Sendable {
 /// This machine lacks what a scenario needs.
 struct NotPossibleHere: Error {}
 
-/// A scenario that did not come to its end, with the ends of the workers' logs.
+/// The error of a scenario that did not finish, with the ends of the workers' logs.
 struct Unfinished: Error, CustomStringConvertible {
     let cause: String
     let log: String
@@ -83,7 +83,7 @@ final class Trial {
         random = SeededGenerator(seed: seed)
     }
 
-    /// Starts workers and a campaign, and waits until it is well under way.
+    /// Starts workers and a campaign, and waits until a tenth of its recipients have an outcome.
     func begin(workers: Int = 2) async throws {
         for _ in 0..<workers { try rig.startWorker() }
         for worker in rig.workers { try await worker.says("started") }
@@ -91,13 +91,13 @@ final class Trial {
         try await rig.waitUntilEnded(rig.settings.devices / 10)
     }
 
-    /// Starts one more campaign.
+    /// Starts another campaign.
     func startCampaign() async throws {
         campaigns += 1
         try await rig.startCampaign(key: "campaign \(campaigns)")
     }
 
-    /// Starts one more campaign unless there is still enough to do.
+    /// Starts another campaign unless there is still enough work.
     func keepBusy() async throws {
         let waiting = try await rig.number(
             "select sum(case when fanned_out_at is null then \(rig.settings.devices) else waiting end) from pushq.campaign_progress"
@@ -105,10 +105,10 @@ final class Trial {
         if waiting < rig.settings.devices / 2 { try await startCampaign() }
     }
 
-    /// Lets it run for a while.
+    /// Waits for `duration`.
     func pause(_ duration: Duration) async throws { try await Task.sleep(for: duration) }
 
-    /// Lets it run for a time that the seed tells.
+    /// Waits for a random time that depends on the seed.
     func pause(between least: Double, and most: Double) async throws {
         try await Task.sleep(for: .seconds(Double.random(in: least...most, using: &random)))
     }
@@ -116,25 +116,25 @@ final class Trial {
     /// Notes that the last fault is over.
     func faultIsOver() { expectation.lastFault = Self.now }
 
-    /// Notes that answers on their way about now are swallowed.
+    /// Notes that answers in flight at about this time are lost.
     func noteDeafness() { expectation.deafness.append(Self.now - 300_000...Self.now + 300_000) }
 
-    /// Notes what a standby that took over now has not heard of.
+    /// Notes the commits that a standby which takes over now has not received.
     func noteLag(since begun: Int, forgetting roots: Set<Int64>) {
         expectation.lag = begun...Self.now
         expectation.forgotten = roots
     }
 
-    /// Wakes a process that was stopped, while nobody else sends.
+    /// Wakes a stopped process while no other worker sends, and notes the time.
     func noteWaking(_ wake: () async throws -> Void) async throws {
         let begun = Self.now
         try await wake()
         expectation.waking = begun...Self.now
     }
 
-    /// In microseconds since 1970, as the simulator's record has it.
+    /// The current time in microseconds since 1970, as in the simulator's record.
     static var now: Int { Int(Date.now.timeIntervalSince1970 * 1_000_000) }
 
-    /// The workers that run.
+    /// The running workers.
     var running: [WorkerProcess] { rig.workers.filter { $0.process.exit == nil } }
 }

@@ -1,7 +1,7 @@
 import LocalStack
 import TestSupport
 
-/// The same over the binary interface, where silence is the answer and each error ends its connection.
+/// Faults over the binary interface, where silence is the answer and each error ends its connection.
 extension Scenario {
     static var binary: [Scenario] {
         [
@@ -48,7 +48,8 @@ extension Scenario {
                 name: "half-open-binary", isLong: true,
                 adjust: { settings, _ in
                     useBinary(&settings, badShare: 0.002)
-                    // More than the windows of both workers hold, so that the line is cut with one full.
+                    // This is more than the windows of both workers hold, so that the line is cut while a window is
+                    // full.
                     settings.devices = 30_000
                 }, expectation: .lossy,
                 disturb: { trial in
@@ -58,7 +59,7 @@ extension Scenario {
                     try await trial.pause(between: 0, and: 0.5)
                     proxy.cutLines()
                     trial.noteDeafness()
-                    // Until acknowledgements and probes have been missing for as long as a PING may be over HTTP/2.
+                    // The worker waits for missing acknowledgements and probes as long as for a PING over HTTP/2.
                     try await trial.rig.waitUntilFinished(within: .seconds(150))
                     trial.faultIsOver()
                     try await trial.startCampaign()
@@ -76,7 +77,7 @@ extension Scenario {
 }
 
 extension Trial {
-    /// Kills a worker and starts another in its place.
+    /// Kills a worker and starts another one.
     fileprivate func killOne() async {
         guard let worker = running.randomElement(using: &random) else { return }
         await worker.kill()

@@ -5,7 +5,7 @@ import PostgresStore
 import TestSupport
 import Transport
 
-/// PostgreSQL that ends sessions, restarts, falls silent, is full, or has a pooler before it.
+/// A PostgreSQL that ends sessions, restarts, falls silent, has a full disk, or is behind a pooler.
 extension Scenario {
     static var database: [Scenario] {
         [
@@ -27,7 +27,7 @@ extension Scenario {
             Scenario(name: "postgres-read-only", expectation: .clean) { trial in
                 try await trial.begin()
                 for _ in 0..<(trial.isShort ? 2 : 6) {
-                    // As a primary that is demoted: the sessions stay open, and write nothing more.
+                    // As on a primary that is demoted, the sessions stay open and cannot write any more.
                     try await setReadOnly(true, trial)
                     try await trial.pause(between: 0.5, and: 2)
                     try await setReadOnly(false, trial)
@@ -64,7 +64,7 @@ extension Scenario {
                     try await trial.startCampaign()
                     try await FullDisk.fill(beside: trial.rig.postgres)
                     try await wait(for: "a worker that notices", within: .seconds(60)) {
-                        // What is asked for may find no room either.
+                        // Starting a campaign may fail for lack of space, too.
                         try? await trial.keepBusy()
                         return trial.running.contains {
                             $0.log.contains("No space left") || $0.log.contains("out of reach")
@@ -113,7 +113,7 @@ extension Scenario {
     }
 }
 
-/// A PostgreSQL whose disk can be filled: a tmpfs of its own.
+/// A PostgreSQL whose disk can be filled, because it is a tmpfs of its own.
 enum FullDisk {
     private static let megabytes = 240
 
@@ -134,10 +134,10 @@ enum FullDisk {
         return try await PrivatePostgres.start(settings, minder: minder, in: folder)
     }
 
-    /// Takes all the room there is left.
+    /// Takes all remaining space.
     static func fill(beside postgres: PrivatePostgres) async throws {
         let arguments = ["if=/dev/zero", "of=\(postgres.socketFolder)/filler", "bs=64k"]
-        // It ends with an error when the disk is full, as it should.
+        // dd ends with an error when the disk is full, as intended.
         _ = try? await ProcessCommand("/bin/dd", arguments).run()
     }
 

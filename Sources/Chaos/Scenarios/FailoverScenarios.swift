@@ -2,7 +2,7 @@ import Glibc
 import LocalStack
 import TestSupport
 
-/// A primary that is lost, and its standby, which takes its place.
+/// A primary that is lost, and its standby, which replaces it.
 extension Scenario {
     static var failover: [Scenario] {
         [
@@ -19,10 +19,11 @@ extension Scenario {
             },
             failover("old-primary-returns", .synchronous) { trial in
                 try await trial.begin()
-                // It accepts connections and says nothing, as a machine without a network.
+                // The primary accepts connections and does not answer, like a machine without a network.
                 trial.rig.postgres.signal(SIGSTOP)
                 try await takeOver(trial)
-                // It does not know that it was replaced, takes writes, and comes first in the list of hosts.
+                // The old primary does not know that it was replaced, accepts writes, and comes first in the list of
+                // hosts.
                 trial.rig.postgres.signal(SIGCONT)
                 try trial.rig.startWorker()
                 for _ in 0..<(trial.isShort ? 3 : 10) {
@@ -40,7 +41,7 @@ extension Scenario {
             },
             failover("standby-stops", .synchronous) { trial in
                 try await trial.begin()
-                // No commit is confirmed meanwhile.
+                // Meanwhile no commit is confirmed.
                 trial.rig.standby?.signal(SIGSTOP)
                 try await trial.pause(between: 1, and: 2)
                 trial.rig.standby?.signal(SIGCONT)
@@ -49,7 +50,7 @@ extension Scenario {
             },
             failover("primary-cut-off", .synchronous, canCutOffPrimary: true) { trial in
                 try await trial.begin()
-                // It runs, takes writes, and reaches neither its standby nor anybody else.
+                // The primary runs and accepts writes, but reaches neither its standby nor any client.
                 try await trial.rig.cutOffStandby()
                 trial.rig.cutOffPrimary()
                 try await takeOver(trial)
@@ -93,7 +94,7 @@ extension Scenario {
             ownServer: { minder in try await PrivatePostgres.start(minder: minder) }, disturb: disturb)
     }
 
-    /// Makes the standby the primary, and waits until the workers use it.
+    /// Promotes the standby, and waits until the workers use it.
     private static func takeOver(_ trial: Trial) async throws {
         try await trial.rig.promoteStandby()
         trial.faultIsOver()
@@ -101,7 +102,7 @@ extension Scenario {
         try await trial.startCampaign()
     }
 
-    /// Sends so many single pushes, and waits until they are sent.
+    /// Sends `count` single pushes, and waits until they have ended.
     /// - Returns: their roots.
     private static func send(_ count: Int, _ trial: Trial) async throws -> Set<Int64> {
         var roots: Set<Int64> = []

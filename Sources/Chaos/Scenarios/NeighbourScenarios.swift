@@ -2,7 +2,7 @@ import LocalStack
 import PostgresStore
 import TestSupport
 
-/// Others on the same PostgreSQL who take its slots, sit in transactions, or keep vacuum from its work.
+/// Other sessions on the same PostgreSQL that take its slots, keep transactions open, or keep vacuum from its work.
 extension Scenario {
     static var neighbours: [Scenario] {
         [
@@ -46,7 +46,7 @@ extension Scenario {
                 disturb: { trial in
                     try await trial.begin()
                     let neighbour = Neighbour(trial.rig)
-                    // A report that takes a minute: vacuum removes nothing meanwhile, and every index entry of an ended
+                    // A report that takes a minute. Meanwhile vacuum removes nothing, and every index entry of an ended
                     // job stays.
                     let session = try await trial.rig.session()
                     try await session.runScript(
@@ -68,7 +68,7 @@ extension Scenario {
         ]
     }
 
-    /// Ends the workers' sessions until all slots are taken by others, the reserved ones included.
+    /// Ends the workers' sessions until other sessions have taken all slots, including the reserved ones.
     private static func takeAllSlots(_ trial: Trial) async throws -> [PostgresConnection] {
         var hoarders: [PostgresConnection] = []
         let workers = "from pg_stat_activity where datname = current_database() and application_name like 'pushq work%'"
@@ -83,9 +83,9 @@ extension Scenario {
         return hoarders
     }
 
-    /// What is seen where people and programs work by hand: a report's snapshot, producers and operators who never
-    /// commit what they have called, each function once, somebody who has locked rows and gone to lunch, somebody who
-    /// has only looked at a table.
+    /// Opens the transactions that people and programs leave open: the snapshot of a report, producers and operators
+    /// who call each function once and never commit, a user who has locked rows and left, and a user who has only read
+    /// tables.
     private static func openTransactions(_ trial: Trial) async throws -> [PostgresConnection] {
         let queue = trial.rig.queue
         let scripts = [
@@ -100,7 +100,7 @@ extension Scenario {
             "begin; select pushq.register_device('\(queue)', \(token(1)), 'somebody')",
             "begin; select pushq.unregister_device('\(queue)', \(token(2)))",
             "begin; select pushq.set_badge('\(queue)', token => \(token(3)), badge => 1)",
-            // Keeps its places under the frequency cap.
+            // This keeps the device's places under the frequency cap.
             "begin; select pushq.forget_device('\(queue)', \(token(4)))",
             "begin; select from pushq.rate_limit for update",
             "begin; select from pushq.queue where id = pushq.queue_id('\(queue)') for no key update",
@@ -110,7 +110,7 @@ extension Scenario {
         var sessions: [PostgresConnection] = []
         for script in scripts {
             let session = try await trial.rig.session()
-            // They would be ended after a minute, as those of workers are.
+            // Otherwise the server would end them after a minute, like the workers' transactions.
             try await session.runScript("set idle_in_transaction_session_timeout = 0; \(script)")
             sessions.append(session)
         }

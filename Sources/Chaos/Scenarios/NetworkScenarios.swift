@@ -31,7 +31,7 @@ extension Scenario {
                 adjust: { settings, _ in
                     settings.devices = 2000
                     settings.rules = outage
-                    // Two attempts would be gone within seconds, if an outage spent any.
+                    // If an outage used up attempts, two would be gone within seconds.
                     settings.sql = "update pushq.queue set max_attempts = 2 where id = $queue"
                 }, expectation: .clean,
                 disturb: { trial in
@@ -59,7 +59,7 @@ extension Scenario {
                     try await trial.pause(trial.rig.settings.lease + .seconds(1))
                     trial.rig.simulator.signal(SIGCONT)
                     trial.faultIsOver()
-                    // Twice in a row it would be gone for longer than a PING may take.
+                    // Without a pause, it would be away for longer than a PING may take.
                     try await trial.pause(.seconds(3))
                     try await trial.keepBusy()
                 }
@@ -70,7 +70,7 @@ extension Scenario {
                 try await trial.begin(workers: 1)
                 proxy.fallSilent()
                 trial.noteDeafness()
-                // Until a PING stays unanswered, or the answers are overdue.
+                // The worker waits until a PING stays unanswered, or the answers are overdue.
                 try await trial.rig.waitUntilFinished(within: .seconds(150))
                 trial.faultIsOver()
                 try await trial.startCampaign()
@@ -80,12 +80,12 @@ extension Scenario {
         ]
     }
 
-    /// Nothing but 503, for as long as it lasts.
+    /// Only answers with 503.
     private static let outage = storm(#""outcomes": [{"probability": 1, "reason": "ServiceUnavailable"}]"#)
 
     private static func storm(_ rules: String) -> String { #"{"latency_ms": [50, 100], \#(rules)}"# }
 
-    /// Lets a storm rage for a while, then lets the sun shine.
+    /// Sends during a storm for a while, then restarts the simulator without it.
     private static func weather(_ trial: Trial) async throws {
         for _ in 0..<2 { try trial.rig.startWorker() }
         try await trial.startCampaign()
@@ -98,7 +98,7 @@ extension Scenario {
 }
 
 extension Trial {
-    /// Kills the simulator again and again, and starts it anew after `most` seconds or less.
+    /// Kills the simulator repeatedly, and restarts it after at most `most` seconds.
     func killSimulators(awayAtMost most: Double) async throws {
         try await begin()
         for _ in 0..<(isShort ? 2 : 6) {

@@ -2,7 +2,7 @@ import LocalStack
 import PostgresStore
 import TestSupport
 
-/// More at one time than a worker can hold, and a database that has forgotten who waits.
+/// More work at a time than a worker can hold, and a database that has forgotten its sleepers.
 extension Scenario {
     static var pressure: [Scenario] {
         [
@@ -33,14 +33,15 @@ extension Scenario {
         ]
     }
 
-    /// Each answer takes a second, over connections that allow many at a time; twenty queues share the work.
+    /// Lets each answer take a second, over connections that allow many requests at a time. Twenty queues share the
+    /// work.
     @Sendable private static func slowAnswers(_ settings: inout Rig.Settings, isShort: Bool) {
         settings.rules = #"{"latency_ms": [1000, 1000]}"#
         settings.simulatorArguments = ["--streams", "1000"]
         settings.sql = moreQueues
     }
 
-    /// Nineteen more apps of the same tenant, with the same credential.
+    /// Creates nineteen more apps of the same tenant, with the same credential.
     private static let moreQueues = """
         insert into pushq.app (tenant_id, bundle_id)
         select q.tenant_id, 'com.acme.n' || i from pushq.queue q, generate_series(1, 19) i where q.id = $queue;
@@ -49,7 +50,7 @@ extension Scenario {
         from pushq.queue q join pushq.app a on a.tenant_id = q.tenant_id and a.id <> q.app_id where q.id = $queue
         """
 
-    /// Jobs of one recipient each, in all queues: what `pushq.send` would make of so many calls.
+    /// Creates jobs of one recipient each in all queues, as `pushq.send` would for this many calls.
     private static func enqueueSingles(_ count: Int, _ trial: Trial) async throws {
         try await trial.rig.run(
             """

@@ -3,8 +3,8 @@ import PostgresStore
 import QueueCore
 import TestSupport
 
-/// Rates of queues and of their tenants, with several workers and with refusals that are sent again, measured at the
-/// simulator.
+/// The rates of queues and of their tenants, with several workers and with refused pushes that are sent again, measured
+/// at the simulator.
 extension Scenario {
     static var rates: [Scenario] {
         [
@@ -31,15 +31,16 @@ extension Scenario {
         ]
     }
 
-    /// For how long the rates are measured.
+    /// How long the rates are measured.
     private static func seconds(_ isShort: Bool) -> Double { isShort ? 20 : 60 }
 
-    /// A queue and its rate. The first tenant's is less than its queues' together, the second one's is more.
+    /// A queue and its rate. The first tenant's rate is below the sum of its queues' rates, the second tenant's is
+    /// above.
     private struct PacedQueue {
         let tenant: String
         let app: String
         let rate: Double
-        /// What it is sent at: its rate, or what its tenant's rate leaves.
+        /// The rate at which it sends: its own, or what its tenant's rate leaves.
         let expected: Double
 
         static let all = [
@@ -53,7 +54,7 @@ extension Scenario {
 
         var name: QueueName { QueueName(tenant: tenant, app: app, environment: .sandbox) }
 
-        /// Enough for the time in which it is measured, the start and the end left out, whatever is refused.
+        /// Returns enough devices for the measured time, without the start and the end, whatever is refused.
         func devices(for seconds: Double) -> Int { Int(expected * (seconds + 5)) }
     }
 
@@ -78,11 +79,11 @@ extension Scenario {
         }
     }
 
-    /// Compares the arrivals with what was set.
+    /// Compares the arrivals with the rates that were set.
     private static func check(_ trial: Trial) async throws {
         await trial.rig.simulator.stop()
         let (seconds, files) = (seconds(trial.isShort), trial.rig.recordFiles)
-        // Reading tens of thousands of lines takes longer than a loop may be kept from its timers.
+        // Reading tens of thousands of lines would keep the loop from its timers for too long.
         let times = try await Task.detached {
             let record = try SimulatorRecord(path: files[0])
             return Dictionary(uniqueKeysWithValues: PacedQueue.all.map { ($0.app, record.arrivals(of: $0.app)) })
@@ -100,15 +101,15 @@ extension Scenario {
         if !problems.isEmpty { throw NeverHappened(description: problems.joined(separator: "; ")) }
     }
 
-    /// What is wrong with the arrivals of one limit. Says what was measured.
+    /// Returns what is wrong with the arrivals of one limit. Prints the measurements.
     private static func problem(
         _ name: String, _ rate: Double, _ expected: Double, _ times: [Int], _ seconds: Double
     ) -> [String] {
-        // The burst at the beginning is not the rate's.
+        // The burst at the beginning does not belong to the rate.
         let begin = times[0] + 2_000_000
         let end = begin + Int(seconds * 1e6)
         let measured = Double(times.count { $0 >= begin && $0 < end }) / seconds
-        // A bucket that the rate empties: its highest level is by how much any window goes over the rate.
+        // A bucket that the rate empties. Its highest level is the maximum by which any window exceeds the rate.
         var (level, highest, last) = (0.0, 0.0, times[0])
         for time in times {
             level = max(0, level - rate * Double(time - last) / 1e6) + 1
@@ -120,11 +121,11 @@ extension Scenario {
             "  \(name): set \(rate), expected \(text(expected)), measured \(text(measured)) a second; "
                 + "at most \(text(highest)) over it in any window, of a burst of \(Int(burst))")
         var problems: [String] = []
-        // One push more or less lies within the time by chance. The short form runs beside other programs.
+        // One push more or less may be within the time by chance. The short form runs beside other programs.
         if abs(measured - expected) > expected * (seconds < 60 ? 0.05 : 0.02) + 1 / seconds {
             problems.append("\(name) is sent at \(text(measured))")
         }
-        // The push that comes at the end of the burst, and what a busy machine reads later than it came.
+        // Allows for the push at the end of the burst, and for pushes that a busy machine reads late.
         if highest > burst + 1 + rate * 0.05 { problems.append("\(name) went \(text(highest)) over its rate") }
         return problems
     }

@@ -3,7 +3,7 @@ import LocalStack
 import TestSupport
 import Transport
 
-/// Workers that end, or connections that are cut, at exactly one statement or its answer.
+/// Workers that are killed, or connections that are cut, exactly at one statement or its answer.
 extension Scenario {
     static var statements: [Scenario] {
         [
@@ -26,7 +26,7 @@ extension Scenario {
         ]
     }
 
-    /// Starts a worker whose connections lead through a trap, and waits until it has sprung.
+    /// Starts a worker whose connections go through a trap, and waits until the trap has sprung.
     private static func spring(_ trap: StatementTrap, kills: Bool, _ trial: Trial) async throws {
         let victim = Locked<WorkerProcess?>(nil)
         let proxy = try await DatabaseProxy(to: trial.rig.postgres) { message in
@@ -42,7 +42,7 @@ extension Scenario {
         }
         trial.faultIsOver()
         guard kills else {
-            // What it has been given is to come to its end over the proxy.
+            // The worker finishes its jobs over the proxy.
             try await trial.pause(.seconds(1))
             guard await worker.drain() == .code(0) else {
                 throw NeverHappened(description: "\(worker.name) did not drain")
@@ -54,12 +54,12 @@ extension Scenario {
     }
 }
 
-/// Springs once, at the n-th time that a statement is sent to the server, or that its answer comes.
+/// Springs once, at the nth time that a statement is sent to the server, or that its answer comes.
 final class StatementTrap: Sendable {
     private struct State {
         var left: Int
         var hasSprung = false
-        /// By connection: the statements that were sent and not answered yet, those of one sync together.
+        /// For each connection: the statements that were sent and not answered yet, grouped by sync.
         var open: [Int: [[String]]] = [:]
     }
 
@@ -77,7 +77,7 @@ final class StatementTrap: Sendable {
 
     var hasSprung: Bool { state.withLock { $0.hasSprung } }
 
-    /// Whether this is the message. Told of each, in the order of each direction.
+    /// Whether the trap springs at this message. It must see every message, in the order of each direction.
     func meets(_ message: DatabaseProxy.Message) -> Bool {
         state.withLock { state in
             let isMeant = message.isFromClient ? noteSent(message, &state) : noteAnswered(message, &state)
@@ -97,7 +97,7 @@ final class StatementTrap: Sendable {
         return !isAnswer && statement.hasPrefix(name)
     }
 
-    /// A `Z` ends the answer to what one sync ended.
+    /// Notes a message of the server. A `Z` ends the answer to the statements of one sync.
     private func noteAnswered(_ message: DatabaseProxy.Message, _ state: inout State) -> Bool {
         guard message.type == "Z", let groups = state.open[message.connection], groups.count > 1 else { return false }
         state.open[message.connection] = Array(groups.dropFirst())

@@ -1,7 +1,7 @@
 import PostgresStore
 import TestSupport
 
-/// One tenant does harm to itself, and another tenant beside it must not notice.
+/// One tenant has a problem of its own making, and another tenant must not notice it.
 extension Scenario {
     static var tenants: [Scenario] {
         [
@@ -11,7 +11,7 @@ extension Scenario {
                     try await trial.begin()
                     let neighbour = Neighbour(trial.rig)
                     try await trial.work(beside: neighbour, for: .seconds(trial.isShort ? 10 : 60)) {
-                        // Everything is urgent, and more comes than can be sent.
+                        // Everything is urgent, and more is enqueued than can be sent.
                         try await trial.rig.run(flood(of: trial.isShort ? 500 : 2000, for: trial))
                     }
                     trial.faultIsOver()
@@ -62,7 +62,7 @@ extension Scenario {
         ]
     }
 
-    /// Urgent single pushes of the tenant that does harm, as SQL.
+    /// Returns SQL that sends urgent single pushes of the tenant that floods.
     private static func flood(of count: Int, for trial: Trial) -> String {
         """
         select pushq.send('\(trial.rig.queue)', '{"aps":{"alert":"flood"}}', array[encode(token, 'hex')], urgent => true)
@@ -70,14 +70,14 @@ extension Scenario {
         """
     }
 
-    /// Answers after a while, and nothing else but `outcome`.
+    /// Returns rules with a short latency, and `outcome` as the only outcome.
     private static func only(_ outcome: String?) -> String {
         #"{"latency_ms": [50, 100], "outcomes": [\#(outcome ?? "")]}"#
     }
 }
 
 extension Trial {
-    /// Has the neighbour send one push after the other for a while, and `harm` done between them.
+    /// Lets the neighbour send one push after the other for `time`, and runs `harm` between them.
     fileprivate func work(beside neighbour: Neighbour, for time: Duration, _ harm: () async throws -> Void) async throws
     {
         let end = ContinuousClock.now + time

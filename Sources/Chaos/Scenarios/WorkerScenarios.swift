@@ -2,7 +2,7 @@ import Glibc
 import LocalStack
 import TestSupport
 
-/// Workers that are killed, stopped, replaced.
+/// Workers that are killed, stopped or replaced.
 extension Scenario {
     static var workers: [Scenario] {
         [
@@ -61,7 +61,7 @@ extension Scenario {
 }
 
 extension Audit.Expectation {
-    /// Nothing may be repeated.
+    /// No push may be repeated.
     static var clean: Self {
         var expectation = Self()
         expectation.isClean = true
@@ -77,7 +77,7 @@ extension Audit.Expectation {
 }
 
 extension Trial {
-    /// Sends with one worker, and puts a new one in its place again and again.
+    /// Sends with one worker, and replaces it with a new one repeatedly.
     func deploy(times: Int) async throws {
         try await begin(workers: 1)
         for _ in 0..<times {

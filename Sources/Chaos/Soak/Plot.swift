@@ -1,6 +1,6 @@
 import Foundation
 
-/// A table as a picture: one curve below the other, each from zero to its largest value, over the table's first column.
+/// A plot of a table: one curve below the other, each from zero to its largest value, over the table's first column.
 struct Plot {
     let columns: [String]
     let rows: [[Double]]
@@ -41,7 +41,7 @@ struct Plot {
             """
     }
 
-    /// A number as the plot and its table show it.
+    /// Returns a number in the form of the plot and its table.
     static func text(_ number: Double) -> String {
         number.formatted(.number.precision(.fractionLength(number < 100 ? 1 : 0)).grouping(.never))
     }

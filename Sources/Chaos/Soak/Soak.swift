@@ -3,15 +3,15 @@ import LocalStack
 import PostgresStore
 import TestSupport
 
-/// Works for a long time at a steady rate, with everything that an installation does, and looks whether anything grows
+/// Runs an installation with all its kinds of work for a long time at a steady rate, and checks whether anything grows
 /// that should not.
 struct Soak {
     let minutes: Double
-    /// Where the plot is put.
+    /// The folder for the plot.
     let folder: String
 
     private static let samples = 60.0
-    /// Days that pass meanwhile: more than feedback is kept for.
+    /// The number of simulated days, which is more than the retention of feedback.
     private static let days = 40.0
     private static let rules = """
         {"latency_ms": [10, 40], "outcomes": [
@@ -19,7 +19,7 @@ struct Soak {
             {"probability": 0.01, "reason": "TooManyRequests"}, {"probability": 0.002, "reason": "ServiceUnavailable"}]}
         """
 
-    /// Prints a line for each sample, and in the end writes the plot.
+    /// Prints a line for each sample, and writes the plot at the end.
     func run() async throws {
         let minder = try Minder()
         let postgres = try await PrivatePostgres.start(minder: minder)
@@ -71,7 +71,7 @@ struct Soak {
         for worker in rig.workers {
             guard await worker.drain() == .code(0) else { throw NeverHappened(description: "a worker did not drain") }
         }
-        // Results are dropped with their day; the sums of campaigns stay.
+        // Results are dropped with their day, but the tallies of campaigns stay.
         let total = try await rig.number("select sum(total) from pushq.campaign_progress")
         let ended = try await rig.number(
             "select sum(delivered + rejected + failed + suppressed + expired + cancelled + unknown) from pushq.campaign_progress"

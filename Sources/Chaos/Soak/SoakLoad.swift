@@ -2,11 +2,11 @@ import LocalStack
 import PostgresStore
 import TestSupport
 
-/// What producers, apps and time do to an installation while it soaks.
+/// The load of a soak: what producers and apps do to an installation, and the passing days.
 ///
 /// Belongs to the rig's loop.
 final class SoakLoad {
-    /// What was done so far.
+    /// The counts of what was done so far.
     struct Counts: CustomStringConvertible {
         var (campaigns, lists, singles, updates, registrations) = (0, 0, 0, 0, 0)
 
@@ -16,25 +16,26 @@ final class SoakLoad {
         }
     }
 
-    /// Pushes a second that the queue may send: what two workers, APNs, PostgreSQL and producers manage on a part of
-    /// two cores, so that the throughput stays level if nothing gets worse.
+    /// The queue's rate in pushes per second. Two workers, APNs, PostgreSQL and producers manage it on a part of two
+    /// cores, so the throughput stays level if nothing gets worse.
     static let rate = 1_500
-    /// Between two steps.
+    /// The pause between two steps.
     static let pause = Duration.milliseconds(200)
-    /// Steps from one list to the next.
+    /// The number of steps from one list to the next.
     private static let stepsOfList = 50
     private static let listSize = 2_000
 
     private let rig: Rig
     private(set) var counts = Counts()
-    /// Days that have passed.
+    /// The number of days that have passed.
     private(set) var day = 0
     private var steps = 0
 
     init(_ rig: Rig) { self.rig = rig }
 
-    /// A few single pushes, one of them under a key; an update of a Live Activity; apps that report tokens, dead ones
-    /// among them; now and then a list; and a campaign to everybody when the last one has been fanned out.
+    /// Sends a few single pushes, one of them under a key, and an update of a Live Activity. Registers tokens,
+    /// including dead ones. Now and then starts a campaign to a list, and a campaign to all devices when the last one
+    /// has been fanned out.
     func step() async throws {
         steps += 1
         try await rig.run(
@@ -69,13 +70,13 @@ final class SoakLoad {
             """)
     }
 
-    /// The token of a device of the rig, as SQL.
+    /// Returns the token of one of the rig's devices, as SQL.
     private static func token(_ number: Int) -> String {
         "encode('\\x00'::bytea || substring(sha256(int8send(\(number % 20_000 + 1))) from 2), 'hex')"
     }
 
-    /// Lets midnight pass, as far as pushq can tell: history begins a new day, what goes by age is a day older, and
-    /// upkeep makes and drops its days.
+    /// Simulates midnight for pushq: history begins a new day, keys and updates become a day older, and upkeep creates
+    /// and drops its days.
     func turnDay() async throws {
         day += 1
         let store = try await rig.store.current()

@@ -2,11 +2,11 @@ import Foundation
 import LocalStack
 import TestSupport
 
-/// The figures of a soak that must stay level, from one sample to the next.
+/// The figures of a soak that must stay level, from sample to sample.
 ///
 /// Belongs to the rig's loop.
 struct SoakSample {
-    /// What is looked at; the first is the time, and ``next()`` gives the others.
+    /// The names of the figures. The first one is the time, and ``next()`` returns the others.
     static let columns = [
         "minute", "per second", "single p50 ms", "single p99 ms", "dead jobs", "dead leases", "jobs KB", "leases KB",
         "devices MB", "keys KB", "history MB", "days", "worker 1 MB", "worker 2 MB",
@@ -20,7 +20,7 @@ struct SoakSample {
         last = (0, start)
     }
 
-    /// The figures since the sample before, in the order of the columns.
+    /// Returns the figures since the previous sample, in the order of the columns.
     mutating func next() async throws -> [Double] {
         let (ended, now) = (Int64(try await rig.ended()), ContinuousClock.now)
         let seconds = last.at.duration(to: now) / .seconds(1)
@@ -36,8 +36,8 @@ struct SoakSample {
             Double(try await rig.number("select pg_total_relation_size('pushq.\(table)')")) / 1024
         }
         func latency(_ percentile: Double) async throws -> Double {
-            // From the producer's commit, nearly, to the end that is recorded: with the flush that a single push waits
-            // for.
+            // The time from about the producer's commit to the recorded end, including the flush that a single push
+            // waits for.
             Double(
                 try await rig.number(
                     """
