@@ -1,7 +1,7 @@
 import Foundation
 
-/// Measures what `docs/performance.md` says, with real processes on this machine. Build and run it with
-/// `swift run -c release bench MEASUREMENT`; the program `pushq` has to be built beside it.
+/// Measures the figures of `docs/performance.md` with real processes on this machine. Build and run it with `swift run
+/// -c release bench MEASUREMENT`; the program `pushq` must be built beside it.
 @main
 enum Bench {
     static func main() async throws {
@@ -48,7 +48,7 @@ enum Bench {
         }
     }
 
-    /// The value below which `share` of the sorted values lie.
+    /// Returns the value below which `share` of the sorted values lie.
     static func percentile(_ share: Double, of sorted: [Double]) -> Double {
         sorted.isEmpty ? .nan : sorted[min(sorted.count - 1, Int(Double(sorted.count) * share))]
     }

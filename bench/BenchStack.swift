@@ -17,10 +17,8 @@ final class BenchStack: Sendable {
     private let folder: String
 
     /// Starts everything but workers.
-    /// - Parameters:
-    ///   - streams: that the simulator allows at a time on a connection.
-    ///   - isRecorded: whether the simulator keeps what arrives in a file, for ``arrivals()``.
-    init(latency: Duration, streams: Int = 1000, isRecorded: Bool = true) async throws {
+    /// - Parameter streams: the maximum number of concurrent streams on a connection to the simulator.
+    init(latency: Duration, streams: Int = 1000) async throws {
         minder = try Minder()
         postgres = try await PrivatePostgres.start(
             ServerSettings(["track_commit_timestamp": "on"]), minder: minder)
@@ -30,7 +28,7 @@ final class BenchStack: Sendable {
         var configuration = SimulatorConfiguration(folder: folder)
         configuration.rules.latency = latency...latency
         configuration.streamLimit = streams
-        if isRecorded { configuration.recordFile = "\(folder)/record.ndjson" }
+        configuration.recordFile = "\(folder)/record.ndjson"
         simulator = try await Simulator.start(configuration)
         masterKeys = try .random()
         loop = EventLoop(name: "bench")
@@ -42,14 +40,14 @@ final class BenchStack: Sendable {
         }
     }
 
-    /// Ends all of it.
+    /// Ends all parts of the stack.
     func end() async {
         await minder.end()
         await simulator.stop()
         loop.shutDown()
     }
 
-    /// Makes a queue of its own tenant with `devices` devices, and a certificate to send with.
+    /// Makes a queue with its own tenant, `devices` devices and a certificate.
     func makeQueue(_ name: QueueName, devices: Int) async throws {
         try await makeQueues([name])
         try await withStore { store in
@@ -62,11 +60,12 @@ final class BenchStack: Sendable {
         }
     }
 
-    /// Makes queues, each of its own tenant and with a certificate of its own.
+    /// Makes queues, each with its own certificate.
     func makeQueues(_ names: [QueueName]) async throws {
         let (authority, masterKeys) = (simulator.authority, masterKeys)
         try await withStore { store in
-            // While statistics know nothing of a tenant's thousands of queues, each takes longer than the last one.
+            // Until the statistics know of a tenant's thousands of queues, making each queue takes longer than the one
+            // before.
             for part in stride(from: 0, to: names.count, by: 500) {
                 try await store.transaction {
                     for name in names[part..<min(part + 500, names.count)] {
@@ -96,7 +95,7 @@ final class BenchStack: Sendable {
         _ = try await store.useCredential(name.app, forQueue: name)
     }
 
-    /// Runs `body` with a connection of its own.
+    /// Runs `body` with its own connection.
     func withStore(_ body: @Sendable (PostgresConnection) async throws -> Void) async throws {
         try await loop.run { [address, loop] _ in
             let store = try await PostgresConnection.connect(to: address, as: "bench", on: loop)
@@ -122,10 +121,10 @@ final class BenchStack: Sendable {
         return try minder.start(command)
     }
 
-    /// A file of this benchmark.
+    /// Returns the path of a file of this benchmark.
     func path(_ name: String) -> String { "\(folder)/\(name)" }
 
-    /// Starts the page of operators.
+    /// Starts the operators' dashboard.
     func startDashboard(at place: String, readToken: String) throws {
         let program = URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent().appending(
             path: "pushq-admin")
@@ -140,13 +139,13 @@ final class BenchStack: Sendable {
         _ = try minder.start(command)
     }
 
-    /// The last lines that workers have written.
+    /// Returns the last lines of the workers' log.
     func workerLog() -> String {
         let text = (try? String(contentsOfFile: "\(folder)/worker.log", encoding: .utf8)) ?? ""
         return text.split(separator: "\n").suffix(10).joined(separator: "\n")
     }
 
-    /// When each push of a send arrived at the simulator, in microseconds since 1970.
+    /// Returns when each push of a send arrived at the simulator, in microseconds since 1970.
     func arrivals() async throws -> [APNsID: Int] {
         await simulator.flushRecord()
         let text = try String(contentsOfFile: "\(folder)/record.ndjson", encoding: .utf8)
@@ -160,7 +159,8 @@ final class BenchStack: Sendable {
         return arrivals
     }
 
-    /// When the first push of each send arrived at the simulator, by the send's root, in microseconds since 1970.
+    /// Returns when the first push of each send arrived at the simulator, by the send's root, in microseconds since
+    /// 1970.
     func firstArrivals() async throws -> [Int64: Int] {
         Dictionary(try await arrivals().map { ($0.key.root, $0.value) }, uniquingKeysWith: min)
     }
@@ -173,14 +173,5 @@ final class BenchStack: Sendable {
             case at
             case apnsID = "apns_id"
         }
-    }
-}
-
-extension ChildProcess {
-    /// What the kernel says of its memory, in MB (proc_pid_status(5)): `VmRSS` now, `VmHWM` at the peak.
-    func memory(_ name: String) -> Int {
-        let status = (try? String(contentsOfFile: "/proc/\(processID)/status", encoding: .utf8)) ?? ""
-        let line = status.split(separator: "\n").first { $0.hasPrefix(name) } ?? ""
-        return (Int(line.filter(\.isNumber)) ?? 0) / 1024
     }
 }

@@ -5,7 +5,8 @@ import Foundation
 import TestSupport
 import Transport
 
-/// Bad tokens over the binary interface: each error throws away what was written behind it, and ends its connection.
+/// Measures bad tokens over the binary interface. Each error ends its connection, and the server throws away the pushes
+/// that were written after the bad one.
 enum BinaryErrors {
     static func measure() async throws {
         for (share, count) in [(0, 20_000), (0.001, 20_000), (0.01, 20_000), (0.1, 2000)] {

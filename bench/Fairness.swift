@@ -3,8 +3,8 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// Single pushes of one tenant, and urgent ones of another, while nothing else is sent and while a campaign of that
-/// other tenant is under way, in one queue or in many: from commit to arrival, in one run.
+/// Measures single pushes of one tenant and urgent pushes of another, from commit to arrival. One run measures them
+/// while nothing else is sent, and while the other tenant sends a campaign in one queue or in many.
 struct Fairness {
     private static let pushes = 300
     private static let single = QueueName(tenant: "single", app: "com.single", environment: .production)
@@ -15,10 +15,10 @@ struct Fairness {
     private let stack: BenchStack
 
     /// - Parameters:
-    ///   - devices: of the tenant whose campaign is under way, in all its queues together.
-    ///   - queues: how many it has.
-    ///   - rate: of all its campaigns together, in recipients per second; nil for all that the machine can send. Then
-    ///     the simulator is at its limit, too, and pushes wait there.
+    ///   - devices: the devices of the tenant that sends the campaign, in all its queues together.
+    ///   - queues: the number of that tenant's queues.
+    ///   - rate: the rate of all its campaigns together, in recipients per second; nil for the maximum that the machine
+    ///     can send. The simulator is then at its limit, too, and pushes wait there.
     static func measure(devices: Int, queues: Int, rate: Int?) async throws {
         let busy = (1...queues).map { QueueName(tenant: "busy", app: "com.busy\($0)", environment: .production) }
         let stack = try await BenchStack(latency: .milliseconds(20))
@@ -46,7 +46,7 @@ struct Fairness {
     ) async throws -> [(name: String, pushes: [Probe.Push])] {
         let store = try await PostgresConnection.connect(to: address, as: "bench", on: actor.loop)
         defer { store.close() }
-        // The first ones find no connection to APNs yet, and are not counted.
+        // The first pushes find no connection to APNs yet, and are not counted.
         _ = try await both(1, pause: .seconds(2), store)
         let idle = try await both(Self.pushes, pause: .milliseconds(60), store)
         let campaign = Statement(
@@ -71,7 +71,7 @@ struct Fairness {
         return result
     }
 
-    /// Sends pushes of both kinds by turns, one at a time.
+    /// Sends pushes of both kinds alternately, one at a time.
     private func both(
         _ count: Int, pause: Duration, _ store: PostgresConnection, isolation: isolated (any Actor)? = #isolation
     ) async throws -> (single: [Int64], urgent: [Int64]) {

@@ -4,8 +4,8 @@ import Foundation
 import TestSupport
 import Transport
 
-/// What a TLS handshake costs a worker: full, and resumed from the connection before; CPU time of its loop alone, TCP
-/// included.
+/// Measures what a TLS handshake costs a worker, full and resumed from the previous connection: the CPU time of its
+/// loop only, including TCP.
 enum Handshakes {
     static func measure(count: Int) async throws {
         let folder = FileManager.default.temporaryDirectory.appending(path: "bench-\(UUID().uuidString)").path
@@ -24,7 +24,7 @@ enum Handshakes {
         print("the simulator saw \(seen.fullHandshakes) full and \(seen.resumedHandshakes) resumed handshakes")
     }
 
-    /// Seconds of CPU time for each connection.
+    /// Returns the seconds of CPU time for each connection.
     private static func measure(
         _ simulator: Simulator, identity: TLSIdentity?, isResumed: Bool, count: Int
     ) async throws -> Double {
@@ -35,7 +35,7 @@ enum Handshakes {
                 trusting: TrustStore(adding: [simulator.authority.certificate]), identity: identity)
             let sessions = ResumableSessions(with: simulator.host)
             var begun = 0.0
-            // The first has nothing to resume, and finds everything new.
+            // The first connection has no session to resume and finds cold caches, so it is not counted.
             for number in 0...count {
                 if number == 1 { begun = try cpuSeconds() }
                 let stream = try await TLSConnection.connect(
@@ -50,7 +50,7 @@ enum Handshakes {
         }
     }
 
-    /// What this thread has had of a processor, in nanoseconds (proc_pid_schedstat(5)).
+    /// Returns the CPU time of this thread in seconds (proc_pid_schedstat(5) has nanoseconds).
     private static func cpuSeconds() throws -> Double {
         let text = try String(contentsOfFile: "/proc/thread-self/schedstat", encoding: .utf8)
         guard let first = text.split(separator: " ").first, let nanoseconds = Double(first) else { throw Unexpected() }
@@ -60,7 +60,7 @@ enum Handshakes {
     private struct Unexpected: Error {}
 }
 
-/// Waits for the server's first bytes, before which its sessions come.
+/// Waits for the server's first bytes. Its sessions come before them.
 private final class FirstBytes: ByteStreamHandler {
     private let waiter: Waiter<Bool>
 

@@ -4,19 +4,19 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// What a long history costs: campaigns of one queue with one worker, before and after it gets as many outcomes of the
-/// last days as `outcomes` says.
+/// Measures the cost of a long history: campaigns of one queue with one worker, before and after the queue gets
+/// `outcomes` outcomes of the last days.
 enum History {
     private static let queue = QueueName(tenant: "busy", app: "com.busy", environment: .production)
     private static let devices = 300_000
-    /// Recipients of a job.
+    /// The number of recipients in a job.
     private static let jobSize = 500
 
     static func measure(outcomes: Int) async throws {
         let stack = try await BenchStack(latency: .milliseconds(20))
         try await stack.makeQueue(queue, devices: devices)
         try stack.startWorker()
-        // The first one finds nothing in memory, and no statistics.
+        // The first campaign finds nothing in memory, and no statistics.
         for key in ["first", "before 1", "before 2"] { try await campaign(key, in: stack) }
         try await stack.withStore { store in
             try await store.runScript(
@@ -44,7 +44,7 @@ enum History {
         await stack.end()
     }
 
-    /// Sends a campaign, and prints what it took.
+    /// Sends a campaign, and prints its time and CPU time.
     private static func campaign(_ key: String, in stack: BenchStack) async throws {
         let (begun, cpu) = (ContinuousClock.now, stack.postgres.backendCPU())
         try await stack.withStore { store in

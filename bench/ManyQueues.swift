@@ -5,9 +5,9 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// One push to each of very many queues, each with a certificate of its own, by a worker that may hold connections for
-/// a few of them: how soon it begins, how the connections go from queue to queue, how much memory and CPU that takes,
-/// and what the worker does when there is nothing left to do.
+/// Sends one push to each of very many queues, each with its own certificate, by a worker that may hold connections for
+/// only a few of them. It measures how soon the worker begins, how the connections pass from queue to queue, how much
+/// memory and CPU that takes, and what the worker does when no work is left.
 struct ManyQueues {
     /// A push to the last queue waits for a connection until the ones before it have been unused for 10 s.
     private static let deadline = Duration.seconds(400)
@@ -31,14 +31,14 @@ struct ManyQueues {
         await stack.end()
     }
 
-    /// Until the worker has planned its statements for empty tables, as one does that was idle.
+    /// Waits until the worker sleeps. It has then planned its statements for empty tables, like any idle worker.
     private func untilIdle() async throws {
         try await wait("the worker to fall asleep") {
             try await number("select count(*)::int8 from pushq.sleeper") == 1
         }
     }
 
-    /// Sends a push to each of these queues, all at once.
+    /// Enqueues a push to each of these queues, all at once.
     static func enqueue(_ names: [QueueName], in stack: BenchStack) async throws {
         try await stack.withStore { store in
             let push = Statement(
@@ -64,13 +64,13 @@ struct ManyQueues {
             """
             \(queues) queues known, \(max(most, seen.openConnections)) connections open at the most, \
             \(seen.connections) opened one after the other in \(Self.text(start.duration(to: .now))) s, the first push \
-            after \(Self.text(first)) s: \(worker.memory("VmHWM")) MB of memory at the peak, \(Self.text(cpuTime - cpu)) s of the \
+            after \(Self.text(first)) s: \(memory("VmHWM")) MB of memory at the peak, \(Self.text(cpuTime - cpu)) s of the \
             worker's CPU, \(Self.text(stack.postgres.backendCPU() - serverCPU)) s of PostgreSQL's
             """)
     }
 
     private func measureIdleness() async throws {
-        // What is finished is written, and the worker asleep.
+        // After this, all results are written, and the worker sleeps.
         try await untilIdle()
         let transactions = """
             select xact_commit + xact_rollback from pg_stat_database where datname = current_database() \
@@ -84,7 +84,7 @@ struct ManyQueues {
             """
             idle with \(await stack.simulator.snapshot().openConnections) connections: \
             \(statements.formatted(.number.precision(.fractionLength(1)))) statements a second, \
-            \((share * 100).formatted(.number.precision(.fractionLength(1)))) % of a core, \(worker.memory("VmRSS")) MB of memory
+            \((share * 100).formatted(.number.precision(.fractionLength(1)))) % of a core, \(memory("VmRSS")) MB of memory
             """)
     }
 
@@ -114,10 +114,17 @@ struct ManyQueues {
     }
 
     private var cpuTime: Duration { ProcessTimes(of: worker.processID)?.cpu ?? .zero }
+
+    /// Returns the worker's memory in MB (proc_pid_status(5)): `VmRSS` now, `VmHWM` at the peak.
+    private func memory(_ name: String) -> Int {
+        let status = (try? String(contentsOfFile: "/proc/\(worker.processID)/status", encoding: .utf8)) ?? ""
+        let line = status.split(separator: "\n").first { $0.hasPrefix(name) } ?? ""
+        return (Int(line.filter(\.isNumber)) ?? 0) / 1024
+    }
 }
 
 enum BenchError: Error {
     case tooLate(String)
-    /// A statement took longer than it may.
+    /// A statement took longer than its limit.
     case overLimit(String)
 }

@@ -4,14 +4,14 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// Single pushes enqueued by several sessions at once: how many a second go through from end to end.
+/// Measures how many single pushes a second go through from end to end, if several sessions enqueue them at once.
 enum ManySingles {
-    /// What may make it slower.
+    /// A burden that may slow it down.
     private enum Burden: String, CaseIterable {
         case none = "nothing beside them"
-        /// Vacuum can remove nothing that ended since, so each poll has all of that before it.
+        /// Vacuum cannot remove the jobs that have ended since the snapshot, so each poll has to pass all of them.
         case snapshot = "a session with an old snapshot"
-        /// It sleeps all along, and everybody who sends could wake it.
+        /// The worker sleeps all the time, and every sender could wake it.
         case sleeper = "an idle worker for the queues of another tenant"
     }
 
@@ -22,7 +22,7 @@ enum ManySingles {
         try await measure(sessions: sessions, pushes: pushes, perCall: 1000)
     }
 
-    /// - Parameter perCall: the pushes of a call: 1 for `pushq.send`, more for `pushq.send_many`.
+    /// - Parameter perCall: the number of pushes in a call: 1 for `pushq.send`, more for `pushq.send_many`.
     private static func measure(sessions: Int, pushes: Int, perCall: Int = 1, beside burden: Burden = .none)
         async throws
     {

@@ -4,27 +4,27 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// What one tenant notices of another that floods, is suspended, is misconfigured or refused: its single pushes from
-/// commit to arrival, and the rate of its own paced campaign, in one run with one worker for both.
+/// Measures what one tenant notices of another that floods, is suspended, misconfigured or refused: its single pushes
+/// from commit to arrival, and the rate of its own paced campaign. One worker serves both in one run.
 struct Neighbours {
     private static let quiet = QueueName(tenant: "quiet", app: "com.quiet", environment: .production)
     private static let busy = QueueName(tenant: "busy", app: "com.busy", environment: .production)
-    /// Pushes per second of the quiet tenant's campaign.
+    /// The rate of the quiet tenant's campaign, in pushes per second.
     private static let rate = 1000
     private static let pushes = 400
-    /// Sessions of the tenant that floods.
+    /// The number of sessions of the tenant that floods.
     private static let floods = 4
 
-    /// What is wrong with the busy tenant.
+    /// A problem of the busy tenant.
     private struct Trouble: Sendable {
         let name: String
-        /// What APNs does with its pushes; nil to accept them.
+        /// APNs' outcome for its pushes; nil: APNs accepts them.
         var rule: OutcomeRule.Outcome?
-        /// Whether a campaign of its own begins before it is measured.
+        /// Whether the busy tenant starts a campaign before the measurement.
         var hasCampaign = true
-        /// Calls of functions that its producers may make in a second; nil for any number.
+        /// The maximum number of calls that its producers may make in a second; nil for any number.
         var maximumCalls: Int?
-        /// Done again and again while it is measured.
+        /// Repeated during the measurement.
         var deed: (@Sendable (PostgresConnection) async throws -> Void)?
         var sessions = 1
     }
@@ -51,7 +51,7 @@ struct Neighbours {
 
     private let stack: BenchStack
 
-    /// - Parameter devices: of the busy tenant.
+    /// - Parameter devices: the number of the busy tenant's devices.
     static func measure(devices: Int) async throws {
         let stack = try await BenchStack(latency: .milliseconds(20))
         try await stack.makeQueue(quiet, devices: rate * troubles.count * 60)
@@ -85,7 +85,7 @@ struct Neighbours {
         try await store.runScript(
             #"select pushq.start_campaign('\#(Self.quiet)', 'steady', '{"aps":{"alert":"x"}}', max_rate => \#(Self.rate))"#
         )
-        // Both connect, and the rate of the campaign is what it will be.
+        // Both tenants connect, and the campaign reaches its rate.
         _ = try await Probe(queue: Self.quiet).send(with: store)
         try await Task.sleep(for: .seconds(3))
         var results: [Result] = []
@@ -126,7 +126,7 @@ struct Neighbours {
         let arrived = (await stack.simulator.snapshot().topics[Self.quiet.app] ?? 0) - sent - Self.pushes
         for doer in doers {
             doer.cancel()
-            // A deed that is cut off ends with an error.
+            // A deed that is cancelled ends with an error.
             _ = await doer.result
         }
         let pushes = try await Probe.pushes(of: roots, in: store)
@@ -134,7 +134,7 @@ struct Neighbours {
         return Result(pushes: pushes, perSecond: Double(arrived) / seconds)
     }
 
-    /// Takes the trouble away, and waits until the busy tenant has nothing left to send.
+    /// Ends the trouble, and waits until the busy tenant has nothing left to send.
     private func clear(
         _ number: Int, _ store: PostgresConnection, isolation: isolated (any Actor)? = #isolation
     ) async throws {
@@ -169,12 +169,12 @@ struct Neighbours {
         do {
             try await store.runScript(send)
         } catch {
-            // It has used up its calls, and a program would try again soon.
+            // The tenant has used up its calls. A program would try again soon.
             try await Task.sleep(for: .milliseconds(10))
         }
     }
 
-    /// The operator resumes the queue again and again, without mending what is wrong.
+    /// Resumes the queue again, like an operator who does not correct the cause.
     private static func resume(_ store: PostgresConnection) async throws {
         try await Task.sleep(for: .seconds(1))
         try await store.resumeQueue(busy)

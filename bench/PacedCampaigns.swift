@@ -2,15 +2,17 @@ import Foundation
 import PostgresStore
 import QueueCore
 
-/// What campaigns with a rate of their own cost a worker that sends for others, while they wait for their next permit:
-/// its CPU and PostgreSQL's while it sends a campaign at a steady rate, without them and with them.
+/// Measures what campaigns with their own rate cost a worker that sends for other tenants, while they wait for their
+/// next permit: the CPU of the worker and of PostgreSQL while the worker sends a campaign at a steady rate, without
+/// them and with them.
 struct PacedCampaigns {
     private static let queues = 10
-    /// Pushes per second of each campaign.
+    /// The rate of each campaign, in pushes per second.
     private static let rate = 0.2
     private typealias Beside = WaitingQueues
 
-    /// - Parameter campaigns: those of another tenant, each to the 100 devices of one of its ten queues.
+    /// - Parameter campaigns: the number of campaigns of another tenant, each to the 100 devices of one of its ten
+    ///   queues.
     static func measure(campaigns: Int) async throws {
         let names = Beside.crowd(of: queues)
         let (stack, worker) = try await Beside.startAlone(beside: names, connections: queues)

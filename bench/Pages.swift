@@ -5,17 +5,17 @@ import QueueCore
 import TestSupport
 import Transport
 
-/// How long the page of operators and the metrics of a worker take to answer beside 10,000 queues and a backlog and a
-/// history that are made by SQL.
+/// Measures how long the operators' dashboard and a worker's metrics take to answer, with 10,000 queues and with a
+/// backlog and a history that SQL has made.
 struct Pages {
     private static let (queues, campaigns) = (10_000, 50_000)
-    /// Answers that are shared are a second old at the most.
+    /// Shared answers are at most a second old.
     private static let pause = Duration.milliseconds(1100)
     private static let runs = 10
     private static let readToken = "a token of the benchmark to read"
     private static let queue = "t1/com.t1/production"
 
-    /// - Parameter waiting: jobs that wait, and as many devices and results in ten.
+    /// - Parameter waiting: the number of waiting jobs; the numbers of devices and results follow from it.
     static func measure(waiting: Int) async throws {
         let stack = try await BenchStack(latency: .zero)
         try await stack.withStore { store in
@@ -63,7 +63,7 @@ struct Pages {
             let start = ContinuousClock.now
             let answer = try PlainClient.parse(await PlainClient.exchange(get(path), with: place))
             taken.append(start.duration(to: .now) / .milliseconds(1))
-            // A worker without a credential is not ready, and says so.
+            // `/readyz` fails, because a worker without a credential is not ready.
             guard answer.status == 200 || path == "/readyz" else {
                 throw BenchError.tooLate("\(path) answered with \(answer.status): \(answer.body)")
             }

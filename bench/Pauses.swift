@@ -3,12 +3,12 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// How long pushes still arrive after a pause, a cancellation or a suspension was committed, while a worker sends at
-/// full speed.
+/// Measures how long pushes still arrive after the commit of a pause, a cancellation or a suspension, while a worker
+/// sends at full speed.
 enum Pauses {
     private static let queue = QueueName(tenant: "busy", app: "com.busy", environment: .production)
 
-    /// What is done, and undone.
+    /// An action and its reversal.
     private struct Deed: Sendable {
         let name: String
         let act: @Sendable (PostgresConnection) async throws -> Void
@@ -49,7 +49,8 @@ enum Pauses {
         }
     }
 
-    /// Returns when each was committed, and when it was about to be undone, in microseconds since 1970.
+    /// Performs each action. Returns when each was committed, and when it was about to be undone, in microseconds since
+    /// 1970.
     private static func disturb(
         on actor: isolated LoopActor, over address: DatabaseAddress
     ) async throws -> [(committed: Int, undone: Int)] {

@@ -4,8 +4,8 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// Campaigns with one payload for all, in five languages, and with two placeholders in each of these, in turn: how many
-/// recipients a second get an outcome, from the start to the last one, and what a recipient costs PostgreSQL.
+/// Measures campaigns with one payload for all, in five languages, and with two placeholders in each language, in turn:
+/// how many recipients a second get an outcome, from the start to the last one, and what a recipient costs PostgreSQL.
 enum Personalised {
     private static let queue = QueueName(tenant: "personal", app: "com.personal", environment: .production)
     private static let languages = ["de", "fr", "es", "pt-BR"]
@@ -42,7 +42,7 @@ enum Personalised {
         for round in 0...3 {
             for (name, payload) in messages {
                 let line = try await run(payload, key: "\(name) \(round)", devices: devices, stack)
-                // The first one of each fills caches.
+                // The first campaign of each kind fills caches.
                 if round > 0 { print("\(name): \(line)") }
             }
         }

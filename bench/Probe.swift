@@ -2,10 +2,10 @@ import Foundation
 import PostgresStore
 import QueueCore
 
-/// Single pushes, one after the other, whose way from commit to arrival is measured: the commit by the server's own
-/// timestamp of it, the arrival by the simulator's record.
+/// Measures the time of single pushes from commit to arrival, one after the other: the commit by the server's commit
+/// timestamp, the arrival by the simulator's record.
 struct Probe {
-    /// A push: its job's root, and when it was committed, in microseconds since 1970.
+    /// A push: the root of its job, and when it was committed, in microseconds since 1970.
     struct Push {
         let root: Int64
         let committed: Int
@@ -26,7 +26,7 @@ struct Probe {
         return try await store.execute(push, [.text("\(queue)"), .bool(isUrgent)])[0].int8("send")
     }
 
-    /// Sends `count` pushes, with a pause behind each.
+    /// Sends `count` pushes, with a pause after each.
     /// - Returns: their roots.
     func send(
         _ count: Int, pause: Duration, with store: PostgresConnection, isolation: isolated (any Actor)? = #isolation
@@ -39,7 +39,7 @@ struct Probe {
         return roots
     }
 
-    /// When the pushes with these roots were committed.
+    /// Returns when the pushes with these roots were committed.
     static func pushes(
         of roots: [Int64], in store: PostgresConnection, isolation: isolated (any Actor)? = #isolation
     ) async throws -> [Push] {
@@ -54,12 +54,12 @@ struct Probe {
         }
     }
 
-    /// Milliseconds from commit to arrival, sorted; of the pushes that have arrived.
+    /// Returns the sorted milliseconds from commit to arrival of the pushes that have arrived.
     static func latencies(of pushes: [Push], _ arrivals: [Int64: Int]) -> [Double] {
         pushes.compactMap { push in arrivals[push.root].map { Double($0 - push.committed) / 1000 } }.sorted()
     }
 
-    /// These shares of sorted milliseconds, as text.
+    /// Returns these percentiles of sorted milliseconds, as text.
     static func figures(_ shares: [Double], of latencies: [Double]) -> [String] {
         shares.map { Bench.percentile($0, of: latencies).formatted(.number.precision(.fractionLength(2))) }
     }

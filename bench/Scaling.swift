@@ -5,8 +5,8 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// What more connections, engines and workers bring: pushes per second where APNs takes its time, so that the network
-/// bounds a worker and not the CPU; and how two engines share what the CPU bounds.
+/// Measures the gain from more connections, engines and workers: the pushes per second if APNs answers slowly, so that
+/// the network limits a worker and not the CPU. It also measures how two engines share work that the CPU limits.
 enum Scaling {
     private static let queue = QueueName(tenant: "busy", app: "com.busy", environment: .production)
 
@@ -37,11 +37,11 @@ enum Scaling {
     }
 
     private struct Run {
-        /// From a quarter of the pushes to three quarters of them.
+        /// Pushes per second, from a quarter of the pushes to three quarters of them.
         let perSecond: Int
-        /// Of all workers meanwhile.
+        /// The CPU of all workers in that time.
         let cpu: Int
-        /// Recipients of the jobs that each engine has ended.
+        /// The recipients of the jobs that each engine has ended.
         let shares: [Int]
     }
 
@@ -63,7 +63,7 @@ enum Scaling {
         let passed = first.time.duration(to: last.time) / .seconds(1)
         let used = (cpu() - before) / .seconds(1)
         _ = try await reach(devices, in: stack)
-        // What has arrived is also written down.
+        // The results of the pushes that have arrived are also written.
         let shares = try await stack.loop.run { [address = stack.address] actor in
             let store = try await PostgresConnection.connect(to: address, as: "shares", on: actor.loop)
             defer { store.close() }
@@ -84,7 +84,7 @@ enum Scaling {
         )
     }
 
-    /// Waits until so many have arrived.
+    /// Waits until `count` pushes have arrived.
     private static func reach(_ count: Int, in stack: BenchStack) async throws -> (
         time: ContinuousClock.Instant, arrived: Int
     ) {

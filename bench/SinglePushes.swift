@@ -3,14 +3,14 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// One push at a time: from its commit, by the server's own commit timestamp, to its arrival at the simulator.
+/// Measures one push at a time, from its commit by the server's commit timestamp to its arrival at the simulator.
 enum SinglePushes {
-    /// What another tenant has sent meanwhile.
+    /// What another tenant sends meanwhile.
     enum Company {
         case nobody
-        /// A campaign to so many devices.
+        /// A campaign to this many devices.
         case campaign(Int)
-        /// One send to so many devices, as urgent as the pushes that are measured.
+        /// One send to this many devices, as urgent as the measured pushes.
         case urgent(Int)
 
         var count: Int {
@@ -20,7 +20,7 @@ enum SinglePushes {
             }
         }
 
-        /// What enqueues it for the queue `$1`.
+        /// The statement that enqueues it for the queue `$1`.
         var call: String {
             switch self {
             case .nobody: "select $1"
@@ -38,7 +38,7 @@ enum SinglePushes {
     private static let queue = QueueName(tenant: "single", app: "com.single", environment: .production)
     private static let neighbour = QueueName(tenant: "busy", app: "com.busy", environment: .production)
 
-    /// Measures pushes beside what another tenant has sent; beside anything they are urgent.
+    /// Measures pushes beside the pushes of another tenant. If there are any, the measured pushes are urgent.
     static func measure(beside company: Company) async throws {
         let stack = try await BenchStack(latency: .milliseconds(20))
         try await stack.makeQueue(queue, devices: 1)
@@ -62,7 +62,7 @@ enum SinglePushes {
         let store = try await PostgresConnection.connect(to: address, as: "bench", on: actor.loop)
         defer { store.close() }
         let probe = Probe(queue: queue, isUrgent: company.count > 0)
-        // The first one finds no connection to APNs yet, and is not counted.
+        // The first push finds no connection to APNs yet, and is not counted.
         _ = try await probe.send(with: store)
         try await Task.sleep(for: .seconds(2))
         if company.count > 0 {
@@ -70,7 +70,8 @@ enum SinglePushes {
                 Statement("company", company.call), [.text("\(neighbour)")], within: .seconds(120))
             try await Task.sleep(for: .milliseconds(500))
         }
-        // Long enough for an idle worker to fall asleep between two, shorter while a campaign has to last.
+        // The pause lets an idle worker fall asleep between two pushes. Beside a campaign it is shorter, since the
+        // campaign has to last.
         let roots = try await probe.send(count, pause: .milliseconds(company.count > 0 ? 5 : 60), with: store)
         let left = try await store.execute(
             Statement("left", "select coalesce(sum(recipient_count), 0)::int8 as recipients from pushq.job"))

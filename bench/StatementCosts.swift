@@ -3,10 +3,11 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// What the statements cost that workers run all the time, and those that an operator waits for, beside a backlog and a
-/// history that are made by SQL. Each has a limit: what grows with the tables passes it, whatever the machine.
+/// Measures the statements that workers run all the time, and those that an operator waits for, with a backlog and a
+/// history that SQL has made. Each has a limit. A statement whose cost grows with the tables exceeds the limit on any
+/// machine.
 struct StatementCosts {
-    /// What one unit of scale makes.
+    /// The numbers of rows for one unit of scale.
     private static let (queues, devices, waiting, results, reports, campaigns) =
         (1000, 200_000, 100_000, 200_000, 50_000, 5000)
     private static let workerID: Int64 = 1
@@ -15,7 +16,7 @@ struct StatementCosts {
     private let queue: QueueName
     private let queueID: Int32
 
-    /// - Parameter scale: multiplies everything.
+    /// - Parameter scale: multiplies all these numbers.
     static func measure(scale: Int) async throws {
         let stack = try await BenchStack(latency: .zero)
         let name = QueueName(tenant: "t1", app: "com.t1", environment: .production)

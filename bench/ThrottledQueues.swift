@@ -2,14 +2,15 @@ import Foundation
 import PostgresStore
 import QueueCore
 
-/// What queues that wait for their next permit cost a worker that sends for others: its CPU while it sends a campaign
-/// at a steady rate, without them and with them.
+/// Measures what queues that wait for their next permit cost a worker that sends for other tenants: its CPU while it
+/// sends a campaign at a steady rate, without them and with them.
 struct ThrottledQueues {
-    /// Pushes per second of each of them.
+    /// The rate of each queue, in pushes per second.
     private static let rate = 0.2
     private typealias Beside = WaitingQueues
 
-    /// - Parameter queues: those of another tenant, each with a push to 100 devices, a certificate and a connection.
+    /// - Parameter queues: the number of queues of another tenant, each with a push to 100 devices, a certificate and a
+    ///   connection.
     static func measure(queues: Int) async throws {
         let names = Beside.crowd(of: queues)
         let (stack, worker) = try await Beside.startAlone(beside: names, connections: queues)
@@ -25,7 +26,7 @@ struct ThrottledQueues {
                 for name in names { _ = try await store.execute(push, [.text("\(name)")]) }
             }
         }
-        // They connect.
+        // The queues connect.
         try await Task.sleep(for: .seconds(10))
         print(
             """

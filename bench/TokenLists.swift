@@ -4,8 +4,8 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// A campaign for a file of very many tokens: how long it is until the campaign is started, how much memory the
-/// server's process takes for it, and how long its longest transaction lasts. Nothing is sent.
+/// Measures a campaign for a file of very many tokens: the time until the campaign is started, the memory that the
+/// server's process takes for it, and the length of its longest transaction. Nothing is sent.
 enum TokenLists {
     private static let queue = QueueName(tenant: "list", app: "com.list", environment: .production)
 
@@ -37,7 +37,7 @@ enum TokenLists {
         await stack.end()
     }
 
-    /// Tokens of 32 bytes that look random, in pieces of a thousand lines.
+    /// Returns tokens of 32 bytes that look random, in pieces of a thousand lines.
     private static func file(of count: Int) -> DeviceFile {
         let next = Locked(0)
         return DeviceFile(name: "tokens") {
@@ -75,7 +75,7 @@ enum TokenLists {
         return bytes.withLock { $0 }
     }
 
-    /// Looks at the other session every 20 ms, until it is cancelled.
+    /// Observes the other session every 20 ms, until it is cancelled.
     private static func watchBackend(of stack: BenchStack) async throws -> (megabytes: Int, maximumMilliseconds: Int) {
         let seen = Locked((kilobytes: 0, milliseconds: 0))
         try await stack.withStore { store in

@@ -5,20 +5,21 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// What thousands of queues that wait for a connection cost a worker that sends for others: its CPU while it sends a
-/// campaign at a steady rate, without them and with them.
+/// Measures what thousands of queues that wait for a connection cost a worker that sends for other tenants: its CPU
+/// while it sends a campaign at a steady rate, without them and with them.
 struct WaitingQueues {
     private static let rate = 5000.0
     private static let time = Duration.seconds(20)
-    /// Queues of other tenants, none of which had work before.
+    /// The queues of further tenants, none of which had work before.
     private static let newcomers = (1...40).map { number in
         QueueName(tenant: "new\(number)", app: "com.new\(number)", environment: .production)
     }
     private static let busy = QueueName(tenant: "busy", app: "com.busy", environment: .production)
 
     /// - Parameters:
-    ///   - queues: those of another tenant that wait, each with a push and a certificate of its own.
-    ///   - connections: of that tenant; each goes to another queue when it was idle for a second.
+    ///   - queues: the number of waiting queues of another tenant, each with a push and its own certificate.
+    ///   - connections: the number of that tenant's connections. Each passes to another queue after it was idle for a
+    ///     second.
     static func measure(queues: Int, connections: Int) async throws {
         let names = crowd(of: queues)
         let (stack, worker) = try await startAlone(beside: names + newcomers, connections: connections)
@@ -40,13 +41,13 @@ struct WaitingQueues {
         await stack.end()
     }
 
-    /// Queues of one other tenant.
+    /// Returns queues of one other tenant.
     static func crowd(of queues: Int) -> [QueueName] {
         (1...queues).map { QueueName(tenant: "crowd", app: "com.t\($0)", environment: .production) }
     }
 
-    /// Has a worker send the campaign alone, beside queues that have nothing to send yet, and prints what that takes.
-    /// - Parameter connections: of the other tenant.
+    /// Lets a worker send only the campaign, beside queues that have nothing to send yet, and prints its cost.
+    /// - Parameter connections: the number of the other tenant's connections.
     static func startAlone(beside others: [QueueName], connections: Int) async throws -> (BenchStack, ChildProcess) {
         let stack = try await BenchStack(latency: .milliseconds(5))
         try await stack.makeQueue(busy, devices: Int(rate * 5 * (time / .seconds(1))))
@@ -59,7 +60,7 @@ struct WaitingQueues {
             _ = try await store.execute(start, [.text("\(busy)")])
         }
         let worker = try stack.startWorker()
-        // It connects, and measures its rate.
+        // The worker connects and reaches its rate.
         try await Task.sleep(for: .seconds(3))
         print("alone: \(try await share(of: worker, stack))")
         return (stack, worker)
@@ -77,13 +78,14 @@ struct WaitingQueues {
                 roots.append(try await store.execute(push, [.text("\(name)")])[0].int8("send"))
                 try await Task.sleep(for: .milliseconds(230))
             }
-            // The last ones arrive.
+            // The last pushes arrive.
             try await Task.sleep(for: .seconds(2))
             return try await Probe.pushes(of: roots, in: store)
         }
     }
 
-    /// The pushes that arrived for a while, and which part of a core the worker and PostgreSQL used.
+    /// Measures for `time`. Returns how many pushes arrived a second, and the part of a core that the worker and
+    /// PostgreSQL used.
     static func share(of worker: ChildProcess, _ stack: BenchStack) async throws -> String {
         let cpu = { ProcessTimes(of: worker.processID)?.cpu ?? .zero }
         let (before, server) = (cpu(), stack.postgres.backendCPU())
