@@ -15,7 +15,7 @@ struct Pages {
     private static let readToken = "a token of the benchmark to read"
     private static let queue = "t1/com.t1/production"
 
-    /// - Parameter waiting: the number of waiting jobs; the numbers of devices and results follow from it.
+    /// - Parameter waiting: the number of waiting jobs. There are a tenth as many devices and results.
     static func measure(waiting: Int) async throws {
         let stack = try await BenchStack(latency: .zero)
         try await stack.withStore { store in

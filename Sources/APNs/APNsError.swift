@@ -1,6 +1,6 @@
 package import Cryptography
 
-/// What can be wrong with a credential or an address before anything is sent.
+/// An error in a credential or an address, found before anything is sent.
 package enum APNsError: Error, Equatable {
     case badKeyID(String)
     case badTeamID(String)

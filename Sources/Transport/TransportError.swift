@@ -1,8 +1,8 @@
 package import Cryptography
 
-/// What can go wrong between two sockets. Every case names the peer as `host:port`.
+/// The errors of connections and listeners. The peer is named as `host:port`.
 package enum TransportError: Error, Equatable {
-    /// What a connection was doing when its deadline came.
+    /// The step in which a connection was when its deadline came.
     package enum Step: String, Sendable {
         case resolving = "looking up the name"
         case connecting = "connecting"

@@ -20,7 +20,7 @@ package struct Answer: Sendable {
     /// The number that the sender gave with the request.
     package let ticket: UInt64
     package let result: Result
-    /// When the request was sent, in the loop's nanoseconds: what the answer says about a device was true at that
+    /// When the request was sent, in the loop's nanoseconds. A statement about the device in the answer applies to that
     /// moment.
     package let sentAt: UInt64
 }
@@ -29,13 +29,13 @@ package struct Answer: Sendable {
 package final class Refusal: Sendable {
     /// The HTTP status.
     package let status: Int
-    /// What it means; see ``QueueCore/Reason``.
+    /// The meaning of the answer; see ``QueueCore/Reason``.
     package let reason: Reason
     /// Apple's word for the reason, or the beginning of a body that gives none; nil for an empty body.
     package let text: String?
     /// How long APNs asks to wait, at most an hour. Apple is not known to send it.
     package let retryAfter: Duration?
-    /// With status 410: when the token died, in milliseconds since 1970. Nil for a value that cannot be right.
+    /// With status 410: when the token died, in milliseconds since 1970. Nil if the value is not plausible.
     package let deadSinceMilliseconds: Int64?
 
     /// - Parameters:

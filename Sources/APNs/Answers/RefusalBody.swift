@@ -34,7 +34,7 @@ struct RefusalBody: Equatable {
     }
 
     /// The timestamp if it is plausible: in milliseconds, between the start of APNs (2009) and the end of this century.
-    /// A number of seconds would be a day in January 1970.
+    /// A value in seconds would be a day in January 1970.
     var deadSinceMilliseconds: Int64? {
         timestamp.flatMap { (1_230_768_000_000..<4_102_444_800_000).contains($0) ? $0 : nil }
     }
@@ -66,7 +66,7 @@ extension RefusalBody {
             return true
         }
 
-        /// Calls `member` at the value of each member. A value that `member` has not taken is skipped.
+        /// Reads an object. Calls `member` at the value of each member, and skips a value that `member` does not take.
         @discardableResult
         mutating func object(_ member: (String, inout Scanner) -> Void) -> Bool {
             guard take("{"), depth < Self.maximumDepth else { return false }
@@ -98,7 +98,7 @@ extension RefusalBody {
                 return nil
             }
             defer { position += 1 }
-            // None of Apple's reasons needs an escape; escapes are kept as they are written.
+            // None of Apple's reasons needs an escape, so escapes are not decoded.
             return String(decoding: bytes[first..<position], as: UTF8.self)
         }
 

@@ -10,14 +10,14 @@ enum RetryAfter {
     static func delay(from text: String, sentAt: String? = nil, now: Int64) -> Duration? {
         let text = text.trimmingSpaces
         if !text.isEmpty, text.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) {
-            // A number too large for an integer is a very long time as well.
+            // A number too large for an integer also means a very long time.
             return Int64(text).map { min(.seconds($0), maximum) } ?? maximum
         }
         guard let date = secondsSince1970(text) else { return nil }
         return min(.seconds(max(0, date - (sentAt.flatMap(secondsSince1970) ?? now))), maximum)
     }
 
-    /// The only form in which dates may be sent, `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 §5.6.7).
+    /// Reads a date in the only form in which it may be sent, `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 §5.6.7).
     private static func secondsSince1970(_ text: String) -> Int64? {
         let parts = text.split(separator: " ")
         guard parts.count == 6, parts[5] == "GMT", let day = Int64(parts[1]), let year = Int64(parts[3]),

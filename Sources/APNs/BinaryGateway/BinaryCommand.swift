@@ -35,8 +35,8 @@ package enum BinaryCommand: UInt8, CaseIterable, Sendable {
 
     /// Returns why a push cannot be sent in this form, as the reason that APNs would give; nil if it can.
     ///
-    /// The interface has no topic: the certificate's app is the topic. It has no collapse identifiers either; one that
-    /// is only derived from the `apns-id` is left out.
+    /// The interface has no topic: the certificate's app is the topic. It has no collapse identifiers either. A
+    /// collapse identifier that is only derived from the `apns-id` is left out.
     func obstacle(to push: PreparedPush) -> Reason? {
         if !push.kind.pushType.topicSuffix.isEmpty { return .named("InvalidPushType") }
         let priority = push.effectivePriority

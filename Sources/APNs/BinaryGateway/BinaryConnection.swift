@@ -46,8 +46,8 @@ final class BinaryConnection: PooledConnection {
     private var answers: [Answer] = []
     private var isFlushDue = false
     private var isBlocked = false
-    /// When waiting for silence began, and when the peer's machine last acknowledged something new or had nothing to
-    /// acknowledge.
+    /// When the connection began to wait for silence, and when the peer's machine last acknowledged something new or
+    /// had nothing to acknowledge.
     private var watchedSince: ContinuousClock.Instant
     private var lastProgress: ContinuousClock.Instant
     private var acknowledged: UInt64 = 0
@@ -61,7 +61,7 @@ final class BinaryConnection: PooledConnection {
     private(set) var hasAnswered = false
     let hasTakenRequests = false
     let isSetAside = false
-    /// How often the push was lost that waits until few others are in flight here, and since when it waits.
+    /// The number of losses of a push that waits until few others are in flight here, and since when it waits.
     private var awaited: (losses: Int, since: ContinuousClock.Instant)?
 
     init(
@@ -343,8 +343,8 @@ extension BinaryConnection: ByteStreamHandler {
 
     func closed(_ error: TransportError?) {
         if let error, !hasAnswered {
-            // With TLS 1.3, the client may write before the server checks its certificate. The server has read nothing
-            // then.
+            // With TLS 1.3, the client may write before the server checks its certificate. In that case the server has
+            // read nothing.
             if case .tls(_, .alert(let alert)) = error, alert.mayBeAboutCertificate { settleRest() }
             gateway.noteRefusedCertificate(error)
         }

@@ -3,7 +3,7 @@ package import QueueCore
 package import Transport
 
 /// The binary interface: a pool of connections that share one endpoint and one provider certificate. The certificate
-/// says which app they are for.
+/// determines the app.
 ///
 /// Apple switched its own servers off on 31 March 2021; this gateway is for compatible services and the simulator.
 /// Success is silence: a push counts as delivered if no error comes within the grace of ``BinarySettings``. An error

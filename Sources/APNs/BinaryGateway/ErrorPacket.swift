@@ -36,14 +36,14 @@ package struct ErrorPacket: Equatable, Sendable {
         /// Whether part of a packet has come.
         package var isWithinPacket: Bool { count > 0 }
 
-        /// Takes what has arrived and returns the first packet that it completes. What follows is ignored, since the
-        /// server closes after a packet.
+        /// Takes bytes and returns the first packet that they complete. Bytes after it are ignored, since the server
+        /// closes the connection after a packet.
         package mutating func take(_ bytes: Span<UInt8>) throws(BinaryProtocolError) -> ErrorPacket? {
             for index in bytes.indices {
                 held[count] = bytes[index]
                 count += 1
                 guard held[0] == ErrorPacket.command else {
-                    // Keeps the buffer within its six bytes if a caller goes on after an error.
+                    // Keeps the buffer within its six bytes if a caller continues after an error.
                     count = 0
                     throw .unknownCommand(held[0])
                 }

@@ -1,6 +1,6 @@
 import QueueCore
 
-/// One entry of the feedback service's list: a device on which the app is gone.
+/// One entry of the feedback service's list: a device from which the app is gone.
 ///
 ///     time u32 | token length u16 | token
 ///
@@ -19,8 +19,8 @@ package struct FeedbackRecord: Equatable, Sendable {
 
         package init() {}
 
-        /// Takes what has arrived and adds the records that it completes to `records`. An error ends the list, since
-        /// the beginning of the next record is then unknown.
+        /// Takes bytes and adds the records that they complete to `records`. An error ends the list, since the
+        /// beginning of the next record is then unknown.
         package mutating func take(
             _ bytes: Span<UInt8>, into records: inout [FeedbackRecord]
         ) throws(BinaryProtocolError) {

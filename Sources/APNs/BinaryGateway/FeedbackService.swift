@@ -12,7 +12,7 @@ package final class FeedbackService {
     package struct Settings: Sendable {
         /// The time for looking up the name, connecting and the TLS handshake together.
         package var connectTime = Duration.seconds(10)
-        /// How long the service may say nothing before the end of its list.
+        /// How long the service may be silent before the end of its list.
         package var silence = Duration.seconds(30)
         /// How long a list may take in all. The records that have come by then are kept, and the rest is read the next
         /// time.
@@ -39,9 +39,8 @@ package final class FeedbackService {
         context = try .client(trusting: endpoint.authorities, identity: identity, applicationProtocol: nil)
     }
 
-    /// Reads the list to its end and returns how many records it had. `keep` is awaited for each batch, and nothing
-    /// more is read meanwhile; an error that it throws ends the reading. A record that is cut off at the end is left
-    /// out.
+    /// Reads the list to its end and returns how many records it had. It awaits `keep` for each batch, and reads
+    /// nothing more meanwhile. An error of `keep` ends the reading. An incomplete record at the end is left out.
     package func read(_ keep: ([FeedbackRecord]) async throws -> Void) async throws -> Int {
         let stream = try await TLSConnection.connect(
             host: endpoint.host, port: endpoint.port, context: context, loop: loop,

@@ -10,7 +10,7 @@ struct SentWindow {
         let end: UInt64
         /// When that byte left the process, by the loop's nanoseconds; nil before.
         var leftAt: UInt64?
-        /// How many notifications may be in the window with it, itself included.
+        /// The maximum number of notifications in the window with this one, including this one.
         let limit: Int
     }
 

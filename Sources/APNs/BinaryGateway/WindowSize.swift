@@ -1,8 +1,9 @@
 /// The number of notifications of a connection that may wait for their grace. It is lower while errors are frequent.
 ///
-/// After an error everything that was sent behind it is sent again. With a full window and every tenth token bad, 500
-/// pushes would be written in vain for each one that is taken. So a window holds a few times the average number of
-/// pushes between two errors, taken over all connections of a gateway. A longer run without an error counts at once.
+/// After an error, everything that was sent after the push at fault is sent again. With a full window and one bad token
+/// in ten, 500 pushes would be written in vain for each push that APNs takes. So a window holds a few times the average
+/// number of pushes between two errors, over all connections of a gateway. A longer run without an error counts at
+/// once.
 ///
 /// The connections of a gateway share one object.
 final class WindowSize {
@@ -13,7 +14,7 @@ final class WindowSize {
     /// an error (1 - 1/e^4). With a smaller factor a window would often have to wait for its grace; with a larger one
     /// more would be sent in vain.
     private static let factor = 4
-    /// A new interval counts for one part in this many of the average.
+    /// The weight of a new interval in the average is one in this many.
     private static let part = 4
 
     private let maximum: Int

@@ -1,6 +1,7 @@
 package import QueueCore
 
-/// Why a request about channels failed. It is not repeated automatically, since a person waits for the answer.
+/// Why a request about channels failed. The request is not repeated automatically, because an operator waits for the
+/// answer.
 package enum ChannelError: Error, Equatable {
     /// The text is one line and names the peer.
     case unreachable(String)
@@ -35,7 +36,7 @@ extension ChannelError: CustomStringConvertible {
         }
     }
 
-    /// What happened, without advice.
+    /// The description of what happened, without advice.
     private var what: String {
         switch self {
         case .lost(let peer, let why, _):

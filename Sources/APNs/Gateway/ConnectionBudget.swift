@@ -15,8 +15,8 @@ protocol ConnectionSeeker: AnyObject {
 
 /// Limits how many connections the gateways of one loop hold together, and how fast they open them. When all
 /// connections are taken, the one that was idle for the longest time is closed to make room. While all are in use,
-/// gateways take turns (``ConnectionTurns``). Gateways that have to wait are served tenant by tenant
-/// (``ConnectionShare``), and those of one tenant in the order in which they came.
+/// gateways take turns (``ConnectionTurns``). Waiting gateways are served tenant by tenant (``ConnectionShare``), and
+/// the gateways of one tenant in the order in which they came.
 package final class ConnectionBudget {
     /// The pause after a search for a connection to close has found none. With thousands of connections a search takes
     /// a while.

@@ -28,7 +28,7 @@ package struct GatewaySettings: Sendable {
     package var pingTime = Duration.seconds(15)
     /// A connection without a request for this time is closed; the next request opens one again.
     package var closeAfterIdle = Duration.seconds(3600)
-    /// How long a connection that takes no new requests is kept for the answers that are still due.
+    /// How long a draining connection is kept for the answers to requests in flight.
     package var drainTime = Duration.seconds(30)
     /// A connection that ended earlier than this counts as a failed attempt: APNs considers connections in quick
     /// succession an attack.

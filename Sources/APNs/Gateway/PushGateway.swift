@@ -1,6 +1,7 @@
 package import QueueCore
 
-/// A way to APNs for one credential and environment: pushes go in one by one, and their outcomes come back in batches.
+/// The path to APNs for one credential and environment. It takes pushes one by one, and reports their outcomes in
+/// batches.
 ///
 /// A plain object of its loop. It opens and closes connections by itself. After failures it tries again, with growing
 /// delays. ``state`` shows that, so that the owner does not lease jobs in vain meanwhile. The gateway keeps itself
@@ -61,11 +62,11 @@ package protocol PushGateway: AnyObject {
 }
 
 extension PushGateway {
-    /// Does nothing, for an interface whose connections end with each refusal.
+    /// Does nothing. This is for an interface whose connections end with each refusal.
     package func tryAnotherConnection() {}
 }
 
-/// Receives what a gateway reports. Called on the loop's thread; it may send from within these calls.
+/// Receives the reports of a gateway. It is called on the loop's thread, and may send from within these calls.
 package protocol PushGatewayHandler: AnyObject {
     /// The outcomes of pushes: one batch for each read burst of a connection, or for its loss. The gateway reuses the
     /// array; a handler that keeps it makes the gateway allocate another.

@@ -32,8 +32,8 @@ struct Reachability {
         outage = nil
     }
 
-    /// Full jitter on the way up. Once the cap is reached, the wait is never shorter than the cap: in a long outage
-    /// there is at most one attempt a minute, since every attempt would prolong a ban.
+    /// Returns the wait before the next attempt. It has full jitter until the cap is reached, and then is never shorter
+    /// than the cap. So a long outage has at most one attempt a minute, because every attempt would prolong a ban.
     private func delay(using generator: inout some RandomNumberGenerator) -> Duration {
         guard backoff.ceiling(afterAttempt: failureCount) == backoff.cap else {
             return backoff.delay(afterAttempt: failureCount, using: &generator)

@@ -140,7 +140,7 @@ extension GatewayConnection: HTTP2Handler {
     func pingAnswered(_ payload: UInt64) {}
 
     func receivedGoAway(lastStreamID: UInt32, code: ErrorCode, debugData: Span<UInt8>) {
-        // Usually JSON as in an answer; plain text, "null" and nothing have been seen too.
+        // The debug data is usually JSON as in an answer. Plain text, "null" and no data have also been seen.
         let body = RefusalBody(Array(debugData))
         let text = body.text
         let words = text.map { "\(code), \($0)" } ?? "\(code)"

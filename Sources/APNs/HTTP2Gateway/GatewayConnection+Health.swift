@@ -1,7 +1,7 @@
 import HTTP2
 import Transport
 
-/// Whether the server is still there, and whether the connection is still needed.
+/// Checks whether the server is still there, and whether the connection is still needed.
 extension GatewayConnection {
     /// After this many refusals in a row (5xx), while others serve, the server of this connection counts as in trouble.
     /// If all servers refuse a third of their pushes, such a row begins once in 59,000 pushes.
@@ -32,7 +32,7 @@ extension GatewayConnection {
     /// acknowledge every PING and still swallow requests. If other connections of the gateway get answers at the same
     /// time, half of that time is enough.
     private func judgeByOldestRequest() {
-        // After a late check this process may itself have stood still, and must first read what has arrived.
+        // If this check is late, the process itself may have stood still, and must first read what has arrived.
         let sinceCheck = lastCheck.duration(to: loop.now)
         lastCheck = loop.now
         guard phase == .open, !isSetAside, sinceCheck < settings.checkInterval * 1.5, let oldest = oldestUnanswered

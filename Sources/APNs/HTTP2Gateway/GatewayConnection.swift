@@ -27,7 +27,7 @@ protocol GatewayConnectionDelegate: ConnectionDelegate<GatewayConnection> {
 /// decides the results of open streams when the connection ends; the gateway decides whether to open another
 /// connection.
 ///
-/// `+Answers` reads the answers, `+Health` watches the times.
+/// `+Answers` reads the answers, and `+Health` checks the times.
 final class GatewayConnection: PooledConnection {
     enum Phase {
         /// Nothing is sent before the server's first SETTINGS: connections with tokens start with one stream.

@@ -26,7 +26,7 @@ package struct Endpoint: Sendable {
         }
     }
 
-    /// Whether this is one of Apple's hosts, each of which is for one environment alone.
+    /// Whether this is one of Apple's hosts. Each of them is for only one environment.
     package static func isApples(_ host: String) -> Bool {
         var name = host.lowercased()
         if name.hasSuffix(".") { name.removeLast() }

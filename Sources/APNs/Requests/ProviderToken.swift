@@ -60,7 +60,7 @@ package struct ProviderToken: Hashable, Sendable {
 }
 
 extension ProviderToken: CustomStringConvertible, CustomDebugStringConvertible {
-    /// Without the secret, so that it does not get into a log by accident.
+    /// The text for logs, without the secret.
     package var description: String { "provider token issued at \(issuedAt)" }
     package var debugDescription: String { description }
 }

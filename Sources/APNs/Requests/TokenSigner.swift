@@ -1,6 +1,6 @@
 package import Cryptography
 
-/// Signs provider tokens: a key with the identifiers that Apple gave it.
+/// Signs provider tokens with a key and the identifiers that Apple gave it.
 package struct TokenSigner: Sendable {
     /// Ten characters each.
     package let teamID: String

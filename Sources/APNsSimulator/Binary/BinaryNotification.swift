@@ -27,7 +27,7 @@ extension BinaryNotification {
         private var held: [UInt8] = []
         private var position = 0
 
-        /// Takes what has arrived and calls `found` for each notification that it completes, until `found` says stop.
+        /// Takes bytes and calls `found` for each notification that they complete, until `found` returns false.
         mutating func take(
             _ bytes: Span<UInt8>, _ found: (BinaryNotification) -> Bool
         ) throws(Unreadable) {

@@ -20,7 +20,7 @@ package struct Snapshot: Sendable, Equatable, Encodable {
     package var waiting = 0
     /// Requests by topic.
     package var topics: [String: Int] = [:]
-    /// Requests by second, the first element being `firstSecond` (seconds since 1970).
+    /// Requests by second. The first element is for `firstSecond` (seconds since 1970).
     package var perSecond: [Int] = []
     package var firstSecond = 0
     /// When the first and the last request came, in microseconds since 1970; 0 before.

@@ -16,7 +16,7 @@ package struct TestAuthority: Sendable {
     /// The private half of the signing key.
     package let signingKey: PrivateKey
 
-    /// The key's ID and the team it belongs to; ten characters each, as Apple's are.
+    /// The ID of the key and of its team; ten characters each, like Apple's.
     package static let keyID = "PUSHQSIM01"
     package static let teamID = "PUSHQTEAM1"
 

@@ -8,11 +8,11 @@ struct TokenPath {
     var digitCount = 0
     /// Distinguishes tokens without keeping them. It is the same in every run, so a share of tokens is always the same.
     var hash: UInt64 = 0
-    /// Whether the token's digits begin with each of the prefixes asked for, by bit.
+    /// The prefixes with which the token's digits begin, by bit.
     private(set) var matchedPrefixes: UInt64 = 0
 
     private static let base = Array("/3/device/".utf8)
-    /// Tokens of 32 bytes are today's; Apple has announced up to 100 and says that the length is not fixed.
+    /// Today's tokens have 32 bytes. Apple has announced up to 100, and says that the length is not fixed.
     private static let digitCounts = 64...200
 
     /// - Parameter prefixes: the prefixes of tokens to look for, in lower case; 64 at most.

@@ -33,7 +33,7 @@ package struct SimulatorConfiguration: Sendable {
     package var tokenUpdateInterval = Duration.seconds(20 * 60)
     /// Whether answers have `apns-id` in upper case, as Apple's sometimes do.
     package var returnsUpperCaseIDs = false
-    /// A file to record every request and answer in; see ``Recorder``.
+    /// The file in which every request and answer is recorded; nil: none. See ``Recorder``.
     package var recordFile: String?
     /// The number of different `apns-id`s for which memory is reserved; there may be more.
     package var expectedRequestCount = 0

@@ -67,7 +67,7 @@ package struct WebAddress: Equatable, Sendable {
     }
 }
 
-/// What is wrong with a URL.
+/// The fault of a URL.
 package enum WebAddressFault: Error, Equatable, CustomStringConvertible {
     case tooLong
     case characters

@@ -14,7 +14,7 @@ package struct ConnectionLimits: Sendable {
         }
     }
 
-    /// The most streams a client opens at once, whatever the server allows.
+    /// The maximum number of streams that a client opens at once, whatever the server allows.
     package var openStreamCount = 4096
     /// The limits of one decoded header list (HPACK bombs, CVE-2016-6581; many tiny indexed fields, CVE-2026-49975).
     package var headerList = HPACKDecoder.Limits()
@@ -22,18 +22,19 @@ package struct ConnectionLimits: Sendable {
     /// VU#421644).
     package var headerBlockByteCount = 32 * 1024
     package var continuationCount = 8
-    /// PING, SETTINGS, PRIORITY, unknown frames and 1xx beyond the next limit (CVE-2019-9512, -9515). Each answer earns
-    /// a few.
+    /// The rate of PING, SETTINGS, PRIORITY, unknown frames, and 1xx beyond the next limit (CVE-2019-9512, -9515). Each
+    /// answer earns a few of them.
     package var controlFrames = Rate(perSecond: 500, burst: 1000)
     /// The number of interim responses (1xx) to one request.
     package var interimResponseCount: UInt8 = 8
-    /// Frames without content and frames on streams that are gone (CVE-2019-9518).
+    /// The rate of frames without content and of frames on closed streams (CVE-2019-9518).
     package var emptyFrames = Rate(perSecond: 2000, burst: 10_000)
-    /// RST_STREAM (CVE-2019-9514, CVE-2023-44487).
+    /// The rate of RST_STREAM (CVE-2019-9514, CVE-2023-44487).
     package var resets = Rate(perSecond: 1000, burst: 10_000)
-    /// WINDOW_UPDATE, which some servers send for each DATA frame, twice.
+    /// The rate of WINDOW_UPDATE, which some servers send twice for each DATA frame.
     package var windowUpdates = Rate(perSecond: 500_000, burst: 500_000)
-    /// Answers to PING and SETTINGS that wait in the output because the peer does not read (CVE-2019-9517).
+    /// The maximum number of answers to PING and SETTINGS that wait in the output because the peer does not read
+    /// (CVE-2019-9517).
     package var unreadAnswerCount = 1000
     /// The maximum size of GOAWAY's debug data that the handler gets.
     package var goAwayDebugByteCount = 4096

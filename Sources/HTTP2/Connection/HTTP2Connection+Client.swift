@@ -1,4 +1,4 @@
-/// What only a client does: it opens streams.
+/// The part that only a client has: it opens streams.
 extension HTTP2Connection {
     /// How many streams may be opened now. It is 0 until the server's SETTINGS are read, since APNs at first allows a
     /// token connection only one stream. It is also 0 after GOAWAY, and when the identifiers are used up (RFC 9113

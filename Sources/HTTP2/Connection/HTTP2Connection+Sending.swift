@@ -92,7 +92,7 @@ extension HTTP2Connection {
             return close(at: index)
         }
         guard role == .server else { return }
-        // The answer is complete and the rest of the request is of no use: the client need not send it (RFC 9113 §8.1).
+        // The answer is complete, so the client need not send the rest of the request (RFC 9113 §8.1).
         sendReset(.noError, of: stream.id)
         close(at: index)
     }

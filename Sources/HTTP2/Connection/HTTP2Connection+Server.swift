@@ -1,4 +1,4 @@
-/// What only a server does: it answers.
+/// The part that only a server has: it answers requests.
 extension HTTP2Connection {
     /// Stores a number of the caller with a stream. Each event of the stream carries it. Does nothing if the stream is
     /// closed.

@@ -1,6 +1,5 @@
 /// One HTTP/2 connection as a state machine: bytes in, events out; requests in, bytes out (RFC 9113). It has no socket
-/// and no clock: its owner carries the output to the peer, passes incoming bytes to `receive`, and says what time it
-/// is.
+/// and no clock: its owner sends the output to the peer, and passes incoming bytes and the time to `receive`.
 ///
 /// It is the client for the APNs gateway and the server for the simulator. The files of both roles: `+Receiving` parses
 /// frames, `+Headers`, `+Data` and `+Control` apply the rules for them, `+Sending` writes messages. `+Client` and
@@ -90,7 +89,7 @@ package final class HTTP2Connection {
     /// Starts a connection. Its first bytes (the client's preface, SETTINGS) are in the output.
     ///
     /// - Parameters:
-    ///   - settings: what to announce. A client always switches push off.
+    ///   - settings: the settings to announce. A client always switches push off.
     ///   - names: the fields that events identify by number.
     ///   - firstStreamID: a client's first stream; a test starts near 2^31.
     package init(
@@ -142,7 +141,7 @@ package final class HTTP2Connection {
         outbox.bytes.withBytes(body)
     }
 
-    /// Says that the first `count` bytes of the output have been taken by the transport.
+    /// Notes that the transport has taken the first `count` bytes of the output.
     package func consumeOutput(_ count: Int) {
         outbox.bytes.consume(count)
         if outbox.bytes.isEmpty { unreadAnswerCount = 0 }

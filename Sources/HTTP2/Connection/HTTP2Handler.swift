@@ -8,7 +8,7 @@ package enum StreamEnding: Equatable, Sendable {
     case violation(HTTP2Error)
 }
 
-/// Receives what a connection reads. Called during `receive`, on the caller's thread.
+/// Receives the events of a connection. It is called during `receive`, on the caller's thread.
 ///
 /// A handler may send, reset and answer from within a call; it must not call `receive`. Spans and sections are valid
 /// during the call only.

@@ -33,7 +33,7 @@ enum FieldRules {
         case trailers
     }
 
-    /// What the fields of a well-formed section say about the message.
+    /// The facts about the message that a well-formed section contains.
     struct Summary {
         /// The value of `:status`, 0 outside responses.
         var status = 0

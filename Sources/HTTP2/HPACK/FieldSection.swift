@@ -59,7 +59,7 @@ package struct FieldSection: ~Copyable {
 
 // The decoder fills a section: first the text, then the row that says where it is.
 extension FieldSection {
-    /// Empties it for a list whose names and values together may have `textLimit` octets.
+    /// Empties the section, for a list whose names and values together may have `textLimit` octets.
     mutating func removeAll(textLimit: Int) {
         text.removeAll(keepingCapacity: true)
         fields.removeAll(keepingCapacity: true)
@@ -108,7 +108,7 @@ extension FieldSection {
 }
 
 extension Int {
-    /// Reads a decimal number of up to 18 digits; nil if there is anything else or nothing.
+    /// Reads a decimal number of up to 18 digits; nil for an empty text or anything else.
     package init?(decimal text: Span<UInt8>) {
         guard !text.isEmpty, text.count <= 18 else { return nil }
         var value = 0

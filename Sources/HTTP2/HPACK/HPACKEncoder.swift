@@ -20,7 +20,7 @@ package struct HPACKEncoder: ~Copyable {
         var block: [UInt8] = []
     }
     private var remembered = [Remembered](repeating: Remembered(), count: 16)
-    /// Counts the changes of the table; each shifts the indices.
+    /// Counts the changes of the table. Each change shifts the indices.
     private var generation: UInt64 = 0
 
     package init(names: FieldNames = FieldNames()) {
@@ -85,8 +85,8 @@ package struct HPACKEncoder: ~Copyable {
         if isKept { insert(.other, nameByteCount: field.name.count, text: field.name + field.value) }
     }
 
-    /// Appends one field whose value is not worth keeping. Its name is put into the table the first time, together with
-    /// that first value; afterwards it costs an index (one or two octets).
+    /// Appends one field whose value is not worth keeping. The first time, it puts the name into the table, together
+    /// with that first value. Afterwards the name costs an index (one or two octets).
     package mutating func append(_ name: FieldName, _ value: Span<UInt8>, into output: inout ByteQueue) {
         guard appendKnownName(name, into: &output) else { return appendWithNewName(name, value, into: &output) }
         output.appendString(value)

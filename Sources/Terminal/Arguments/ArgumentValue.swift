@@ -21,7 +21,7 @@ package protocol ArgumentValue: Sendable {
     /// Whether the parameter may be given several times.
     static var isRepeated: Bool { get }
 
-    /// How a default is shown in help.
+    /// The text of a default in help.
     var shown: String { get }
 }
 

@@ -1,6 +1,6 @@
 /// A place on a command line, behind the name of a group or a command, and the words that are possible there.
 struct CompletionPlace {
-    /// A word that may be written: the name of a command or an option.
+    /// A possible word: the name of a command or an option.
     struct Word {
         let name: String
         /// The first sentence of its help.

@@ -3,7 +3,7 @@ package struct LogEntry: Sendable {
     package let level: LogLevel
     /// The kind of event: a word that does not change between versions, such as `gateway_unreachable`.
     package let event: String
-    /// A sentence for people: what happened, to what, and what to do about it.
+    /// A sentence for people: what happened, to what, and what to do.
     package let message: String
     /// The values in the sentence, for programs. A key means the same in every event.
     package let details: [(key: String, value: JSON)]

@@ -22,7 +22,7 @@ package struct Console: Sendable {
     private let answer: (@Sendable () -> String?)?
     private let failure: OutputFailure
 
-    /// A console that writes to functions; tests collect what they are given.
+    /// A console that writes to functions; tests collect the text.
     ///
     /// - Parameter answer: returns the next line that the user types, nil at the end of input. Nil if no user can be
     ///   asked.

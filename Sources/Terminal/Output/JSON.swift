@@ -48,8 +48,8 @@ package enum JSON: Equatable, Sendable {
             case "\n": quoted += "\\n"
             case "\t": quoted += "\\t"
             case "\r": quoted += "\\r"
-            // RFC 8259 does not require it, but a terminal obeys these characters too. A reader of the JSON gets the
-            // same text.
+            // RFC 8259 does not require this escape, but a terminal would obey these characters. A reader of the JSON
+            // gets the same text.
             case _ where scalar.isControl: quoted += escape(scalar)
             default: quoted.unicodeScalars.append(scalar)
             }

@@ -2,7 +2,7 @@ import Glibc
 
 /// An open file, pipe or socket, with blocking reads and writes. The last reference or ``close()`` closes it.
 package final class OpenFile: Sendable {
-    /// Why a file could not be opened, read or written, in the system's words: "No such file or directory".
+    /// Why a file could not be opened, read or written, with the system's message, such as "No such file or directory".
     package struct Failure: Error, Equatable, CustomStringConvertible {
         package let description: String
         /// Whether there is no such file.

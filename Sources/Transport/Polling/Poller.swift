@@ -3,7 +3,7 @@ import Glibc
 
 /// The kernel's side of a loop: the epoll instance, and the eventfd by which another thread wakes the loop.
 ///
-/// `wake()` may be called from any thread; all else belongs to the loop's thread.
+/// `wake()` may be called from any thread. Everything else belongs to the loop's thread.
 @safe final class Poller {
     private struct Watch {
         var handler: (any ReadinessHandler)?

@@ -1,6 +1,6 @@
 import Glibc
 
-/// Threads of the system, for loops and for calls that block.
+/// Starts threads of the system, for loops and for blocking calls.
 package enum SystemThread {
     private final class Body {
         let run: @Sendable () -> Void

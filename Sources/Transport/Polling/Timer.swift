@@ -1,7 +1,7 @@
-/// An action that waits for its time on an ``EventLoop``. Belongs to the loop's thread.
+/// An action that an ``EventLoop`` runs at a certain time. Belongs to the loop's thread.
 ///
-/// Cancelling costs nothing but a mark: the heap drops a cancelled timer when it comes to the top, or when more than
-/// half of the heap is cancelled. So a deadline may be set and cancelled for every operation.
+/// Cancelling only sets a mark. The heap drops a cancelled timer when it comes to the top, or when more than half of
+/// the heap is cancelled. So a deadline may be set and cancelled for every operation.
 package final class Timer {
     /// When the action is due.
     package let deadline: ContinuousClock.Instant

@@ -1,10 +1,10 @@
 import CLinux
 import Glibc
 
-/// What this process knows about itself.
+/// Facts about this process and its machine.
 package enum ThisProcess {
-    /// Its environment. Nothing in this program changes it, so any thread may read it. Invalid UTF-8 in a value is
-    /// repaired.
+    /// The environment of this process. Nothing in this program changes it, so any thread may read it. Invalid UTF-8 in
+    /// a value is repaired.
     package static var environment: [String: String] {
         var variables: [String: String] = [:]
         guard var place = unsafe pushq_environment() else { return variables }
@@ -18,7 +18,7 @@ package enum ThisProcess {
         return variables
     }
 
-    /// Its process ID.
+    /// The ID of this process.
     package static var number: Int32 { getpid() }
 
     /// The machine's name; `localhost` if it has none.

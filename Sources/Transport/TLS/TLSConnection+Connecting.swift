@@ -77,7 +77,8 @@ extension TLSConnection {
         return connection
     }
 
-    /// Closes a connection on which ALPN did not choose the required protocol, if there is one (RFC 9113 §3.2).
+    /// Closes the connection and returns an error if ALPN did not choose the required protocol (RFC 9113 §3.2). Does
+    /// nothing if none is required.
     func insist(on applicationProtocol: String?) -> TransportError? {
         guard let applicationProtocol, negotiatedProtocol != applicationProtocol else { return nil }
         close()

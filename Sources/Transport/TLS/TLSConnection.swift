@@ -147,7 +147,7 @@ package final class TLSConnection {
     }
 
     private enum BurstEnd {
-        /// There is nothing more, within TLS or in the socket; or the socket will tell when there is.
+        /// There are no more bytes within TLS or in the socket. If there are some in the socket, it will become ready.
         case dry
         /// There may be more.
         case full
@@ -237,7 +237,7 @@ package final class TLSConnection {
     /// Time since the peer's machine last gave a sign of life.
     package var sinceHeard: Duration { socket.sinceHeard }
 
-    /// Whether the kernel asks the peer's machine for a sign of life once a second, while nothing else is exchanged.
+    /// Whether the kernel probes the peer's machine once a second while nothing else is exchanged.
     package var isProbing = false {
         didSet { if isProbing != oldValue { socket.setProbing(isProbing) } }
     }
