@@ -96,8 +96,8 @@ final class BinaryConnection: PooledConnection {
         return window.count < binary.company(ofPushLost: losses)
     }
 
-    /// Takes no pushes with fewer losses until so few are in flight that a push that was lost this often may join them.
-    /// Gives up after twice the grace.
+    /// Takes no pushes with fewer losses until one that was lost this often has been sent here. Gives up after twice
+    /// the grace.
     func keepFree(forPushLost losses: Int) {
         if losses > awaited?.losses ?? 0 { awaited = (losses, loop.now) }
     }
@@ -155,8 +155,8 @@ final class BinaryConnection: PooledConnection {
         }
     }
 
-    /// Counts notifications as delivered after a silent grace. This process may itself have stood still for longer than
-    /// that, so it first reads what has arrived meanwhile.
+    /// Counts notifications as delivered whose grace has passed in silence. This process may itself have stood still
+    /// for longer than that, so it first reads what has arrived meanwhile.
     private func confirm() {
         let time = silenceIsBelievedUpTo
         stream.readNow()
@@ -194,8 +194,8 @@ final class BinaryConnection: PooledConnection {
         lastProgress = loop.now
     }
 
-    /// Ends the connection if its peer has been gone, or has acknowledged nothing, for as long as a gateway lets an
-    /// HTTP/2 server be silent and then wait with the answer to a PING.
+    /// Ends the connection if its peer has been gone, or has acknowledged nothing, for `pingAfterSilence` plus
+    /// `pingTime`, the same time as over HTTP/2.
     private func endIfStalled() {
         guard phase != .closed, !window.isEmpty else { return }
         noteAcknowledged()
@@ -233,8 +233,8 @@ final class BinaryConnection: PooledConnection {
             windowSize.noteTaken(index + (packet.status.isAcceptance ? 1 : 0))
             windowSize.noteError()
             settleRest()
-            // The connection is used up only if it settled something: the gateway must not call a server again and
-            // again that refuses everything. A server that took other pushes before it failed with one works.
+            // The connection counts as used up only if it settled something: the gateway must not reconnect at once to
+            // a server that refuses everything. A server that took other pushes before it failed with one works.
             let tookOthers = hasServed || index > 0
             if packet.isAboutOneRecipient || tookOthers && !packet.status.isAcceptance { ending = .usedUp }
         }

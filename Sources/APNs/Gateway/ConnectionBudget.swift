@@ -274,7 +274,7 @@ package final class ConnectionShare {
     private var line: [any ConnectionSeeker] = []
     private var inLine: Set<ObjectIdentifier> = []
 
-    /// - Parameter limit: nil: only the budget's limit applies.
+    /// - Parameter limit: the tenant's limit; nil: only the budget's limit applies.
     package init(of budget: ConnectionBudget, limit: Int? = nil) {
         self.budget = budget
         self.limit = limit ?? .max

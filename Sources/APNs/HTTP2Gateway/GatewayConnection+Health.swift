@@ -104,7 +104,7 @@ extension GatewayConnection {
         settle(stream, as: isWhole ? .unanswered : .untouched)
     }
 
-    /// Drains a connection whose server has long left no room for a request. A server may allow no streams for a while
+    /// Drains a connection that has had no room for a request for too long. A server may allow no streams for a while
     /// (RFC 9113 §5.1.2). If it keeps doing so while there is something to send, it counts as unreachable.
     private func leaveWhenShutOut() {
         if http.openStreamCount > 0 || freeSlots > 0 { lastRoom = loop.now }

@@ -86,8 +86,8 @@ final class GatewayConnection: PooledConnection {
     var clock: Transport.Timer?
     var drainTimer: Transport.Timer?
     var lastReceived: ContinuousClock.Instant
-    /// When a request was last sent, in nanoseconds of the loop. A plain number is cheaper here than an instant, whose
-    /// size is known only at run time.
+    /// When a request was last sent, in nanoseconds of the loop. This is a plain number, because the size of an instant
+    /// is known only at run time.
     private var requestedAt: UInt64
     var pingSent: ContinuousClock.Instant?
     /// The number of requests that were left without an answer.

@@ -30,7 +30,7 @@ package import FoundationEssentials
         do throws(CryptographyError) {
             unsafe apns = try X509Fields.apnsExtensions(of: pointer)
         } catch {
-            // Swift does not call `deinit` on an object whose `init` fails.
+            // Swift does not call `deinit` on an object that is not fully initialised.
             unsafe X509_free(pointer)
             throw error
         }

@@ -49,7 +49,7 @@ package struct AnswerStatusParser {
         return nil
     }
 
-    /// `HTTP/1.1 200 OK`; some servers leave out the blank before an empty reason.
+    /// Reads the status of a line such as `HTTP/1.1 200 OK`. Some servers leave out the blank before an empty reason.
     private static func status(of line: [UInt8]) throws(AnswerFault) -> Int {
         let version = Array("HTTP/1.".utf8)
         guard line.starts(with: version), line.count >= 12, [0x30, 0x31].contains(line[7]), line[8] == 0x20,

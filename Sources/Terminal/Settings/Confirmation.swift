@@ -1,7 +1,7 @@
 /// The confirmation of a command that deletes something.
 ///
-/// On a terminal it asks once, in one line that says what is lost. A script, a pipe or `--json` cannot be asked, and
-/// has to pass `--yes`.
+/// On a terminal it asks once, in one line that says what is lost. In a script, in a pipe or with `--json` there is no
+/// user to ask, so `--yes` is required.
 package struct Confirmation: ParameterGroup {
     @Flag("Do not ask for confirmation; required in scripts, in pipes and with --json.") var yes
 

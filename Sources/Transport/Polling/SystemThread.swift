@@ -7,7 +7,7 @@ package enum SystemThread {
         init(_ run: @escaping @Sendable () -> Void) { self.run = run }
     }
 
-    /// Starts a thread that runs `body` and ends. If the process is at its limit of threads, it ends.
+    /// Starts a thread that runs `body` and ends. If the process cannot start another thread, the process ends.
     package static func start(_ body: @escaping @Sendable () -> Void) {
         pthread_detach(startJoinable(body))
     }
