@@ -109,7 +109,7 @@ let package = Package(
         .executableTarget(
             name: "Chaos",
             dependencies: ["TestSupport", "LocalStack", "PostgresStore", "Transport", "QueueCore"],
-            swiftSettings: settings),
+            path: "Tests/Chaos", swiftSettings: settings),
         tests(of: ["QueueCore"], as: "QueueCoreTests"),
         tests(of: ["HTTP2"], as: "HTTP2Tests"),
         tests(of: ["Cryptography"], as: "CryptographyTests"),

@@ -31,7 +31,6 @@ enum Bench {
             ("throttled", { try await ThrottledQueues.measure(queues: count ?? 1000) }),
             ("paced", { try await PacedCampaigns.measure(campaigns: count ?? 2000) }),
             ("history", { try await History.measure(outcomes: count ?? 100_000_000) }),
-            ("soak", { try await Soak.measure(minutes: count ?? 30) }),
             ("scaling", { try await Scaling.measure() }),
             ("queues", { try await ManyQueues.measure(queues: 10_000, connections: 1000) }),
         ]

@@ -21,7 +21,7 @@ struct Probe {
             "push",
             #"""
             select pushq.send($1, '{"aps":{"alert":"x"}}', array[(select encode(token, 'hex') from pushq.device
-                              where queue_id = (select pushq.queue_id($1)) limit 1)], urgent => $2)
+                              where queue_id = pushq.queue_id($1) limit 1)], urgent => $2)
             """#)
         return try await store.execute(push, [.text("\(queue)"), .bool(isUrgent)])[0].int8("send")
     }

@@ -134,7 +134,7 @@ import Testing
     }
 
     @Test(arguments: [
-        ("Sources/Chaos", #"name: "([a-z-]+)""#, "docs/chaos.md", 28),
+        ("Tests/Chaos", #"name: "([a-z-]+)""#, "docs/chaos.md", 28),
         ("fuzz", #"static let name = "([a-z0-9-]+)""#, "docs/fuzzing.md", 8),
         ("bench", #"\("([a-z-]+)", \{ try await"#, "bench/README.md", 6),
     ])

@@ -68,7 +68,7 @@ extension Statement {
                  delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried, notes::jsonb, $worker_id
           from fenced),
 
-        -- Recipients that are sent to again. Recipients of all jobs that share message, attempt and delay go into one
+        -- The recipients that are sent to again. Those of all jobs that share message, attempt and delay go into one
         -- new job. If a job's fence failed, its recipients find no row to join, and are left to the worker that holds
         -- the job now.
         stopped as materialized (
@@ -194,7 +194,7 @@ extension Statement {
           from channel_report x
           where c.queue_id = x.queue_id and c.id = x.id),
 
-        -- Counts of campaigns: added to a part of the tally that is not locked, or to a new part.
+        -- The counts of campaigns are added to a part of the tally that is not locked, or to a new part.
         sums as materialized (
           select queue_id, campaign_id, message_id, sum(delivered) as delivered, sum(rejected) as rejected,
                  sum(failed) as failed, sum(suppressed) as suppressed, sum(expired) as expired,

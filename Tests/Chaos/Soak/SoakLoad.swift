@@ -85,8 +85,8 @@ final class SoakLoad {
             """
             create or replace function pushq.today() returns date
             language sql stable parallel safe as $$ select (now() at time zone 'UTC')::date + \(day) $$;
-            update pushq.send_key set created_at = created_at - interval '1 day';
-            update pushq.newest_update set updated_at = updated_at - interval '1 day'
+            update pushq.send_key set due_at = due_at - interval '1 day';
+            update pushq.newest_update set due_at = due_at - interval '1 day'
             """)
         try await store.forget()
     }

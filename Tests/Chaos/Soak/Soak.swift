@@ -35,20 +35,20 @@ struct Soak {
             """
         let columns = SoakSample.columns
         say("| \(columns.joined(separator: " | ")) |\n|\(String(repeating: " --: |", count: columns.count))")
-        let rows = try await Rig.run(on: postgres, settings) { _, rig in try await work(rig) }
+        let rows = try await Rig.run(on: postgres, settings) { _, rig in try await work(rig, on: postgres) }
         await minder.end()
         let plot = "\(folder)/soak.svg"
         try Plot(columns: columns, rows: rows).svg.write(toFile: plot, atomically: true, encoding: .utf8)
         say("\nplot: \(plot)")
     }
 
-    private func work(_ rig: Rig) async throws -> [[Double]] {
+    private func work(_ rig: Rig, on postgres: PrivatePostgres) async throws -> [[Double]] {
         for _ in 0..<2 { try await rig.startWorker().says("started") }
         let load = SoakLoad(rig)
         let start = ContinuousClock.now
         let (sampleEvery, dayEvery) = (max(1, minutes * 60 / Self.samples), minutes * 60 / Self.days)
         var rows: [[Double]] = []
-        var sample = SoakSample(rig, at: start)
+        var sample = SoakSample(rig, on: postgres, at: start)
         while start.duration(to: .now) < .seconds(minutes * 60) {
             let seconds = start.duration(to: .now) / .seconds(1)
             if seconds >= Double(load.day + 1) * dayEvery { try await load.turnDay() }

@@ -9,23 +9,44 @@ struct SoakSample {
     /// The names of the figures. The first one is the time, and ``next()`` returns the others.
     static let columns = [
         "minute", "per second", "single p50 ms", "single p99 ms", "dead jobs", "dead leases", "jobs KB", "leases KB",
-        "devices MB", "keys KB", "history MB", "days", "worker 1 MB", "worker 2 MB",
+        "devices MB", "keys KB", "history MB", "days", "PostgreSQL µs each", "workers µs each", "worker 1 MB",
+        "worker 2 MB",
     ]
 
-    private let rig: Rig
-    private var last: (ended: Int64, at: ContinuousClock.Instant)
+    /// Where the last sample ended: the outcomes so far, the moment, and the CPU time that was used.
+    private struct Mark {
+        var ended: Int64 = 0
+        let time: ContinuousClock.Instant
+        let server: Duration
+        let workers: Duration
+    }
 
-    init(_ rig: Rig, at start: ContinuousClock.Instant) {
+    private let rig: Rig
+    private let postgres: PrivatePostgres
+    private var last: Mark
+
+    init(_ rig: Rig, on postgres: PrivatePostgres, at start: ContinuousClock.Instant) {
         self.rig = rig
-        last = (0, start)
+        self.postgres = postgres
+        last = Self.mark(rig, postgres, at: start)
+    }
+
+    private static func mark(_ rig: Rig, _ postgres: PrivatePostgres, at time: ContinuousClock.Instant) -> Mark {
+        let workers = rig.workers.reduce(Duration.zero) { sum, worker in
+            sum + (ProcessTimes(of: worker.process.processID)?.cpu ?? .zero)
+        }
+        return Mark(time: time, server: postgres.backendCPU(), workers: workers)
     }
 
     /// Returns the figures since the previous sample, in the order of the columns.
     mutating func next() async throws -> [Double] {
-        let (ended, now) = (Int64(try await rig.ended()), ContinuousClock.now)
-        let seconds = last.at.duration(to: now) / .seconds(1)
-        let rate = Double(ended - last.ended) / seconds
-        last = (ended, now)
+        var mark = Self.mark(rig, postgres, at: .now)
+        mark.ended = Int64(try await rig.ended())
+        let seconds = last.time.duration(to: mark.time) / .seconds(1)
+        let ended = mark.ended - last.ended
+        let serverEach = (mark.server - last.server) / .microseconds(max(1, ended))
+        let workersEach = (mark.workers - last.workers) / .microseconds(max(1, ended))
+        last = mark
         let rig = rig
         func dead(_ table: String) async throws -> Double {
             Double(
@@ -54,10 +75,11 @@ struct SoakSample {
             + "'pushq.feedback'::regclass, 'pushq.result'::regclass)"
         let history = try await rig.number("select sum(pg_total_relation_size(inhrelid)) \(days)")
         return [
-            rate, try await latency(0.5), try await latency(0.99), try await dead("job"), try await dead("lease"),
+            Double(ended) / seconds, try await latency(0.5), try await latency(0.99), try await dead("job"),
+            try await dead("lease"),
             try await kilobytes("job"), try await kilobytes("lease"), try await kilobytes("device") / 1024,
             try await kilobytes("send_key") + kilobytes("newest_update"), Double(history) / 1_048_576,
-            Double(try await rig.number("select count(*) \(days)")),
+            Double(try await rig.number("select count(*) \(days)")), serverEach, workersEach,
         ] + rig.workers.map { Self.residentMegabytes($0.process.processID) }
     }
 
