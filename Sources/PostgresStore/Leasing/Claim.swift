@@ -58,7 +58,7 @@ extension Statement {
                  as send_within,
                c.cancelled_at is not null
                  or exists (select from pushq.cancelled x where x.queue_id = t.queue_id and x.id in (t.root_id, t.id))
-                   as stopped,
+                   as cancelled,
                c.paused_at is not null as paused, c.stop_at_errors is not null as is_judged,
                c.quiet_hours <> 'none' as has_quiet_hours,
                coalesce(f.lane <> t.lane, false) as is_elsewhere,
@@ -183,7 +183,7 @@ package struct ClaimedJob: Sendable {
     /// How long the job may still be sent, counted from the claim; zero or less: not any more.
     package let sendWithin: Duration
     /// Whether the job's campaign was cancelled.
-    package let isStopped: Bool
+    package let isCancelled: Bool
     /// Whether the job's campaign is paused: the job came back, or was created, after the pause had put the campaign's
     /// other jobs off.
     package var isPaused = false
@@ -298,7 +298,7 @@ extension ClaimedJob {
             rootID: row.int8("root_id"), attempt: Int(row.int2("attempt")), rescues: Int(row.int2("rescues")),
             isAtMostOnce: row.bool("at_most_once"), previousWatermark: Int(row.int2("previous_watermark")),
             outcomes: row.optionalBytes("outcomes") ?? [], sendWithin: .microseconds(row.int8("send_within")),
-            isStopped: row.bool("stopped"), isPaused: row.bool("paused"), isElsewhere: row.bool("is_elsewhere"),
+            isCancelled: row.bool("cancelled"), isPaused: row.bool("paused"), isElsewhere: row.bool("is_elsewhere"),
             judgedCampaign: row.bool("is_judged") ? row.int8("root_id") : nil, deviceIDs: deviceIDs,
             statedCount: statedCount == deviceIDs.count ? nil : statedCount, missing: missing,
             hasOwnQuietHours: row.isNull("has_quiet_hours") ? nil : row.bool("has_quiet_hours"),

@@ -70,7 +70,7 @@ struct AskedJobs {
 extension ClaimedJob {
     /// Whether the job will be sent: it is not damaged, cancelled or expired, and is not given back at once.
     fileprivate var isToBeSent: Bool {
-        damage == nil && !isStopped && sendWithin > .zero && !isPaused && !isElsewhere
+        damage == nil && !isCancelled && sendWithin > .zero && !isPaused && !isElsewhere
     }
 
     /// The recipients that may not be sent to and have no outcome yet.

@@ -1,13 +1,13 @@
 extension Statement {
     /// The end of the statements that renew leases. It returns the jobs that are still held, whether their lease was
-    /// written, and whether their campaign, send or job was stopped meanwhile. A lease that another transaction has
+    /// written, and whether their campaign, send or job was cancelled meanwhile. A lease that another transaction has
     /// locked is skipped: it is held, but not renewed.
     private static let keptLeases = #"""
 
         select k.queue_id, k.job_id, k.epoch, true as written,
                c.cancelled_at is not null
                  or exists (select from pushq.cancelled x
-                            where x.queue_id = k.queue_id and x.id in (k.root_id, k.job_id)) as stopped,
+                            where x.queue_id = k.queue_id and x.id in (k.root_id, k.job_id)) as cancelled,
                c.paused_at is not null as paused,
                -- The campaign has got a lane of its own or another end: the job must be claimed again.
                coalesce(f.lane <> k.lane or k.job_id < f.new_end_before and k.send_by <> f.send_by, false)
@@ -77,19 +77,19 @@ package struct KeptLeases: Sendable {
     /// The leases that are still held but were not renewed, because another transaction has locked their row.
     package private(set) var locked: Set<LeaseKey> = []
     /// The renewed leases whose campaign, send or job was cancelled.
-    package private(set) var stopped: Set<LeaseKey> = []
+    package private(set) var cancelled: Set<LeaseKey> = []
     /// The renewed leases whose campaign is paused.
     package private(set) var paused: Set<LeaseKey> = []
     /// The renewed leases whose campaign has got a lane of its own, or another end. Their jobs must be claimed again.
     package private(set) var elsewhere: Set<LeaseKey> = []
 
     package init(
-        keys: Set<LeaseKey>, locked: Set<LeaseKey> = [], stopped: Set<LeaseKey> = [], paused: Set<LeaseKey> = [],
+        keys: Set<LeaseKey>, locked: Set<LeaseKey> = [], cancelled: Set<LeaseKey> = [], paused: Set<LeaseKey> = [],
         elsewhere: Set<LeaseKey> = []
     ) {
         self.keys = keys
         self.locked = locked
-        self.stopped = stopped
+        self.cancelled = cancelled
         self.paused = paused
         self.elsewhere = elsewhere
     }
@@ -102,7 +102,7 @@ package struct KeptLeases: Sendable {
                 continue
             }
             keys.insert(key)
-            if row.bool("stopped") { stopped.insert(key) }
+            if row.bool("cancelled") { cancelled.insert(key) }
             if row.bool("paused") { paused.insert(key) }
             if row.bool("is_elsewhere") { elsewhere.insert(key) }
         }

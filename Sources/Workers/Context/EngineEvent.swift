@@ -43,7 +43,7 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
     case jobSetAside(queue: String, job: Int64, reason: String)
     /// Another transaction prevents the job's end from being written.
     case endHindered(queue: String, job: Int64)
-    case campaignStopped(queue: String, key: String, reason: String)
+    case campaignPausedItself(queue: String, key: String, reason: String)
     case scheduleRun(queue: String, schedule: String, campaign: String)
     case scheduleMissed(queue: String, schedule: String, runs: DueRun.LeftOut)
     case scheduleFailed(queue: String, schedule: String, time: String, reason: String)
@@ -129,7 +129,7 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
         case .endHindered(let queue, let job):
             "job \(job) of \(queue) cannot be ended, because a transaction that stays open has locked what its result needs; "
                 + "find its session with: pushq-admin doctor"
-        case .campaignStopped(let queue, let key, let reason):
+        case .campaignPausedItself(let queue, let key, let reason):
             "campaign \(key) of \(queue) has paused itself: \(reason); when that is fixed, run: "
                 + "pushq-admin campaign resume \(queue) \(key)"
         case .scheduleRun(let queue, let schedule, let campaign):

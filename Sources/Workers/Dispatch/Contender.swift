@@ -29,7 +29,7 @@ protocol Contender: Throttleable {
     /// When the next permit of the queue may be used; nil if it has none. ``Turns/wake(_:)`` is called after new ones.
     var nextPermit: ContinuousClock.Instant? { get }
     /// Notes that `count` pushes were sent.
-    func noteSent(_ count: Int, at now: ContinuousClock.Instant)
+    func noteSent(_ count: Int)
 }
 
 extension QueueState: Contender {}

@@ -27,7 +27,7 @@ enum ClaimedJobRules {
     static func decide(over job: HeldJob, _ circumstances: Circumstances) -> Fate {
         let claim = job.claim
         if let damage = claim.damage { return .quarantine(damage: damage) }
-        if claim.isStopped { return .close(.cancelled) }
+        if claim.isCancelled { return .close(.cancelled) }
         if claim.sendWithin <= .zero { return .close(.expired) }
         RescuedJobRules.apply(to: job)
         if job.waiting == 0 { return .end }

@@ -4,7 +4,7 @@ import QueueCore
 
 /// Applies an answer, or its absence, to the recipient. `QueueCore.Reason` says what follows from each reason: its
 /// `table` for pushes to devices, and its table for broadcasts.
-struct AnswerRules {
+enum AnswerRules {
     /// What the engine must do in addition to updating the job.
     enum Consequence: Equatable {
         case none

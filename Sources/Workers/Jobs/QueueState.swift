@@ -347,5 +347,5 @@ final class QueueState {
     }
 
     /// Counts pushes that were sent.
-    func noteSent(_ count: Int, at now: ContinuousClock.Instant) { sentSinceMeasured += count }
+    func noteSent(_ count: Int) { sentSinceMeasured += count }
 }

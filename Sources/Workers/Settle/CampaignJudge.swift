@@ -41,12 +41,12 @@ final class CampaignJudge {
             guard !due.isEmpty else { continue }
             let campaigns = due
             due = []
-            let stopped = await store.attempt { try await $0.judgeCampaigns(Array(campaigns)) }
+            let paused = await store.attempt { try await $0.judgeCampaigns(Array(campaigns)) }
             // PostgreSQL could not be asked, or another session had locked a campaign.
-            if stopped == nil { due.formUnion(campaigns) }
-            for campaign in stopped ?? [] {
+            if paused == nil { due.formUnion(campaigns) }
+            for campaign in paused ?? [] {
                 let queue = queues(campaign.queueID)?.settings.name.description ?? "\(campaign.queueID)"
-                report(.campaignStopped(queue: queue, key: campaign.key, reason: campaign.reason))
+                report(.campaignPausedItself(queue: queue, key: campaign.key, reason: campaign.reason))
             }
             await pause()
         }

@@ -226,7 +226,7 @@ struct Renewals {
                 result.kept.append(job)
                 if kept.paused.contains(key) { result.pausedRoots.insert(job.claim.rootID) }
                 if kept.elsewhere.contains(key) { result.elsewhere.append(job) }
-                if kept.stopped.contains(key), !job.isClosed {
+                if kept.cancelled.contains(key), !job.isClosed {
                     result.cancelled.append(job)
                     inDoubt.insert(job.claim.rootID)
                 }

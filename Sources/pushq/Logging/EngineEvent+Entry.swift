@@ -12,7 +12,7 @@ extension EngineEvent {
             .queuePaused, .queueWithoutCredential,
             .credentialUnreadable, .gatewayUnreachable, .gatewayStillUnreachable, .outageBegun, .jobQuarantined,
             .jobSetAside,
-            .campaignStopped, .queuePausedForTokens, .scheduleFailed,
+            .campaignPausedItself, .queuePausedForTokens, .scheduleFailed,
             .dutyFailed, .clockInDoubt:
             .error
         case .noQueueMatches, .sessionLacks, .credentialExpires, .pushesUncertain, .tokenMintedAnew,
@@ -103,7 +103,7 @@ extension EngineEvent {
         case .jobSetAside(let queue, let job, let reason):
             ("job_set_aside", on(queue, reason) + [("job", .integer(Int(job)))])
         case .endHindered(let queue, let job): ("end_hindered", on(queue) + [("job", .integer(Int(job)))])
-        case .campaignStopped(let queue, let key, let reason):
+        case .campaignPausedItself(let queue, let key, let reason):
             ("campaign_stopped", on(queue, reason) + [("campaign", .string(key))])
         case .scheduleRun(let queue, let schedule, let campaign):
             ("schedule_run", on(queue) + [("schedule", .string(schedule)), ("campaign", .string(campaign))])
@@ -157,7 +157,7 @@ extension EngineEvent {
             .scheduleRun, .scheduleMissed, .webhookBack, .endHindered:
             ""
         case .clockInDoubt(let keyID, _), .tokenMintedAnew(let keyID): keyID
-        case .started, .noQueueMatches, .sessionLacks, .credentialExpires, .leftInFlight, .jobsLeft, .campaignStopped,
+        case .started, .noQueueMatches, .sessionLacks, .credentialExpires, .leftInFlight, .jobsLeft, .campaignPausedItself,
             .devicesDeactivated, .queuePausedForTokens, .feedbackActedOn, .partitionsChanged, .draining, .stopped:
             nil
         }

@@ -170,7 +170,7 @@ import Transport
                 [LeaseProgress(key: job.key, watermark: 2, outcomes: [1, 66, 0])], workerID: 1, lease: .seconds(15),
                 number: 1)
             #expect(kept.keys == [job.key])
-            #expect(kept.stopped.isEmpty)
+            #expect(kept.cancelled.isEmpty)
             #expect(try await queue.number("select watermark from pushq.lease") == 2)
             #expect(try await queue.number("select count(*) from pushq.lease where outcomes = '\\x014200'") == 1)
             #expect(

@@ -87,7 +87,7 @@ private func refusal(_ call: () async throws -> Void) async -> String {
             let first = try await broadcast(to: channel, in: queue)
             let second = try await broadcast(to: channel, in: queue)
             _ = try await queue.connection.cancelSend(second, inQueue: QueueFixture.name)
-            let sent = try await claimed(queue).filter { !$0.isStopped && !$0.activeIDs.isEmpty }
+            let sent = try await claimed(queue).filter { !$0.isCancelled && !$0.activeIDs.isEmpty }
             #expect(sent.map(\.rootID) == [first])
         }
     }

@@ -29,7 +29,7 @@ import Testing
             #expect(try await stopped(root, in: queue) == [5, 0])
             let jobs = try await queue.claim(lane: .normal)
             #expect(jobs.count == 3)
-            #expect(jobs.filter(\.isStopped).count == 3)
+            #expect(jobs.filter(\.isCancelled).count == 3)
             #expect(try await queue.connection.progress(ofRoot: root, inQueue: Self.name)?.isCancelled == true)
         }
     }
@@ -41,13 +41,13 @@ import Testing
             let job = try #require(try await queue.claim(lane: .normal).first)
             #expect(try await stopped(root, in: queue) == [0, 2])
             let kept = try await queue.worker.renew([job.key], workerID: 1, lease: .seconds(15))
-            #expect(kept.stopped == [job.key])
+            #expect(kept.cancelled == [job.key])
             let again = SettledJob.Again(deviceID: job.deviceIDs[0], delay: .zero, attempts: 1, losses: 0)
             _ = try await queue.worker.endJobs(
                 [queue.settled(job, other: [0: .retried(.otherPassing)], again: [again])], workerID: 1)
             let retry = try #require(try await queue.claim(lane: .normal).first)
             #expect(retry.rootID == root)
-            #expect(retry.isStopped)
+            #expect(retry.isCancelled)
         }
     }
 
@@ -75,8 +75,8 @@ import Testing
                     return queue.settled(job, other: [1: .retried(.otherPassing)], again: [again])
                 }, workerID: 1)
             let retries = try await queue.claim(lane: .normal)
-            #expect(retries.filter(\.isStopped).map(\.deviceIDs) == [[jobs[0].deviceIDs[1]]])
-            #expect(retries.filter { !$0.isStopped }.map(\.deviceIDs) == [[jobs[1].deviceIDs[1]]])
+            #expect(retries.filter(\.isCancelled).map(\.deviceIDs) == [[jobs[0].deviceIDs[1]]])
+            #expect(retries.filter { !$0.isCancelled }.map(\.deviceIDs) == [[jobs[1].deviceIDs[1]]])
         }
     }
 
@@ -88,9 +88,9 @@ import Testing
             let job = Int64(try await queue.number("select max(id) from pushq.job where root_id = \(second)"))
             #expect(try await queue.connection.cancelJob(job, inQueue: Self.name).stopped == 2)
             let jobs = try await queue.claim(lane: .normal)
-            #expect(Set(jobs.filter(\.isStopped).map(\.key.jobID)).isSuperset(of: [job]))
-            #expect(jobs.filter(\.isStopped).map(\.rootID).sorted() == [first, second])
-            #expect(jobs.filter { !$0.isStopped }.map(\.rootID) == [second])
+            #expect(Set(jobs.filter(\.isCancelled).map(\.key.jobID)).isSuperset(of: [job]))
+            #expect(jobs.filter(\.isCancelled).map(\.rootID).sorted() == [first, second])
+            #expect(jobs.filter { !$0.isCancelled }.map(\.rootID) == [second])
         }
     }
 
@@ -137,7 +137,7 @@ import Testing
             #expect(try await queue.number("select count(*) from pushq.cancelled") == 0)
             #expect(try await queue.texts("select state from pushq.status('\(Self.name)', \(root))") == ["finished"])
             #expect(try await queue.connection.retryFailed(ofJob: job.key.jobID, inQueue: Self.name) == 1)
-            #expect(try await queue.claim(lane: .normal).map(\.isStopped) == [false])
+            #expect(try await queue.claim(lane: .normal).map(\.isCancelled) == [false])
             #expect(try await stopped(root, in: queue) == [0, 1], "it can be cancelled again")
         }
     }
@@ -159,7 +159,7 @@ import Testing
             #expect(try await queue.startCampaign() == campaign, "a repetition is no error")
             #expect(try await queue.connection.retryFailed(ofCampaign: "k", inQueue: Self.name) == 1)
             #expect(try await queue.number(cancel) == 1)
-            #expect(try await queue.claim().map(\.isStopped) == [true])
+            #expect(try await queue.claim().map(\.isCancelled) == [true])
         }
     }
 

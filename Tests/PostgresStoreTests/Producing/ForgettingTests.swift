@@ -52,7 +52,7 @@ import Testing
             try await queue.fanOut(try await queue.startCampaign())
             #expect(try await forget("aa", in: queue) == 0)
             let kept = try await queue.worker.renew([job.key], workerID: 1, lease: .seconds(15))
-            #expect(kept.stopped == [job.key])
+            #expect(kept.cancelled == [job.key])
             #expect(try await queue.number("select total from pushq.campaign_progress") == 1)
             // Nobody is found under its number any more.
             #expect(try await queue.claim().first?.activeIDs == [])
@@ -153,7 +153,7 @@ import Testing
             let ann = try #require(jobs.first { $0.token(of: 0) == [0xAA] })
             #expect(try await forget("aa", in: queue) == 0)
             let kept = try await queue.worker.renew(jobs.map(\.key), workerID: 1, lease: .seconds(15))
-            #expect(kept.stopped == [ann.key])
+            #expect(kept.cancelled == [ann.key])
         }
     }
 }

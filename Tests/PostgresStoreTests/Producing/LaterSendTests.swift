@@ -152,7 +152,7 @@ import Testing
             let root = try await send(queue)
             _ = try await queue.connection.cancelSend(root, inQueue: Self.name)
             let jobs = try await claimed(queue)
-            #expect(jobs.map(\.isStopped) == [true])
+            #expect(jobs.map(\.isCancelled) == [true])
         }
     }
 

@@ -333,7 +333,7 @@ import Transport
                 try await queue.worker.fanOutStep(
                     queueID: queue.id, campaignID: campaign, jobLimit: 9, scanLimit: 9) == nil)
             let kept = try await queue.worker.renew([held.key], workerID: 1, lease: .seconds(9))
-            #expect(kept.stopped == [held.key])
+            #expect(kept.cancelled == [held.key])
         }
     }
 

@@ -68,9 +68,9 @@ import Testing
             _ = try await queue.connection.cancelSend(end, inQueue: Self.name)
             try await pass("3 hours", queue)
             let jobs = try await queue.claim(lane: .normal)
-            #expect(jobs.filter(\.isStopped).map(\.rootID) == [end])
-            #expect(jobs.filter { !$0.isStopped && !$0.activeIDs.isEmpty }.map(\.rootID) == [second])
-            #expect(jobs.filter { !$0.isStopped && $0.activeIDs.isEmpty }.map(\.rootID) == [first])
+            #expect(jobs.filter(\.isCancelled).map(\.rootID) == [end])
+            #expect(jobs.filter { !$0.isCancelled && !$0.activeIDs.isEmpty }.map(\.rootID) == [second])
+            #expect(jobs.filter { !$0.isCancelled && $0.activeIDs.isEmpty }.map(\.rootID) == [first])
         }
     }
 

@@ -67,7 +67,7 @@ import Transport
             #expect(try await queue.claim().isEmpty)
             #expect(try await queue.connection.order(.cancel, campaign: "k", ofQueue: QueueFixture.name))
             let job = try #require(try await queue.claim().first)
-            #expect(job.isStopped)
+            #expect(job.isCancelled)
             #expect(try await giveBack(job, in: queue) == .setAside, "it is still refused")
         }
     }

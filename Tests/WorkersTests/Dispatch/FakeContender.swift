@@ -43,7 +43,7 @@ final class FakeContender: Contender {
         return permitsFrom.map { now < $0 } == true ? 0 : permits
     }
     var nextPermit: ContinuousClock.Instant? { permits == nil || permits == 0 ? nil : permitsFrom }
-    func noteSent(_ count: Int, at now: ContinuousClock.Instant) { permits = permits.map { $0 - count } }
+    func noteSent(_ count: Int) { permits = permits.map { $0 - count } }
 
     /// Hands over what a turn allows, and no more than `most`. Returns how much that was.
     func send(_ turn: Turns<FakeContender>.Turn, most: Int = .max) -> Int {

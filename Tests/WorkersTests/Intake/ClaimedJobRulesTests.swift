@@ -25,7 +25,7 @@ enum ClaimObstacle: CaseIterable {
     private func fate(despite obstacles: Set<ClaimObstacle>) -> ClaimedJobRules.Fate {
         let job = JobFixture.job(
             recipients: 2, outcomes: obstacles.contains(.ended) ? [1, 1] : [1, 0],
-            isStopped: obstacles.contains(.cancelled), isPaused: obstacles.contains(.pausedCampaign),
+            isCancelled: obstacles.contains(.cancelled), isPaused: obstacles.contains(.pausedCampaign),
             statedCount: obstacles.contains(.damage) ? 3 : nil,
             sendWithin: obstacles.contains(.expired) ? .zero : .seconds(60))
         return ClaimedJobRules.decide(
@@ -75,10 +75,10 @@ enum ClaimObstacle: CaseIterable {
     }
 
     @Test func `is not to be split if it was cancelled or has expired`() {
-        for (isStopped, time) in [(true, Duration.seconds(60)), (false, .zero)] {
+        for (isCancelled, time) in [(true, Duration.seconds(60)), (false, .zero)] {
             let job = JobFixture.job(
-                recipients: 2, previousWatermark: 2, rescues: 2, isStopped: isStopped, sendWithin: time)
-            #expect(ClaimedJobRules.decide(over: job, .init()) == .close(isStopped ? .cancelled : .expired))
+                recipients: 2, previousWatermark: 2, rescues: 2, isCancelled: isCancelled, sendWithin: time)
+            #expect(ClaimedJobRules.decide(over: job, .init()) == .close(isCancelled ? .cancelled : .expired))
             #expect(job.retries.isEmpty)
             #expect(job.waiting == 2)
         }

@@ -22,7 +22,7 @@ enum JobFixture {
         recipients: Int, inactive: Set<Int64> = [], strangers: Set<Int64> = [], isAtMostOnce: Bool = false,
         previousWatermark: Int = 0,
         outcomes: [UInt8] = [], attempt: Int = 1, rescues: Int = 0, window: Int = 100, isBroadcast: Bool = false,
-        isStopped: Bool = false, isPaused: Bool = false, statedCount: Int? = nil, pushType: PushType = .alert,
+        isCancelled: Bool = false, isPaused: Bool = false, statedCount: Int? = nil, pushType: PushType = .alert,
         madeAt: Int64 = 0, queueID: Int32 = 1, id: Int64 = 7, rootID: Int64 = 5,
         epoch: Int32 = 1, lane: Lane = .bulk, slot: Int = 0,
         sendWithin: Duration = .seconds(60), capAnswer: CapAnswer? = nil, quietHolds: [Int64: RecipientHold] = [:],
@@ -38,7 +38,7 @@ enum JobFixture {
                 collapseID: nil, isBroadcast: isBroadcast),
             rootID: rootID, attempt: attempt, rescues: rescues, isAtMostOnce: isAtMostOnce,
             previousWatermark: previousWatermark,
-            outcomes: outcomes, sendWithin: sendWithin, isStopped: isStopped, deviceIDs: devices, madeAt: madeAt,
+            outcomes: outcomes, sendWithin: sendWithin, isCancelled: isCancelled, deviceIDs: devices, madeAt: madeAt,
             tokens: RecipientTokens(of: devices, among: found, tokens))
         claim.isPaused = isPaused
         claim.statedCount = statedCount

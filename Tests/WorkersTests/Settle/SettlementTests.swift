@@ -356,13 +356,13 @@ private func written(_ jobs: [HeldJob], isRepeated: Bool = false) -> Endings.Ans
         let jobs = (0..<3).map { _ in dialogue.hold(recipients: 2) }
         dialogue.settlement.doubt(2)
         let first = dialogue.round { batch in
-            .kept(KeptLeases(keys: Set(batch.keys), stopped: Set(batch.keys.filter { $0.jobID == 2 })))
+            .kept(KeptLeases(keys: Set(batch.keys), cancelled: Set(batch.keys.filter { $0.jobID == 2 })))
         }
         #expect(first.map(\.batch.ids) == [[2]])
         #expect(jobs.map(\.closing) == [nil, .cancelled, nil])
         #expect(first[0].consequences.wantsRound)
         let second = dialogue.round { batch in
-            .kept(KeptLeases(keys: Set(batch.keys), stopped: Set(batch.keys.filter { $0.jobID == 2 })))
+            .kept(KeptLeases(keys: Set(batch.keys), cancelled: Set(batch.keys.filter { $0.jobID == 2 })))
         }
         #expect(second.map(\.batch.ids) == [[1, 2, 3]])
         #expect(jobs.map(\.closing) == [nil, .cancelled, nil])

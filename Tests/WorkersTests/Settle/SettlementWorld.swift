@@ -99,7 +99,7 @@ struct SettlementStore {
         }
         return KeptLeases(
             keys: kept, locked: isLocked,
-            stopped: kept.filter { cancelled.contains($0.jobID) || cancelled.contains(roots[$0.jobID]!) },
+            cancelled: kept.filter { cancelled.contains($0.jobID) || cancelled.contains(roots[$0.jobID]!) },
             paused: kept.filter { pausedRoots.contains(roots[$0.jobID]!) })
     }
 }
