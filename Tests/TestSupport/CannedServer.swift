@@ -1,9 +1,9 @@
 import Foundation
 import Glibc
 
-/// Answers whatever comes first over a connection with the same bytes, and closes it.
+/// Answers the first bytes of each connection with the same bytes, and closes the connection.
 package final class CannedServer: Sendable {
-    /// Where on 127.0.0.1 it listens.
+    /// The port on 127.0.0.1 at which the server listens.
     package let port: UInt16
     private let listener = SocketStream(AF_INET)
 
@@ -18,6 +18,6 @@ package final class CannedServer: Sendable {
         }
     }
 
-    /// Takes no more connections.
+    /// Accepts no more connections.
     package func close() { listener.shutDown() }
 }

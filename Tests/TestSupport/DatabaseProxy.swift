@@ -5,23 +5,23 @@ package import PostgresStore
 import Synchronization
 import Transport
 
-/// Stands between clients and the tests' PostgreSQL, sees every message, and does to it what a test wants: lets it
-/// pass, swallows it, or cuts the connection at exactly this point. So a program can be stopped inside of a commit, and
+/// A proxy between clients and the tests' PostgreSQL. It sees every message, and a test decides whether the message
+/// passes, is dropped, or cuts the connection at exactly this point. So a test can stop a program within a commit, and
 /// not only near it.
 package final class DatabaseProxy: Sendable {
     /// A message of PostgreSQL's protocol (manual, "Message Formats").
     package struct Message: Sendable {
-        /// Whether it goes from the client to the server.
+        /// Whether the client sends the message to the server.
         package let isFromClient: Bool
-        /// Its first byte: of clients `P` parse, `B` bind, `E` execute, `S` sync; of servers `Z` ready, `E` error. A
-        /// client's first message has none.
+        /// The first byte. Clients send `P` parse, `B` bind, `E` execute, `S` sync; servers send `Z` ready, `E` error.
+        /// A client's first message has no type.
         package let type: Character?
-        /// All of it, as it goes over the wire.
+        /// The whole message, as it is on the wire.
         package let bytes: [UInt8]
-        /// Numbers the connections, in the order in which they came.
+        /// The number of the connection, in the order in which connections were made.
         package let connection: Int
 
-        /// The name of the statement that a `B` binds.
+        /// The name of the statement that a `B` message binds.
         package var statementName: String? {
             guard isFromClient, type == "B" else { return nil }
             let names = bytes.dropFirst(5).split(separator: 0, maxSplits: 2, omittingEmptySubsequences: false)
@@ -29,12 +29,12 @@ package final class DatabaseProxy: Sendable {
         }
     }
 
-    /// What becomes of a message.
+    /// What the proxy does with a message.
     package enum Action: Sendable {
         case pass
-        /// The other side never sees it.
+        /// The proxy does not forward the message.
         case drop
-        /// Both sides find the connection closed, and the other side never sees the message.
+        /// The proxy closes both connections and does not forward the message.
         case cut
     }
 
@@ -46,9 +46,9 @@ package final class DatabaseProxy: Sendable {
     private let connectionCount = Atomic(0)
 
     /// - Parameters:
-    ///   - postgres: the server behind it; that of the tests if none is given.
-    ///   - decide: called for each message, on a thread of that direction of that connection: while it blocks, nothing
-    ///     goes that way.
+    ///   - postgres: the server behind the proxy; nil: the tests' server.
+    ///   - decide: called for each message, on the thread of that direction of that connection. While it blocks,
+    ///     nothing passes in that direction.
     package init(
         to postgres: PrivatePostgres? = nil, decide: @escaping @Sendable (Message) -> Action
     ) async throws {
@@ -56,7 +56,7 @@ package final class DatabaseProxy: Sendable {
         let server: PrivatePostgres
         if let postgres { server = postgres } else { server = try await TestServer.shared() }
         serverSocket = "\(server.socketFolder)/.s.PGSQL.5432"
-        // Within the server's folder, which goes when the tests end.
+        // Within the server's folder, which is removed when the tests end.
         folder = "\(server.socketFolder)/proxy-\(UInt16.random(in: 0 ... .max))"
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         listener = SocketStream(AF_UNIX)
@@ -64,13 +64,13 @@ package final class DatabaseProxy: Sendable {
         Thread.detachNewThread { [self] in while let client = listener.accept() { serve(client) } }
     }
 
-    /// How to reach one of the server's databases through the proxy.
+    /// The address of one of the server's databases through the proxy.
     package func address(of database: TestDatabase) throws -> DatabaseAddress {
         try DatabaseAddress(url: connectionString(database: database.name), environment: [:])
     }
 
-    /// The same, for `--database-url`.
-    /// - Parameter standby: another server that may take the writes one day; nothing stands before it.
+    /// The same address as ``address(of:)``, as a URL for `--database-url`.
+    /// - Parameter standby: another server that may become the primary; clients reach it without the proxy.
     package func connectionString(
         database: String, user: String = TestServer.superuser, orAt standby: PrivatePostgres? = nil
     ) -> String {
@@ -78,7 +78,7 @@ package final class DatabaseProxy: Sendable {
         return "host=\(hosts) user=\(user) dbname=\(database)"
     }
 
-    /// Cuts all connections, and takes no more.
+    /// Cuts all connections and accepts no more.
     package func close() {
         listener.shutDown()
         for stream in streams.withLock({ $0 }) { stream.shutDown() }
@@ -112,7 +112,7 @@ package final class DatabaseProxy: Sendable {
 }
 
 extension SocketStream {
-    /// Nil at the end of the stream.
+    /// Returns nil at the end of the stream.
     fileprivate func readMessage(hasType: Bool, isFromClient: Bool, _ connection: Int) -> DatabaseProxy.Message? {
         guard let head = read(hasType ? 5 : 4) else { return nil }
         let length = head.suffix(4).reduce(0) { $0 << 8 | Int($1) }

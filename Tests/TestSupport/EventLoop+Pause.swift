@@ -1,7 +1,7 @@
 package import Transport
 
 extension EventLoop {
-    /// Lets the loop's time pass.
+    /// Waits for a time, measured by the loop's clock.
     package func pause(_ time: Duration) async {
         await withCheckedContinuation { continuation in
             schedule(after: time) { continuation.resume() }

@@ -1,6 +1,6 @@
 package import Testing
 
-/// ``wait(for:within:_:until:)`` in a test: what does not come is recorded as the test's issue.
+/// Calls ``wait(for:within:_:until:)`` in a test. If the state is not reached, records an issue of the test.
 @discardableResult
 package func eventually<State>(
     _ what: String, within limit: Duration = .seconds(30), sourceLocation: SourceLocation = #_sourceLocation,
@@ -14,9 +14,9 @@ package func eventually<State>(
     }
 }
 
-/// Looks again and again whether `condition` still holds, and records the test's issue as soon as it does not. For what
-/// must not happen: no event says that it would have happened by now.
-/// - Parameter time: in which it would happen if the test's subject were wrong.
+/// Checks `condition` again and again, and records an issue of the test as soon as the condition does not hold. Meant
+/// for what must not happen, because no event tells that it did not happen.
+/// - Parameter time: the time within which it would happen if the code under test were wrong.
 package func stays(
     _ what: String, for time: Duration, sourceLocation: SourceLocation = #_sourceLocation,
     _ condition: () async throws -> Bool

@@ -1,35 +1,35 @@
 package import Foundation
 package import LocalStack
 
-/// An executable of this package, built beside the program that runs now: the tests, or `Chaos`. Or another one.
+/// An executable of this package, built beside the running program (the tests, or `Chaos`), or another executable.
 package struct Executable: Sendable {
     private let path: String
 
     package static let pushq = Executable("pushq")
     package static let admin = Executable("pushq-admin")
 
-    /// One that is not of this package.
+    /// An executable that does not belong to this package.
     package init(path: String) { self.path = path }
 
     private init(_ name: String) { path = "\(Self.folder)/\(name)" }
 
-    /// Where this package's executables are.
+    /// The folder of this package's executables.
     package static var folder: String {
         let tests = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
         return URL(fileURLWithPath: tests ?? CommandLine.arguments[0]).deletingLastPathComponent().path
     }
 
-    /// How a run ended, and what it said.
+    /// The exit code of a run, and what the run printed.
     package struct Ended: Sendable {
-        /// Nil if a signal ended it, or if it did not end.
+        /// Nil if a signal ended the process, or if it did not end.
         package let code: Int32?
         package let output: String
         package let errors: String
     }
 
-    /// Runs it to its end, for a minute at most if nothing else is said.
+    /// Runs the executable to its end, by default for at most a minute.
     ///
-    /// - Parameter environment: on top of an environment that has nothing of pushq's or libpq's.
+    /// - Parameter environment: added to an environment without variables of pushq or libpq.
     package func run(
         _ arguments: [String], environment: [String: String] = [:], input: String? = nil,
         within limit: Duration = .seconds(60)
@@ -49,11 +49,11 @@ package struct Executable: Sendable {
         return Ended(code: code, output: folder.read("output"), errors: folder.read("errors"))
     }
 
-    /// Starts it. It ends with the test process, if not before.
+    /// Starts the executable. It ends with the test process at the latest.
     ///
     /// - Parameters:
-    ///   - output: the file that its standard output is added to.
-    ///   - errors: the file that its standard error is added to.
+    ///   - output: the file to which its standard output is appended.
+    ///   - errors: the file to which its standard error is appended.
     package func start(
         _ arguments: [String], environment: [String: String] = [:], input: CInt? = nil, output: String, errors: String
     ) throws -> ChildProcess {
@@ -62,7 +62,7 @@ package struct Executable: Sendable {
         return try Self.minder.get().start(command)
     }
 
-    /// The command by which it is started, for a minder of one's own.
+    /// The command that starts the executable, for a test that has its own minder.
     package func command(
         _ arguments: [String], environment: [String: String] = [:], output: String, errors: String
     ) -> ProcessCommand {
@@ -79,11 +79,11 @@ package struct Executable: Sendable {
     }
 }
 
-/// A folder that is removed with the value that stands for it.
+/// A folder that is removed when this value is released.
 package final class TemporaryFolder: Sendable {
     private let folder: URL
 
-    /// An empty folder. Its name has a space and an umlaut in it, which nothing may stumble over.
+    /// Creates an empty folder. Its name contains a space and non-ASCII letters, which all programs must handle.
     package init() throws {
         folder = FileManager.default.temporaryDirectory.appending(path: "pushq tést \(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -103,7 +103,7 @@ package final class TemporaryFolder: Sendable {
         return path(name)
     }
 
-    /// What a file holds; empty without it.
+    /// The content of a file; empty if there is no such file.
     package func read(_ name: String) -> String {
         (try? String(contentsOf: url(name), encoding: .utf8)) ?? ""
     }

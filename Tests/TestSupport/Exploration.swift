@@ -1,19 +1,21 @@
 import Foundation
 package import Testing
 
-/// The seeds of worlds of random events: from 1 on, and `count` of them, or as many times more as `PUSHQ_EXPLORATION`
-/// says. `.ci/run` sets it, so that a test is quick and each change is still held to many worlds.
+/// The seeds of worlds of random events: from 1 to `count`, or to a multiple of `count` if `PUSHQ_EXPLORATION` gives a
+/// factor. `.ci/run` sets this variable, so a test is quick by default and each change is still tested with many
+/// worlds.
 package func seeds(_ count: UInt64) -> ClosedRange<UInt64> {
     let factor = ProcessInfo.processInfo.environment["PUSHQ_EXPLORATION"].flatMap(UInt64.init) ?? 1
     return 1...max(1, count * factor)
 }
 
-/// Runs worlds of random events, one for each of the ``seeds(_:)``, and records as the test's issue which promise the
-/// first one of them broke, or what hardly happened in all of them together: then they show nothing of it.
+/// Runs worlds of random events, one for each of the ``seeds(_:)``. Records an issue of the test for the promise that
+/// the first failing world broke. Also records one if an event hardly happened in all worlds together, because then the
+/// worlds show nothing about it.
 /// - Parameters:
-///   - count: how many seeds.
-///   - events: what must have happened, each more than `minimum` times.
-///   - run: runs the world of a seed, and returns what it broke, if anything, and how often each thing happened in it.
+///   - count: the number of seeds.
+///   - events: the events that must have happened, each more than `minimum` times.
+///   - run: runs the world of a seed, and returns the promise that it broke, if any, and how often each event happened.
 package func explore(
     seeds count: UInt64, reaching events: [String], moreThan minimum: Int,
     sourceLocation: SourceLocation = #_sourceLocation,
@@ -35,7 +37,8 @@ package func explore(
     }
 }
 
-/// The promise that is broken first in worlds of random events, one for each seed from 1 to `count`; nil if none is.
+/// Returns the first promise broken in worlds of random events, one for each seed from 1 to `count`; nil if none is
+/// broken.
 package func firstBroken<Promise>(seeds count: UInt64, _ run: (_ seed: UInt64) -> Promise?) -> Promise? {
     for seed in 1...count {
         if let promise = run(seed) { return promise }

@@ -3,9 +3,9 @@ package import Cryptography
 package import HTTP2
 package import Transport
 
-/// A server that does with each request what a test says, down to the frame. Lives on the test's loop.
+/// A server that handles each request as a test says, frame by frame. It runs on the test's loop.
 package final class MockAPNs {
-    /// A request that has arrived whole.
+    /// A request that has arrived completely.
     package struct Request {
         package let connection: Connection
         package let streamID: UInt32
@@ -37,11 +37,12 @@ package final class MockAPNs {
     }
 
     /// - Parameters:
-    ///   - maximumStreams: the limit its first SETTINGS announce.
-    ///   - windowSize: of each stream and of the connection, where it is not to be what HTTP/2 begins with.
+    ///   - maximumStreams: the limit in its first SETTINGS.
+    ///   - windowSize: the window of each stream and of the connection; nil: the initial window of HTTP/2.
     ///   - greeting: the debug data of a GOAWAY that it sends instead of its first SETTINGS.
-    ///   - isSilent: it does the TLS handshake, and then says nothing.
-    ///   - readsBodies: if not, a request has arrived with its fields, and the connection's window is never given back.
+    ///   - isSilent: it completes the TLS handshake, and then sends nothing.
+    ///   - readsBodies: if false, a request counts as arrived with its fields, and the server never gives back the
+    ///     connection's window.
     package init(
         on loop: EventLoop, maximumStreams: Int = 1000, windowSize: Int? = nil,
         readsBodies: Bool = true, greeting: String? = nil, isSilent: Bool = false, host: String = "127.0.0.1",
@@ -69,7 +70,7 @@ package final class MockAPNs {
         }
     }
 
-    /// Takes no more connections and cuts those there are.
+    /// Accepts no more connections and cuts the open ones.
     package func close() {
         listener?.close()
         for connection in connections { connection.stream.close() }
@@ -85,7 +86,7 @@ extension MockAPNs {
     package final class Connection: ByteStreamHandler, HTTP2Handler {
         package let stream: TLSConnection
         package let http: HTTP2Connection
-        /// Counted from 0 in the order in which they were made.
+        /// The number of the connection, from 0, in the order in which connections were made.
         package let number: Int
         fileprivate let server: MockAPNs
         private var partials: [UInt32: (fields: [String: String], body: [UInt8])] = [:]
@@ -114,7 +115,7 @@ extension MockAPNs {
         }
 
         private func goAwayAtOnce(_ greeting: String) {
-            // GOAWAY without the SETTINGS that must come first, which HTTP/2 would not send by itself.
+            // A GOAWAY without the SETTINGS that must come first. HTTP2 would not send it by itself.
             var bytes = ByteQueue()
             bytes.append(bigEndian: UInt32(8 + greeting.utf8.count) << 8 | 7)  // GOAWAY
             bytes.append(0)
@@ -133,7 +134,7 @@ extension MockAPNs {
             flush()
         }
 
-        /// The status without the end of the stream: a body that is announced and does not come.
+        /// Sends the status without the end of the stream: the announced body does not come.
         package func answerHead(_ streamID: UInt32, _ status: Int) {
             var bytes = ByteQueue()
             bytes.append(bigEndian: UInt32(5) << 8 | 1)  // length 5, HEADERS
@@ -153,7 +154,7 @@ extension MockAPNs {
             bytes.withBytes { _ = stream.write($0) }
         }
 
-        /// A part of a body whose end does not come.
+        /// Sends a part of a body whose end does not come.
         package func answerPart(_ streamID: UInt32, _ part: [UInt8]) {
             var bytes = ByteQueue()
             bytes.append(bigEndian: UInt32(part.count) << 8)  // DATA
@@ -163,7 +164,7 @@ extension MockAPNs {
             bytes.withBytes { _ = stream.write($0) }
         }
 
-        /// A whole answer whose fields are those of `block`, in HPACK: one that HTTP/2 would not write by itself.
+        /// Sends a whole answer with the fields of `block`, in HPACK. HTTP2 would not write such an answer by itself.
         package func answerRaw(_ streamID: UInt32, block: [UInt8]) {
             var bytes = ByteQueue()
             bytes.append(bigEndian: UInt32(block.count) << 8 | 1)  // HEADERS
@@ -190,7 +191,7 @@ extension MockAPNs {
             flush()
         }
 
-        /// RST_STREAM for a stream that is closed already, which HTTP/2 would not send by itself.
+        /// Sends RST_STREAM for a stream that is already closed. HTTP2 would not send it by itself.
         package func resetAgain(_ streamID: UInt32, _ code: ErrorCode) {
             var bytes = ByteQueue()
             bytes.append(bigEndian: UInt32(4) << 8 | 3)  // length 4, RST_STREAM
@@ -205,7 +206,7 @@ extension MockAPNs {
             flush()
         }
 
-        /// Ends the TCP connection without a word of HTTP/2.
+        /// Ends the TCP connection without sending an HTTP/2 frame.
         package func cut() {
             stream.close()
         }
@@ -216,7 +217,8 @@ extension MockAPNs {
             http.consumeOutput(http.withOutput { stream.write($0) })
         }
 
-        /// Leaves WINDOW_UPDATE (type 8) of the connection out. The output consists of whole frames.
+        /// Writes the output without the connection's WINDOW_UPDATE frames (type 8). The output consists of whole
+        /// frames.
         private func flushWithoutWindow() {
             var rest = http.withOutput { Array($0) }[...]
             http.consumeOutput(rest.count)

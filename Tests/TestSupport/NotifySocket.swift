@@ -2,14 +2,14 @@ import Foundation
 import Glibc
 import Transport
 
-/// What a service manager listens at: a datagram socket, at a path or abstract.
+/// The datagram socket at which a service manager listens, at a path or with an abstract name.
 package final class NotifySocket: Sendable {
-    /// As `NOTIFY_SOCKET` names it.
+    /// The name as in `NOTIFY_SOCKET`.
     package let name: String
     private let descriptor: CInt
     private let received = Locked<[String]>([])
 
-    /// - Parameter isAbstract: whether it has no file.
+    /// - Parameter isAbstract: whether the socket has no file.
     package init(isAbstract: Bool = false) throws {
         let path = NSTemporaryDirectory() + "pushq-notify-\(UInt32.random(in: 0 ... .max))"
         name = isAbstract ? "@\(path)" : path
@@ -18,7 +18,7 @@ package final class NotifySocket: Sendable {
         address.sun_family = sa_family_t(AF_UNIX)
         let bytes = (isAbstract ? [0] : []) + Array(path.utf8)
         unsafe withUnsafeMutableBytes(of: &address.sun_path) { unsafe $0.copyBytes(from: bytes) }
-        // The length of an abstract name counts (unix(7)).
+        // The length of an abstract name is significant (unix(7)).
         let length = socklen_t(MemoryLayout<sa_family_t>.size + bytes.count + (isAbstract ? 0 : 1))
         let code = unsafe withUnsafePointer(to: address) { pointer in
             unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { unsafe bind(descriptor, $0, length) }
@@ -31,7 +31,7 @@ package final class NotifySocket: Sendable {
         if !name.hasPrefix("@") { _ = unsafe unlink(name) }
     }
 
-    /// All that has come up to now.
+    /// All messages received so far.
     package var messages: [String] {
         var buffer = [UInt8](repeating: 0, count: 4096)
         return received.withLock { messages in

@@ -3,10 +3,10 @@ import Glibc
 package import LocalStack
 package import PostgresStore
 
-/// A private PgBouncer in front of the a private server, in transaction mode: two server connections for each database,
-/// or as many as asked for.
+/// A private PgBouncer in transaction mode in front of a private server. It has two server connections for each
+/// database, or as many as requested.
 package struct PgBouncer: Sendable {
-    /// Nil where it is not installed.
+    /// Nil if PgBouncer is not installed.
     package static let executable = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer"].first {
         FileManager.default.isExecutableFile(atPath: $0)
     }
@@ -17,8 +17,8 @@ package struct PgBouncer: Sendable {
     private let minder: Minder
 
     /// - Parameters:
-    ///   - postgres: the server behind it; that of the tests if none is given.
-    ///   - login: whose sessions everybody shares; the superuser's if none is given.
+    ///   - postgres: the server behind PgBouncer; nil: the tests' server.
+    ///   - login: the login of the sessions that all clients share; by default the superuser.
     package init(
         to postgres: PrivatePostgres? = nil, login: String = TestServer.superuser, poolSize: Int = 2
     ) async throws {
@@ -40,7 +40,7 @@ package struct PgBouncer: Sendable {
         let file = "\(folder)/pgbouncer.ini"
         try settings.write(toFile: file, atomically: true, encoding: .utf8)
         try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: file)
-        // What one that was killed would leave behind looks like a socket to connect to.
+        // The socket file of a killed PgBouncer would look like one that accepts connections.
         try? FileManager.default.removeItem(atPath: "\(folder)/.s.PGSQL.\(Self.port)")
         var command = postgres.command(Self.executable ?? "", [file])
         command.output = .discarded
@@ -48,17 +48,17 @@ package struct PgBouncer: Sendable {
         let pooler = try minder.start(command, endingWith: SIGTERM)
         try await wait(for: "PgBouncer's socket") {
             guard pooler.exit == nil else { throw NeverHappened(description: "PgBouncer \(pooler.exit!)") }
-            // The file is there a moment before anybody listens at it.
+            // The file appears a moment before PgBouncer listens.
             return SocketStream(AF_UNIX).connect(to: "\(folder)/.s.PGSQL.\(Self.port)")
         }
     }
 
-    /// How to reach one of the server's databases through it.
+    /// The address of one of the server's databases through PgBouncer.
     package func address(of database: TestDatabase) throws -> DatabaseAddress {
         try DatabaseAddress(url: connectionString(database: database.name), environment: [:])
     }
 
-    /// The same, for `--database-url`.
+    /// The same address as ``address(of:)``, as a URL for `--database-url`.
     package func connectionString(database: String) -> String {
         "host=\(folder) port=\(Self.port) user=\(TestServer.superuser) dbname=\(database)"
     }

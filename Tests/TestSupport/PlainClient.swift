@@ -1,17 +1,17 @@
 import Foundation
 package import Transport
 
-/// A client of HTTP/1.1 that shares no code with the server: it writes what it is given, and reads to the end.
+/// A client of HTTP/1.1 that shares no code with the server: it writes the given text, and reads to the end.
 package enum PlainClient {
-    /// An answer, taken apart.
+    /// A parsed answer.
     package struct Answer: Sendable {
         package let status: Int
-        /// Names in lower case.
+        /// The fields, with names in lower case.
         package let fields: [String: String]
         package let body: String
     }
 
-    /// Connects, writes `text`, and returns all that comes until the server closes; empty if it cannot connect.
+    /// Connects, writes `text`, and returns everything until the server closes; empty if it cannot connect.
     package static func exchange(_ text: String, with address: ListenAddress) async -> String {
         // The calls block.
         await Task.detached {
@@ -22,7 +22,7 @@ package enum PlainClient {
         }.value
     }
 
-    /// A connection on which something was sent, and which stays open as long as this exists.
+    /// A connection on which a text was sent. It stays open until this object is released.
     package final class OpenConnection: Sendable {
         fileprivate let stream: SocketStream
 
@@ -41,7 +41,7 @@ package enum PlainClient {
         }
     }
 
-    /// Asks for a path.
+    /// Sends a GET request for a path.
     package static func get(
         _ path: String, from address: ListenAddress, accept: String? = nil
     ) async throws -> Answer {
@@ -51,7 +51,7 @@ package enum PlainClient {
         return try parse(text)
     }
 
-    /// Takes the bytes of one answer apart.
+    /// Parses the bytes of one answer.
     package static func parse(_ text: String) throws -> Answer {
         guard let end = text.firstRange(of: "\r\n\r\n") else {
             throw NeverHappened(description: "the server answered with: \(text)")
@@ -68,9 +68,9 @@ package enum PlainClient {
     }
 }
 
-/// A page of metrics, read by code that shares nothing with what writes it.
+/// A page of metrics, parsed by code that shares nothing with the code that writes it.
 package struct ScrapedPage: Sendable {
-    /// The value of each series, as the page writes the series.
+    /// The value of each series. The key is the series as the page writes it.
     package private(set) var values: [String: Double] = [:]
 
     package init(_ page: String) {

@@ -3,10 +3,10 @@ import Glibc
 package import LocalStack
 import Transport
 
-/// A terminal that is a program's own, at whose other end a test types and looks (pty(7)).
+/// A terminal for one program. A test types and reads at its other end (pty(7)).
 package final class PseudoTerminal: Sendable {
     private let master: CInt
-    /// The program's end. It stays open here, so that how the terminal is set can be read when the program has ended.
+    /// The program's end. It stays open here, so that a test can read the terminal's modes after the program has ended.
     private let slave: CInt
     private let shown = Locked<[UInt8]>([])
 
@@ -14,7 +14,7 @@ package final class PseudoTerminal: Sendable {
     private static let unlock: UInt = 0x4004_5431
     private static let getNumber: UInt = 0x8004_5430
 
-    /// A terminal of a size.
+    /// Creates a terminal of the given size.
     package init(columns: Int, rows: Int) throws {
         master = unsafe Glibc.open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC)
         var (number, isLocked): (CInt, CInt) = (0, 0)
@@ -40,7 +40,7 @@ package final class PseudoTerminal: Sendable {
         Glibc.close(master)
     }
 
-    /// Starts a program in a session of its own, whose terminal this is.
+    /// Starts a program in a session of its own, with this terminal as its controlling terminal.
     package func start(
         _ executable: Executable, _ arguments: [String], environment: [String: String] = [:]
     ) throws -> ChildProcess {
@@ -54,13 +54,13 @@ package final class PseudoTerminal: Sendable {
         return try ChildProcess(command)
     }
 
-    /// Gives it another size, of which the program is told.
+    /// Changes the size and notifies the program.
     package func resize(columns: Int, rows: Int) {
         var size = winsize(ws_row: UInt16(rows), ws_col: UInt16(columns), ws_xpixel: 0, ws_ypixel: 0)
         _ = unsafe ioctl(master, UInt(TIOCSWINSZ), &size)
     }
 
-    /// Presses keys.
+    /// Types keys.
     package func type(_ keys: String) {
         let bytes = Array(keys.utf8)
         _ = unsafe write(master, bytes, bytes.count)
@@ -72,17 +72,18 @@ package final class PseudoTerminal: Sendable {
         return group > 0 ? group : nil
     }
 
-    /// How the terminal is set, as a text that can be compared.
+    /// The terminal's modes, as a text that can be compared.
     package var modes: String {
         var modes = termios()
         _ = unsafe tcgetattr(slave, &modes)
         return "\(modes.c_iflag) \(modes.c_oflag) \(modes.c_cflag) \(modes.c_lflag) \(modes.c_cc)"
     }
 
-    /// All that the program has written.
+    /// Everything that the program has written.
     package var output: String { String(decoding: shown.withLock { $0 }, as: UTF8.self) }
 
-    /// The lines of what was drawn last: a program draws from the upper left corner, and clears what is left below.
+    /// The lines of the last complete screen. A program draws from the upper left corner, and then clears the rest
+    /// below.
     package var screen: [String] {
         let whole = output.components(separatedBy: "\u{1B}[J").dropLast().last ?? ""
         let last = whole.components(separatedBy: "\u{1B}[H").last ?? ""

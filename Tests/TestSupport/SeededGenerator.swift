@@ -1,4 +1,5 @@
-/// The same numbers for the same seed (SplitMix64), so that what chance found can be found again.
+/// A generator that returns the same numbers for the same seed (SplitMix64), so that a failure found by chance can be
+/// reproduced.
 package struct SeededGenerator: RandomNumberGenerator {
     private var state: UInt64
 

@@ -13,7 +13,7 @@ final class Semaphore: Sendable {
         state = Locked(State(free: limit))
     }
 
-    /// Runs `body` when fewer than the limit are running.
+    /// Runs `body` as soon as fewer bodies than the limit are running.
     func run<Success, Failure: Error>(_ body: () async throws(Failure) -> Success) async throws(Failure) -> Success {
         await enter()
         defer { leave() }

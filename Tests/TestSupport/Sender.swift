@@ -2,44 +2,44 @@ package import APNs
 package import QueueCore
 import Transport
 
-/// What an engine does with a gateway, in small: keeps the gateway full until all pushes are out, sends the untouched
-/// again if asked to, and remembers what became of each. Waits are ended by events.
+/// A small substitute for an engine. It keeps a gateway full until all pushes are sent, optionally resends untouched
+/// pushes, and remembers the result of each. Its waits end with events, not by polling.
 package final class Sender: PushGatewayHandler {
     package let gateway: any PushGateway
-    /// By ticket: `accepted`, a status and reason, `unanswered` or `untouched`.
+    /// The results by ticket: `accepted`, a status and reason, `unanswered` or `untouched`.
     package private(set) var results: [UInt64: String] = [:]
-    /// How many answers came with each call.
+    /// The number of answers that came with each call.
     package private(set) var batchSizes: [Int] = []
-    /// What the server said against the credential.
+    /// The reasons for which the server refused the credential.
     package private(set) var refusedCredentials: [(reason: Reason, detail: String)] = []
-    /// The connections that the gateway gave up with pushes on them.
+    /// The connections with pushes in flight that the gateway gave up.
     package private(set) var lostConnections: [(reason: String, uncertain: Int)] = []
-    /// Unanswered pushes go out again until they were lost so often.
+    /// An unanswered push is sent again until it was lost this many times.
     package var maximumLosses = 1
     private var losses: [UInt64: Int] = [:]
-    /// Pushes of which the gateway has said that they were thrown away after all.
+    /// The number of pushes of which the gateway reported that APNs discarded them after all.
     package private(set) var deliveredTooSoon = 0
-    /// Each outage that the gateway has told of.
+    /// Each outage that the gateway reported.
     package private(set) var outages: [Outage] = []
-    /// How many untouched pushes were sent again.
+    /// The number of untouched pushes that were sent again.
     package private(set) var repeatedCount = 0
     /// The gateway's state when the last answers came.
     package private(set) var stateWhenAnswered = GatewayState.idle
-    /// Whether nothing may be sent any more once the credential was refused.
+    /// Whether to send nothing more once the credential was refused.
     package var restsWhenRefused = false
-    /// Whether what the server has certainly not acted on goes out again.
+    /// Whether untouched pushes are sent again.
     package var resendsUntouched = true
     private var waiting: [UInt64] = []
     private var push: PreparedPush?
     private var wakeUp: (isDue: () -> Bool, continuation: CheckedContinuation<Void, Never>)?
 
-    /// Takes the handler's place at a gateway.
+    /// Makes this sender the gateway's handler.
     package init(_ gateway: any PushGateway) {
         self.gateway = gateway
         gateway.handler = self
     }
 
-    /// An alert with this payload, or with so many spaces for one.
+    /// An alert with this payload, or with a payload of `bytes` spaces.
     package static func push(payload: String = #"{"aps":{"alert":"hello"}}"#, bytes: Int? = nil) -> PreparedPush {
         let payload = bytes.map { [UInt8](repeating: UInt8(ascii: " "), count: $0) } ?? Array(payload.utf8)
         return PreparedPush(
@@ -47,7 +47,7 @@ package final class Sender: PushGatewayHandler {
             collapseID: .apnsID, payload: payload)
     }
 
-    /// Sends as many pushes with tickets from `first` on.
+    /// Sends `count` copies of a push, with tickets from `first` on.
     package func send(_ push: PreparedPush = Sender.push(), count: Int, from first: UInt64 = 0) {
         self.push = push
         waiting += (first..<(first + UInt64(count)))
@@ -57,7 +57,7 @@ package final class Sender: PushGatewayHandler {
     private func pump() {
         guard let push else { return }
         while let ticket = waiting.first {
-            // The ticket in big-endian order, and what makes it 32 bytes.
+            // The ticket in big-endian order, padded to 32 bytes.
             let token =
                 (0..<8).map { UInt8(truncatingIfNeeded: ticket >> (56 - 8 * UInt64($0))) }
                 + [UInt8](repeating: 0xAB, count: 24)
@@ -116,24 +116,24 @@ package final class Sender: PushGatewayHandler {
         wake()
     }
 
-    /// How many pushes came to each result.
+    /// The number of pushes with each result.
     package var tally: [String: Int] {
         results.values.reduce(into: [:]) { $0[$1, default: 0] += 1 }
     }
 
-    /// Waits until so many tickets have their result.
+    /// Waits until `count` tickets have a result.
     package func untilAnswered(_ count: Int) async {
         await until { self.results.count >= count }
     }
 
-    /// Waits until something holds that an answer, a change of capacity or ``wake()`` brings about.
+    /// Waits for a condition that an answer, a change of capacity or ``wake()`` makes true.
     package func until(_ isDue: @escaping () -> Bool) async {
         await withCheckedContinuation { continuation in
             if isDue() { continuation.resume() } else { wakeUp = (isDue, continuation) }
         }
     }
 
-    /// Looks whether what is waited for holds now.
+    /// Checks whether the awaited condition holds now.
     package func wake() {
         guard let waiting = wakeUp, waiting.isDue() else { return }
         wakeUp = nil
@@ -142,7 +142,7 @@ package final class Sender: PushGatewayHandler {
 }
 
 extension GatewaySettings {
-    /// Times of a test: everything happens soon.
+    /// Settings with short times, for tests.
     package static var brisk: GatewaySettings {
         var settings = GatewaySettings()
         settings.growthInterval = .milliseconds(5)

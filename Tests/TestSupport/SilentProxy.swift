@@ -3,42 +3,41 @@ import Glibc
 import Synchronization
 import Transport
 
-/// Stands between workers and the simulator, and can fall silent or lose its lines: what is on its way is swallowed
-/// from then on, and nobody is told, as when a machine in between loses its state. Connections that are made later are
-/// carried as ever.
+/// A proxy between workers and the simulator that can fall silent or cut its lines. It then drops what is on its way
+/// and closes no connection, as when a machine in between loses its state. It carries later connections as usual.
 package final class SilentProxy: Sendable {
-    /// Where it listens, for `--gateway`.
+    /// The address at which the proxy listens, for `--gateway`.
     package let address: String
     private let listener = SocketStream(AF_INET)
     private let target: UInt16
     private let streams = Locked<[SocketStream]>([])
     private let clients = Locked<[SocketStream]>([])
-    /// Connections with a lower number than this are silent.
+    /// Connections with a lower number are silent in both directions.
     private let firstCarried = Atomic(0)
-    /// Clients of connections with a lower number than this hear nothing.
+    /// Clients of connections with a lower number receive nothing.
     private let firstHearing = Atomic(0)
     private let connectionCount = Atomic(0)
 
-    /// - Parameter port: of the simulator, on this machine.
+    /// - Parameter port: the simulator's port on this machine.
     package init(toPort port: UInt16) throws {
         target = port
         address = "127.0.0.1:\(try listener.listenOnLoopback())"
         Thread.detachNewThread { [self] in while let client = listener.accept() { serve(client) } }
     }
 
-    /// Swallows all that comes over the connections that there are.
+    /// Drops everything on the connections that exist now.
     package func fallSilent() {
         firstCarried.store(connectionCount.load(ordering: .sequentiallyConsistent), ordering: .sequentiallyConsistent)
     }
 
-    /// Cuts the lines to the workers: nothing that they send arrives or is acknowledged any more, and they hear
-    /// nothing. What was acknowledged before is still handed on.
+    /// Cuts the lines to the workers. Nothing that they send arrives or is acknowledged any more, and they receive
+    /// nothing. The proxy still forwards what was acknowledged before.
     package func cutLines() {
         firstHearing.store(connectionCount.load(ordering: .sequentiallyConsistent), ordering: .sequentiallyConsistent)
         for client in clients.withLock({ $0 }) { client.cutLine() }
     }
 
-    /// Cuts all connections, and takes no more.
+    /// Cuts all connections and accepts no more.
     package func close() {
         listener.shutDown()
         for stream in streams.withLock({ $0 }) { stream.shutDown() }
@@ -63,7 +62,7 @@ package final class SilentProxy: Sendable {
             guard !isSwallowed() else { continue }
             guard sink.write(bytes) else { break }
         }
-        // A silent connection's other end is not told either.
+        // The other end of a silent connection must not notice the end either.
         guard !isSwallowed() else { return }
         source.shutDown()
         sink.shutDown()

@@ -1,6 +1,6 @@
 import Foundation
 
-/// What a simulator recorded: one event for each line of its file.
+/// The record of a simulator: one event for each line of its file.
 package struct SimulatorRecord {
     /// A line of the record.
     package struct Event: Decodable {
@@ -11,9 +11,9 @@ package struct SimulatorRecord {
         package let topic: String?
         package let status: Int?
         package let reason: String?
-        /// Of an arrival: the digest of the device token (`RecordDigest`).
+        /// The digest of the device token (`RecordDigest`), for an arrival.
         package let tokenDigest: String?
-        /// Of an answer: the digest of the payload (`RecordDigest`).
+        /// The digest of the payload (`RecordDigest`), for an answer.
         package let payloadDigest: String?
         /// The number of the connection.
         package let connection: Int?
@@ -28,7 +28,7 @@ package struct SimulatorRecord {
 
     package let events: [Event]
 
-    /// Reads the file that a simulator has written and flushed. A last line that is not whole is passed over.
+    /// Reads the file that a simulator has written and flushed. Skips a last line that is not complete.
     package init(path: String) throws {
         let text = try String(contentsOfFile: path, encoding: .utf8)
         let decoder = JSONDecoder()
@@ -43,10 +43,10 @@ package struct SimulatorRecord {
         events.filter { $0.event == "arrived" && $0.topic == topic }.map(\.at).sorted()
     }
 
-    /// The most arrivals within any second.
+    /// The maximum number of arrivals within any second.
     package var maximumPerSecond: Int { Self.maximumCount(of: arrivals[...], within: 1_000_000) }
 
-    /// How many of ascending times lie within any span of so many microseconds, at most.
+    /// The maximum number of times within any span of `span` microseconds. The times are ascending.
     package static func maximumCount(of times: ArraySlice<Int>, within span: Int) -> Int {
         var first = times.startIndex
         var maximum = 0
@@ -57,8 +57,8 @@ package struct SimulatorRecord {
         return maximum
     }
 
-    /// From each answer with `status` to the next arrival of the same push, in seconds, by how many such answers it has
-    /// had.
+    /// The seconds from each answer with `status` to the next arrival of the same push, grouped by the number of such
+    /// answers that the push has had.
     package func gaps(afterStatus status: Int) -> [Int: [Double]] {
         var refusedAt: [String: Int] = [:]
         var refusals: [String: Int] = [:]

@@ -1,7 +1,7 @@
 import Glibc
 
-/// A blocking stream socket. It is closed when its last owner is gone, so that no thread reads from a number that was
-/// given to somebody else meanwhile.
+/// A blocking stream socket. It is closed when its last owner is released, so that no thread reads from a descriptor
+/// that has been reused meanwhile.
 final class SocketStream: Sendable {
     private let descriptor: CInt
 
@@ -34,7 +34,7 @@ final class SocketStream: Sendable {
         unsafe withAddress(of: path) { unsafe Glibc.connect(descriptor, $0, $1) } == 0
     }
 
-    /// Listens on 127.0.0.1, at a port that the system chooses and this returns.
+    /// Listens on 127.0.0.1, and returns the port that the system chose.
     func listenOnLoopback() throws -> UInt16 {
         let code = unsafe withLoopback(0) { unsafe bind(descriptor, $0, $1) }
         guard code == 0, Glibc.listen(descriptor, 64) == 0 else {
@@ -54,9 +54,9 @@ final class SocketStream: Sendable {
         unsafe withLoopback(port) { unsafe Glibc.connect(descriptor, $0, $1) } == 0
     }
 
-    /// Has the kernel drop all that arrives, as if the line were cut: it is not even acknowledged. socket(7),
-    /// SO_ATTACH_FILTER, with a program of one instruction, `ret #0`. What was written before is awaited by the peer's
-    /// acknowledgement: it would be sent again and again, and be heard.
+    /// Makes the kernel drop everything that arrives, as if the line were cut, without acknowledging it: socket(7),
+    /// SO_ATTACH_FILTER, with a program of one instruction, `ret #0`. First waits until the peer has acknowledged what
+    /// was written before. Otherwise the kernel would send it again and again, and the peer would receive it.
     func cutLine() {
         var waiting: CInt = 1
         for _ in 0..<1000 where waiting > 0 {
@@ -91,14 +91,14 @@ final class SocketStream: Sendable {
         return true
     }
 
-    /// What is there, up to 64 KB; nil at the end of the stream.
+    /// Reads up to 64 KB; returns nil at the end of the stream.
     func readSome() -> [UInt8]? {
         unsafe Array(unsafeUninitializedCapacity: 65_536) { part, count in
             count = max(0, unsafe recv(descriptor, part.baseAddress, part.count, 0))
         }.nilIfEmpty
     }
 
-    /// So many bytes; nil when the stream ends before.
+    /// Reads `count` bytes; returns nil if the stream ends before.
     func read(_ count: Int) -> [UInt8]? {
         var bytes = [UInt8](repeating: 0, count: count)
         var done = 0

@@ -4,7 +4,7 @@ import Synchronization
 package import Testing
 package import Transport
 
-/// A database of one test's own, and the loop that the test runs on.
+/// The database of one test, and the loop on which the test runs.
 package final class TestDatabase {
     package let name: String
     package let address: DatabaseAddress
@@ -25,7 +25,7 @@ package final class TestDatabase {
         return connection
     }
 
-    /// A new connection of another login than the superuser, closed when the test ends.
+    /// A new connection with another login than the superuser, closed when the test ends.
     package func connect(login: String) async throws -> PostgresConnection {
         let address = try DatabaseAddress(
             url: await TestServer.shared().connectionString(database: name, user: login), environment: [:])
@@ -35,7 +35,7 @@ package final class TestDatabase {
         return connection
     }
 
-    /// How a login reaches it that is a member of `pushq_worker` and may do nothing else.
+    /// The address of the database for a login that is a member of `pushq_worker` and has no other rights.
     package var workerAddress: DatabaseAddress {
         get async throws {
             try DatabaseAddress(
@@ -44,12 +44,12 @@ package final class TestDatabase {
         }
     }
 
-    /// Waits until a statement in this database waits for a lock, whoever runs it. The server is shared with all other
-    /// tests, whose databases are left out.
+    /// Waits until a statement of any session in this database waits for a lock. All tests share the server; sessions
+    /// of other databases are ignored.
     /// - Parameters:
-    ///   - what: who waits, in the words of a failed test.
+    ///   - what: the waiting session, as a failed test names it.
     ///   - pattern: only a statement whose text matches this.
-    ///   - connection: only a statement of this one.
+    ///   - connection: only a statement of this connection.
     package func waitUntilBlocked(
         _ what: String, running pattern: String = "", on connection: PostgresConnection? = nil,
         sourceLocation: SourceLocation = #_sourceLocation
@@ -72,22 +72,22 @@ package final class TestDatabase {
     }
 }
 
-/// Runs a test on a loop of its own with an empty database of its own, and throws both away afterwards.
-/// - Parameter options: of `create database`, such as an encoding.
+/// Runs a test on a loop of its own with an empty database of its own, and removes both afterwards.
+/// - Parameter options: options of `create database`, such as an encoding.
 package func withEmptyDatabase<Success: Sendable>(
     _ options: String = "", _ body: @Sendable @escaping (isolated LoopActor, TestDatabase) async throws -> Success
 ) async throws -> Success {
     try await withDatabase(from: "template0 \(options)", body)
 }
 
-/// Runs a test on a loop of its own with a migrated database of its own, and throws both away afterwards.
+/// Runs a test on a loop of its own with a migrated database of its own, and removes both afterwards.
 package func withDatabase<Success: Sendable>(
     _ body: @Sendable @escaping (isolated LoopActor, TestDatabase) async throws -> Success
 ) async throws -> Success {
     try await withDatabase(from: try await migratedTemplate.value, body)
 }
 
-/// Migrated once in a test process; a copy takes milliseconds.
+/// The migrated template, created once in a test process. Copying it takes milliseconds.
 private let migratedTemplate = Task {
     let name = "migrated"
     try await administer("create database \(name) template template0")
@@ -104,11 +104,11 @@ private let migratedTemplate = Task {
     return name
 }
 
-/// The test runner starts all tests at the same time. With a hundred databases at work on two cores, time limits would
-/// mean nothing.
+/// Limits the tests that run at the same time, because the test runner starts all of them at once. With a hundred
+/// databases in use on two cores, time limits would mean nothing.
 private let databases = Semaphore(limit: 6)
 
-/// Makes a database as a copy of another, and drops it when `body` has returned.
+/// Creates a database as a copy of another, and drops it when `body` has returned.
 private func withDatabase<Success: Sendable>(
     from template: String, _ body: @Sendable @escaping (isolated LoopActor, TestDatabase) async throws -> Success
 ) async throws -> Success {
@@ -119,7 +119,7 @@ private func withNewDatabase<Success: Sendable>(
     from template: String, _ body: @Sendable @escaping (isolated LoopActor, TestDatabase) async throws -> Success
 ) async throws -> Success {
     let name = "test_\(databaseCount.add(1, ordering: .relaxed).newValue)"
-    // Files are copied faster than pages are written to the log, and with what a first session has looked up.
+    // Copying files is faster than writing pages to the log. The copy also contains what a first session has looked up.
     let strategy = template.hasPrefix("template0") ? "" : "strategy file_copy"
     try await administer("create database \(name) template \(template) \(strategy)")
     let address = try await TestServer.address(database: name)
@@ -129,7 +129,7 @@ private func withNewDatabase<Success: Sendable>(
         try await loop.run { actor in
             let database = TestDatabase(name: name, address: address, loop: actor.loop)
             defer { database.closeConnections() }
-            // It is a copy, as a restored database is. Nothing is in it yet, so nothing waits for a decision.
+            // The database is a copy, like a restored database. It has no recipients yet, so none are undecided.
             if !template.hasPrefix("template0") { try await database.connect().followTimeline() }
             return try await body(actor, database)
         }
@@ -154,7 +154,7 @@ private func administer(_ sql: String) async throws {
 }
 
 extension PostgresConnection {
-    /// Makes ``TestServer/workerLogin`` unless the server has it, and lets it run workers.
+    /// Creates ``TestServer/workerLogin`` unless the server has it, and grants it the rights of a worker.
     package func makeWorkerLogin() async throws {
         try await runScript(
             """
@@ -168,17 +168,17 @@ extension PostgresConnection {
 }
 
 extension TestServer {
-    /// A login of workers, which has the rights that they need and no others.
+    /// The login of workers, which has only the rights that they need.
     package static let workerLogin = "only_worker"
 
-    /// How to reach one of the server's databases.
+    /// The address of one of the server's databases.
     package static func address(database: String) async throws -> DatabaseAddress {
         try DatabaseAddress(url: await shared().connectionString(database: database), environment: [:])
     }
 }
 
 extension Result where Failure == any Error {
-    /// What `body` returns or throws, so that something can be done before it goes on.
+    /// Stores what `body` returns or throws, so that the caller can clean up before it continues.
     fileprivate init(_ body: () async throws -> Success) async {
         do { self = .success(try await body()) } catch { self = .failure(error) }
     }

@@ -1,12 +1,12 @@
-/// The state that somebody waited for did not come.
+/// The error if an awaited state was not reached.
 package struct NeverHappened: Error, CustomStringConvertible {
     package let description: String
 
     package init(description: String) { self.description = description }
 }
 
-/// Looks again and again until `look` returns what `isReached` accepts, and returns that. For what gives no event to
-/// wait for; with a deadline, after which it throws ``NeverHappened`` with the last state.
+/// Calls `look` again and again until `isReached` accepts its value, and returns that value. After the deadline, throws
+/// ``NeverHappened`` with the last value. Meant for a state that no event announces.
 @discardableResult
 package func wait<State>(
     for what: String, within limit: Duration = .seconds(30), _ look: () async throws -> State,

@@ -2,16 +2,16 @@ import Foundation
 import Glibc
 import LocalStack
 
-/// A receiver of webhooks in Python, in a process of its own: `Tests/Receiver/receiver.py` says how it behaves.
+/// A receiver of webhooks in Python, as a process. `Tests/Receiver/receiver.py` describes its behaviour.
 package final class WebhookReceiver {
-    /// What it got.
+    /// One request that the receiver got.
     package struct Record: Decodable, Sendable {
         package let path: String
         package var id: String?
-        /// Which of its secrets have signed, and how many signatures there were.
+        /// The indices of the secrets that signed the request, and the number of signatures.
         package var signedBy: [Int]?
         package var signatures: Int?
-        /// Seconds since it was signed.
+        /// The age of the signature in seconds.
         package var age: Double?
         package var type: String?
         package var contentType: String?
@@ -26,7 +26,7 @@ package final class WebhookReceiver {
     private var process: ChildProcess
     package private(set) var port: Int = 0
 
-    /// Starts it on a free port of 127.0.0.1, as `localhost`, with a certificate that it has issued to itself.
+    /// Starts a receiver on a free port of 127.0.0.1, as `localhost`, with a self-signed certificate.
     package static func start(secrets: [String], isSecure: Bool = true) async throws -> WebhookReceiver {
         let folder = try TemporaryFolder()
         let made = try await Executable(path: "/usr/bin/openssl").run([
@@ -66,22 +66,22 @@ package final class WebhookReceiver {
             { Int(folder.read("record.port").split(separator: "\n").first ?? "") ?? 0 }, until: { $0 > 0 })
     }
 
-    /// The authority that a client has to trust.
+    /// The CA file that a client has to trust.
     package var authority: String { folder.path("ca.pem") }
 
-    /// Where it behaves so: `take`, `silent`, ….
+    /// The URL at which the receiver has a behaviour: `take`, `silent`, ….
     package func url(_ behaviour: String) -> String {
         "\(isSecure ? "https" : "http")://localhost:\(port)/\(behaviour)"
     }
 
-    /// All that has come so far. What stands behind the last line end is being written.
+    /// All requests so far. Text after the last line end is still being written.
     package func records() throws -> [Record] {
         let written = folder.read("record")
         let whole = written.prefix(upTo: written.lastIndex(of: "\n") ?? written.startIndex)
         return try whole.split(separator: "\n").map { try JSONDecoder().decode(Record.self, from: Data($0.utf8)) }
     }
 
-    /// Has it refuse everything, or no more.
+    /// Makes the receiver refuse every request, or accept requests again.
     package func setRefusing(_ refuses: Bool) throws {
         if refuses {
             try folder.write("", to: "record.refuse")
@@ -90,13 +90,13 @@ package final class WebhookReceiver {
         }
     }
 
-    /// Ends it: nobody listens at its port.
+    /// Stops the receiver, so that no process listens at its port.
     package func stop() async {
         process.signal(SIGKILL)
         _ = await process.waitForExit()
     }
 
-    /// Starts it again at its port.
+    /// Restarts the receiver at the same port.
     package func startAgain() async throws {
         try FileManager.default.removeItem(at: folder.url("record.port"))
         process = try Self.run(folder, port: port, secrets, isSecure)

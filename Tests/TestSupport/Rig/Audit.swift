@@ -1,58 +1,59 @@
 import QueueCore
 
-/// What the simulator saw and what the database says, compared recipient by recipient.
+/// A comparison of what the simulator saw with what the database says, recipient by recipient.
 package struct Audit {
-    /// What a trial did that the record alone does not tell.
+    /// What a trial did that its record does not show.
     package struct Expectation: Sendable {
-        /// Nothing may be sent twice, whatever was cut off: a clean shutdown, a deploy, a database that was away.
+        /// Whether no push may be sent twice, whatever was cut off: after a clean shutdown, a deploy, or an outage of
+        /// the database.
         package var isClean = false
-        /// Connections to APNs are cut while requests are in flight.
+        /// Whether connections to APNs are cut while requests are in flight.
         package var losesConnections = false
-        /// Times in which answers were swallowed on their way, in microseconds since 1970.
+        /// The times in which answers were lost on their way, in microseconds since 1970.
         package var deafness: [ClosedRange<Int>] = []
-        /// From when a stopped process was woken until it had noticed; nobody else sent meanwhile. In microseconds
-        /// since 1970.
+        /// The time from waking a stopped process until it noticed the pause. No other process sent in this time. In
+        /// microseconds since 1970.
         package var waking: ClosedRange<Int>?
-        /// From when the standby knew nothing new until it took over: what was answered then may have been forgotten.
-        /// In microseconds since 1970.
+        /// The time from the standby's last update until it took over. Outcomes of pushes answered in this time may be
+        /// lost. In microseconds since 1970.
         package var lag: ClosedRange<Int>?
-        /// The roots of sends that were committed in that time, and forgotten.
+        /// The roots of the sends that were committed in that time and lost.
         package var forgotten: Set<Int64> = []
-        /// When the last fault was over, in microseconds since 1970; nil if there was none.
+        /// The end of the last fault, in microseconds since 1970; nil if there was none.
         package var lastFault: Int?
 
         package init() {}
     }
 
-    /// Distinct pushes that arrived.
+    /// The number of distinct pushes that arrived.
     package let sent: Int
-    /// Recipients with exactly one outcome.
+    /// The number of recipients with exactly one outcome.
     package let recorded: Int
-    /// Recipients without an outcome, with two, or with one that is not what APNs answered; and those whose push went
-    /// to another device, or with another payload.
+    /// The number of recipients with a fault: no outcome, two outcomes, or an outcome that APNs did not answer; or a
+    /// push that went to another device or with another payload.
     package let lost: Int
-    /// Arrivals that may have reached a device which an earlier one of the same push may have reached.
+    /// The number of arrivals that may have reached a device that an earlier arrival of the same push may have reached.
     package let repeated: Int
-    /// The most that `repeated` may be: what had been sent since the last flush of a lease that ran out, what was in
-    /// flight on a connection to APNs when that was lost, what a stopped process had in hand, and what a standby had
-    /// not heard of when it took over.
+    /// The maximum for `repeated`: pushes that were sent since the last flush of a lease that expired, that were in
+    /// flight on a lost connection to APNs, that a stopped process had in hand, or that a standby did not know of when
+    /// it took over.
     package let bound: Int
-    /// Seconds from the last fault until all was well again: until everybody whom a lost lease left uncertain had an
-    /// answer, counted from its holder's last sign of life; where no lease was lost, until the next push arrived.
+    /// Seconds from the last fault until recovery. If leases were lost: from the holder's last renewal until every
+    /// recipient that a lost lease left uncertain had an answer. Otherwise: until the next push arrived.
     package let recovered: Double
-    /// What is wrong, with an example of each kind.
+    /// The problems found, with an example of each kind.
     package let findings: [String]
 
-    /// Flushes are 100 ms apart; beside them is what a busy machine takes to read an answer, to write a flush behind
-    /// other statements and to begin its transaction.
+    /// Flushes are 100 ms apart. A busy machine takes additional time to read an answer, to write a flush behind other
+    /// statements, and to begin its transaction.
     private static let flushSlack = 3_000_000
-    /// Pushes that a process may have had between its look at the clock and the kernel when it was stopped, at the
-    /// most: one turn of its loop. They go out when it is woken, and no fence can be closer to the wire.
+    /// The maximum number of pushes that a stopped process may have had between reading the clock and the kernel: those
+    /// of one turn of its loop. They go out when it is woken, and no fence can be closer to the wire.
     private static let maximumInHand = 100
-    /// Answers that were written so shortly before their connection ended may not have been read.
+    /// A worker may not have read answers that were written within this time before their connection ended.
     private static let readSlack = 200_000
 
-    /// - Parameter grace: of the binary interface, if the pushes went over it.
+    /// - Parameter grace: the grace of the binary interface, if the pushes were sent over it.
     package init(
         record: PushRecord, outcomes: RecordedOutcomes, messages: SentMessages, leases: [LapsedLease],
         lease: Duration, grace: Duration? = nil, expectation: Expectation
@@ -88,10 +89,10 @@ package struct Audit {
             + forgotten
     }
 
-    /// What is wrong with one recipient; nil if nothing is.
+    /// Returns the problem with one recipient; nil if there is none.
     ///
-    /// - Parameter isUncertain: a lost lease left it without an outcome. If its device has been deactivated by the time
-    ///   that the job is claimed again, it is not sent to again, and nobody knows what APNs had answered.
+    /// - Parameter isUncertain: whether a lost lease left the recipient without an outcome. If its device is inactive
+    ///   by the time the job is claimed again, the push is not repeated, and no worker knows what APNs answered.
     private static func problem(
         of id: APNsID, _ record: PushRecord, _ outcomes: RecordedOutcomes, isUncertain: Bool
     ) -> String? {
@@ -109,14 +110,15 @@ package struct Audit {
         }
     }
 
-    /// When a worker can have known what became of an arrival.
+    /// Tells when a worker can have known the answer to an arrival.
     private struct Knowledge {
         let record: PushRecord
-        /// In microseconds; nil over HTTP/2.
+        /// The grace in microseconds; nil over HTTP/2.
         let grace: Int?
 
-        /// When it was answered; over the binary interface when the silence behind it had lasted for the grace, or an
-        /// error packet had come, which speaks for all before it. Nil if it was not.
+        /// The time when the worker knew the answer; nil if it did not. Over HTTP/2 this is the time of the answer.
+        /// Over the binary interface, it is the end of the grace, or the time of an error packet, which covers all
+        /// earlier pushes.
         func time(of arrival: PushRecord.Arrival) -> Int? {
             guard let answeredAt = arrival.answeredAt, let grace, arrival.status == 200 else {
                 return arrival.answeredAt
@@ -124,14 +126,14 @@ package struct Audit {
             return min(answeredAt + grace, record.refusedAt[arrival.connection] ?? .max)
         }
 
-        /// Whether its connection ended with an error packet, which leaves nothing open.
+        /// Whether the connection ended with an error packet, which leaves no push undecided.
         func isSettledByPacket(_ arrival: PushRecord.Arrival) -> Bool {
             grace != nil && record.refusedAt[arrival.connection] != nil
         }
     }
 
-    /// Pushes that may have reached their device under a lease that ran out, and whose answer no flush of it can have
-    /// known: a flush sets the lease's end, so that this tells when the last one was.
+    /// The number of pushes that may have reached their device under an expired lease, and whose answer came too late
+    /// for its last flush. A flush sets the lease's deadline, so the deadline tells when the last flush was.
     private static func unflushed(
         _ record: PushRecord, _ leases: [LapsedLease], _ lease: Int, _ knowledge: Knowledge
     ) -> Int {
@@ -147,7 +149,7 @@ package struct Audit {
         }
     }
 
-    /// Pushes that may have reached their device, and whose outcome the standby lacked when it took over.
+    /// The number of pushes that may have reached their device, and whose outcome the standby lacked when it took over.
     private static func answered(in lag: ClosedRange<Int>, _ record: PushRecord, _ knowledge: Knowledge) -> Int {
         record.pushes.values.joined().filter(\.mayHaveReachedDevice).count { arrival in
             arrival.at <= lag.upperBound && (knowledge.time(of: arrival) ?? .max) > lag.lowerBound - flushSlack
@@ -167,8 +169,8 @@ package struct Audit {
         return Double(waits.max() ?? next ?? 0) / 1e6
     }
 
-    /// Pushes of which a connection that was cut may have told nothing. Answers count from being written to being
-    /// known: while that went on, they may have been swallowed.
+    /// The number of pushes whose answer a cut connection may have lost. An answer may be lost at any time between
+    /// being written and being known.
     private static func inFlightAtLoss(
         _ record: PushRecord, _ knowledge: Knowledge, _ deafness: [ClosedRange<Int>]
     ) -> Int {

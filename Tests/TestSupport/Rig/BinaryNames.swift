@@ -2,8 +2,8 @@ import APNsSimulator
 import PostgresStore
 import QueueCore
 
-/// Pushes of the binary interface carry no `apns-id`: in the simulator's record a hash of token and payload stands for
-/// it. This tells whose each is; campaigns must differ in their payloads.
+/// Maps pushes of the binary interface to recipients. These pushes carry no `apns-id`; the simulator's record has a
+/// hash of token and payload in its place. Campaigns must have different payloads.
 struct BinaryNames: Sendable {
     private let payloads: [(root: Int64, payload: [UInt8])]
     private let tokens: [(device: Int64, token: [UInt8])]
@@ -19,7 +19,7 @@ struct BinaryNames: Sendable {
         tokens = try await store.execute(Self.devices, within: .seconds(60)).map { ($0.int8("id"), $0.bytes("token")) }
     }
 
-    /// Every push there can be, by what stands for it in the record.
+    /// All possible pushes, by their hash in the record.
     func all() -> [String: APNsID] {
         var names: [String: APNsID] = [:]
         for (root, payload) in payloads {

@@ -1,12 +1,12 @@
 import PostgresStore
 package import QueueCore
 
-/// A lease that was taken away from a holder that was gone, as it was at that moment: what it did not know is what a
-/// crash leaves uncertain.
+/// A copy of a lease of a lost worker, as it was when it was rescued. The recipients without an outcome are those that
+/// a crash leaves uncertain.
 package struct LapsedLease: Sendable {
-    /// In microseconds since 1970.
+    /// The deadline in microseconds since 1970.
     let deadline: Int
-    /// Those without an outcome.
+    /// The recipients without an outcome.
     let uncertain: [APNsID]
 
     package init(deadline: Int, uncertain: [APNsID]) {
@@ -14,8 +14,8 @@ package struct LapsedLease: Sendable {
         self.uncertain = uncertain
     }
 
-    /// Keeps a copy of each. A lease is rescued two seconds after its end and not before, and who holds one ends it
-    /// sooner.
+    /// Keeps a copy of each rescued lease. A lease is rescued two seconds after its deadline at the earliest. A live
+    /// holder ends it sooner.
     package static let trigger = """
         create table public.lapsed (like pushq.lease);
         create function public.keep_lapsed() returns trigger language plpgsql security definer as $$
@@ -35,7 +35,7 @@ package struct LapsedLease: Sendable {
         join pushq.body b on b.day = l.body_day and b.queue_id = l.queue_id and b.job_id = l.job_id
         """)
 
-    /// All that were kept.
+    /// All copies that were kept.
     static func all(in store: PostgresConnection) async throws -> [LapsedLease] {
         try await store.execute(statement, within: .seconds(30)).map { row in
             let root = row.int8("root_id")

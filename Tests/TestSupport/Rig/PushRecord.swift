@@ -3,41 +3,42 @@ package import QueueCore
 
 /// What the runs of a simulator recorded, push by push.
 package struct PushRecord {
-    /// One time that a push arrived. Times are in microseconds since 1970.
+    /// One arrival of a push. Times are in microseconds since 1970.
     package struct Arrival {
         package let at: Int
-        /// Numbers the connections of all runs.
+        /// The number of the connection, unique over all runs.
         package let connection: Int
-        /// When an answer was written, and which; nil if none was.
+        /// When an answer was written; nil if none was.
         package fileprivate(set) var answeredAt: Int?
         package fileprivate(set) var status = 0
         package fileprivate(set) var reason = ""
-        /// Tells the token that it was for; nil where the record does not.
+        /// Identifies the token of the push; nil if the record has none.
         let token: String?
-        /// Tells the payload that was answered; nil as long as none was.
+        /// Identifies the payload that was answered; nil until there is an answer.
         fileprivate(set) var payload: String?
 
-        /// It was accepted, or refused for good.
+        /// Whether APNs accepted the push, or refused it for good.
         package var isFinal: Bool { answeredAt != nil && mayHaveReachedDevice }
 
-        /// It was not refused for another try; who got no answer cannot know.
+        /// Whether the push may have reached its device: APNs did not refuse it for another try. True if there was no
+        /// answer.
         package var mayHaveReachedDevice: Bool { status != 403 && status != 429 && status < 500 }
     }
 
     /// The arrivals of each push, in order.
     package private(set) var pushes: [APNsID: [Arrival]] = [:]
-    /// When a connection was told that a push is refused. Over the binary interface that ends it, and says of all
-    /// pushes before that they were taken.
+    /// When each connection was told that a push is refused. Over the binary interface, this ends the connection and
+    /// implies that all earlier pushes were accepted.
     package private(set) var refusedAt: [Int: Int] = [:]
-    /// When each connection was gone.
+    /// When each connection ended.
     package private(set) var connectionEnds: [Int: Int] = [:]
-    /// When each arrival was, ascending.
+    /// The times of all arrivals, ascending.
     package private(set) var arrivals: [Int] = []
 
     private let names: [String: APNsID]
 
-    /// Reads the files of the runs, the earliest first.
-    /// - Parameter names: of pushes whose `apns-id` in the record is made up; see ``BinaryNames``.
+    /// Reads the files of the runs, in the order of the runs.
+    /// - Parameter names: the pushes whose `apns-id` in the record is a substitute; see ``BinaryNames``.
     package init(files: [String], names: [String: APNsID] = [:]) throws {
         self.names = names
         var firstConnection = 0
@@ -48,13 +49,13 @@ package struct PushRecord {
         arrivals.sort()
     }
 
-    /// How often a push may have reached its device beyond the first time: a refusal that asks for another try reaches
-    /// nobody.
+    /// How often a push may have reached its device beyond the first time. A refusal that asks for another try reaches
+    /// no device.
     package func repeats(of id: APNsID) -> Int {
         max((pushes[id] ?? []).count(where: \.mayHaveReachedDevice) - 1, 0)
     }
 
-    /// The most arrivals within any second.
+    /// The maximum number of arrivals within any second.
     package var maximumPerSecond: Int {
         var first = 0
         var maximum = 0
@@ -65,8 +66,8 @@ package struct PushRecord {
         return maximum
     }
 
-    /// A last line that is not whole, as a killed simulator leaves it, is passed over. Returns the next free connection
-    /// number.
+    /// Reads the lines of a run, and returns the next free connection number. Skips a last line that is not complete; a
+    /// killed simulator may leave one.
     private mutating func read(_ text: String, connectionsFrom first: Int) -> Int {
         var next = first
         var lastTime = 0

@@ -1,11 +1,11 @@
 package import PostgresStore
 package import QueueCore
 
-/// What the database says became of each recipient.
+/// The outcomes of all recipients, according to the database.
 package struct RecordedOutcomes {
-    /// The final outcomes of each recipient: one if all is well.
+    /// The final outcomes of each recipient. If all is well, there is exactly one.
     package private(set) var ends: [APNsID: [Outcome]] = [:]
-    /// Everybody who was to be sent to, found in the first bodies of each root.
+    /// All recipients, from the first bodies of each root.
     package private(set) var recipients: Set<APNsID> = []
 
     private static let results = Statement(
@@ -18,13 +18,13 @@ package struct RecordedOutcomes {
     private static let bodies = Statement(
         "bodies", "select root_id, device_ids from pushq.body where slice = 0")
 
-    /// What a test makes up.
+    /// Creates outcomes for a test.
     package init(ends: [APNsID: [Outcome]], recipients: Set<APNsID>) {
         self.ends = ends
         self.recipients = recipients
     }
 
-    /// Reads all of it.
+    /// Reads the outcomes from a database.
     package init(from store: PostgresConnection) async throws {
         for row in try await store.execute(Self.bodies, within: .seconds(60)) {
             let root = row.int8("root_id")
@@ -40,7 +40,7 @@ package struct RecordedOutcomes {
         }
     }
 
-    /// Adds those of another database.
+    /// Adds the outcomes of another database.
     mutating func add(_ other: RecordedOutcomes) {
         ends.merge(other.ends) { $0 + $1 }
         recipients.formUnion(other.recipients)

@@ -6,45 +6,45 @@ package import PostgresStore
 package import QueueCore
 package import Transport
 
-/// A queue in a database of its own, a simulator and workers: real processes that may be killed, stopped and cut off,
-/// and an ``Audit`` at the end that compares what the simulator saw with what the database says, recipient by
+/// A queue in a database of its own, a simulator, and workers. They are real processes that a test may kill, stop and
+/// cut off. At the end, an ``Audit`` compares what the simulator saw with what the database says, recipient by
 /// recipient.
 ///
-/// Belongs to the loop on which it was made.
+/// A rig belongs to the loop on which it was created.
 package final class Rig {
-    /// What a standby has of a commit when a client is told of it.
+    /// What the standby has of a commit when the client is told of it.
     package enum Standby: Sendable {
-        /// All of it: the server waits for the standby.
+        /// The whole commit: the server waits for the standby.
         case synchronous
         /// Perhaps nothing yet.
         case asynchronous
     }
 
-    /// How it is set up.
+    /// The configuration of a rig.
     package struct Settings: Sendable {
-        /// Devices of the queue; a campaign goes to all of them.
+        /// The number of devices of the queue. A campaign goes to all of them.
         package var devices = 4000
         /// The workers' `--lease`.
         package var lease = Duration.seconds(3)
         /// The simulator's rules, as JSON, and further arguments of `pushq simulate`.
         package var rules = #"{"latency_ms": 40}"#
         package var simulatorArguments: [String] = []
-        /// Whether the queue is sent over the binary interface, with a certificate.
+        /// Whether the queue uses the binary interface, with a certificate.
         package var isBinary = false
-        /// Whether the simulator records, which an audit needs.
+        /// Whether the simulator writes a record, which an audit needs.
         package var isRecorded = true
-        /// Whether another tenant has a queue beside it, with a device.
+        /// Whether another tenant has a queue with a device.
         package var hasNeighbour = false
-        /// The server's standby, if it has one. The server has to be the rig's alone.
+        /// The server's standby, if it has one. No other test may use the server.
         package var standby: Standby?
-        /// Whether the primary can be cut off from everybody. All then reach it through a proxy.
+        /// Whether a test can cut off the primary. If so, all clients reach the primary through a proxy.
         package var canCutOffPrimary = false
-        /// SQL run once the queue is there; `$queue` stands for its id.
+        /// SQL to run after the queue was created; `$queue` stands for the queue's ID.
         package var sql = ""
 
         package init() {}
 
-        /// - Parameter ready: of the run before, whose ports are kept.
+        /// - Parameter ready: the previous run, whose ports are reused.
         fileprivate func allSimulatorArguments(app: String, after ready: SimulatorProcess.Ready? = nil) -> [String] {
             let ports = [
                 "--binary-port", "\(ready?.binaryPort ?? 0)", "--feedback-port", "\(ready?.feedbackPort ?? 0)",
@@ -66,14 +66,14 @@ package final class Rig {
     package let neighbour = QueueName(tenant: "beta", app: "com.beta", environment: .sandbox)
     package let database: String
     package private(set) var workers: [WorkerProcess] = []
-    /// What the queues' credentials are sealed under.
+    /// The master keys that seal the queues' credentials.
     package let masterKeys: MasterKeys
     private let address: DatabaseAddress
     private let proxy: DatabaseProxy?
     private let isPrimaryCutOff = Locked(false)
     private let loop: EventLoop
 
-    /// Runs `body` with a rig on a loop of its own, and clears it away.
+    /// Runs `body` with a rig on a loop of its own, and removes the rig afterwards.
     package static func run<Success: Sendable>(
         on postgres: PrivatePostgres, _ settings: Settings = Settings(),
         _ body: @escaping @Sendable (isolated LoopActor, Rig) async throws -> Success
@@ -129,11 +129,11 @@ package final class Rig {
 
     // MARK: The queue
 
-    /// What an operator does by hand with `pushq-admin`.
+    /// Does what an operator does with `pushq-admin`.
     private func setUp() async throws {
         let connection = try await store.current()
         if settings.standby == .synchronous {
-            // After the standby was made, which would have it in its own settings otherwise.
+            // After the standby was created: otherwise its own settings would contain this line.
             try await connection.runScript("alter system set synchronous_standby_names = '*'")
             try await connection.runScript("select pg_reload_conf()")
         }
@@ -151,7 +151,7 @@ package final class Rig {
             """, within: .seconds(60))
     }
 
-    /// Makes a tenant with an app, a queue and the simulator's credential, in the rig's database or another one.
+    /// Creates a tenant with an app, a queue and the simulator's credential, in the rig's database or another one.
     package func create(_ queue: QueueName, in connection: PostgresConnection) async throws {
         _ = try await connection.createTenant(queue.tenant)
         _ = try await connection.createApp(queue.app, of: queue.tenant)
@@ -174,7 +174,7 @@ package final class Rig {
         try await connection.setQueue(queue, to: change)
     }
 
-    /// What the simulator knows the queue by.
+    /// The credential by which the simulator identifies the queue.
     private func secret() throws -> (kind: NewCredential.Kind, pem: String) {
         let ready = simulator.ready
         let file = { (path: String) in [UInt8](try Data(contentsOf: URL(fileURLWithPath: path))) }
@@ -192,7 +192,7 @@ package final class Rig {
         )
     }
 
-    /// Starts the simulator again, in its old place, with other rules or the same as before.
+    /// Restarts the simulator at the same port, with other rules or the same.
     package func restartSimulator(rules: String? = nil) async throws {
         await simulator.stop()
         try await simulator.start(
@@ -202,20 +202,20 @@ package final class Rig {
 
     // MARK: The standby
 
-    /// Makes the standby the primary, after the old one was ended or stopped, and returns when the rig has a session
-    /// with it.
+    /// Promotes the standby, after the old primary was ended or stopped. Returns when the rig has a session with it.
     package func promoteStandby() async throws {
         guard let standby else { throw NeverHappened(description: "there is no standby") }
         try await standby.promote()
-        // The name of a WAL file begins with its timeline, in hexadecimal. The last checkpoint's may be the old one.
+        // The name of a WAL file begins with its timeline, in hexadecimal. The last checkpoint may still have the old
+        // timeline.
         let timeline = "('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int"
         try await wait(for: "a session with the new primary", within: .seconds(60)) {
-            // The first attempts may meet a server that says nothing.
+            // The first attempts may reach a server that does not answer.
             (try? await number(timeline)) ?? 0 > 1
         }
     }
 
-    /// Has the standby receive nothing more, and returns when it receives nothing more.
+    /// Cuts off the standby, and returns when it receives nothing more.
     package func cutOffStandby() async throws {
         guard let standby else { throw NeverHappened(description: "there is no standby") }
         for command in ["alter system set primary_conninfo = ''", "select pg_reload_conf()"] {
@@ -226,24 +226,24 @@ package final class Rig {
             for: "the standby to be cut off", within: .seconds(30), { try await number(receivers) }, until: { $0 == 0 })
     }
 
-    /// Drops all that goes between the primary and everybody else from now on, and tells nobody: no connection is
-    /// closed, and new ones get no answer.
+    /// Drops everything between the primary and all other processes from now on. No connection is closed, and new ones
+    /// get no answer.
     package func cutOffPrimary() { isPrimaryCutOff.withLock { $0 = true } }
 
-    /// For workers that know the standby first.
+    /// The database URL for workers, with the standby before the primary.
     package var urlWithStandbyFirst: String {
         (standby ?? postgres).connectionString(database: database, user: TestServer.workerLogin, orAt: postgres)
     }
 
     // MARK: Workers
 
-    /// How a login reaches the database that has no more rights than workers need.
+    /// The URL of the database for a login that has only the rights that workers need.
     private var workerURL: String {
         proxy?.connectionString(database: database, user: TestServer.workerLogin, orAt: standby)
             ?? postgres.connectionString(database: database, user: TestServer.workerLogin, orAt: standby)
     }
 
-    /// Starts a worker. It may be given another way to the database or to APNs, as through a proxy, or other master
+    /// Starts a worker. A test can give it another URL for the database or for APNs, such as a proxy's, or other master
     /// keys.
     @discardableResult
     package func startWorker(
@@ -267,7 +267,7 @@ package final class Rig {
         return worker
     }
 
-    /// The number by which the database knows a worker's leases; waits until it is there.
+    /// The ID under which a worker holds leases. Waits until the database has it.
     package func workerID(of worker: WorkerProcess) async throws -> Int64 {
         let sql = "select max(id) from pushq.worker where name = '\(worker.name)'"
         return try await wait(
@@ -292,7 +292,7 @@ package final class Rig {
 
     // MARK: The database
 
-    /// Runs a query that gives one number; 0 for null.
+    /// Runs a query that returns one number; null counts as 0.
     package func number(_ sql: String) async throws -> Int64 {
         let rows = try await store.current().execute(Statement("number", "select (\(sql)\n)::int8 as number"))
         return try rows.one().optionalInt8("number") ?? 0
@@ -303,7 +303,7 @@ package final class Rig {
         try await store.current().runScript(sql, within: .seconds(60))
     }
 
-    /// Opens one more session, in which a script may leave a transaction open.
+    /// Opens another session, in which a script may leave a transaction open.
     package func session() async throws -> PostgresConnection {
         try await .connect(to: address, as: "neighbour", on: loop)
     }
@@ -313,12 +313,12 @@ package final class Rig {
         try await run(#"select pushq.start_campaign('\#(queue)', '\#(key)', '{"aps":{"alert":"\#(key)"}}'\#(options))"#)
     }
 
-    /// Recipients of all campaigns with an outcome.
+    /// The number of recipients of all campaigns with an outcome.
     package func ended() async throws -> Int {
         Int(try await number("select sum(total - waiting) from pushq.campaign_progress"))
     }
 
-    /// Waits until so many recipients have an outcome.
+    /// Waits until `count` recipients have an outcome.
     package func waitUntilEnded(_ count: Int, within limit: Duration = .seconds(60)) async throws {
         try await wait(for: "\(count) outcomes", within: limit, { try await ended() }, until: { $0 >= count })
     }
@@ -332,18 +332,18 @@ package final class Rig {
     /// The record of each run of the simulator.
     package var recordFiles: [String] { simulator.records }
 
-    /// Requests that the simulator has on record so far. It writes requests down before it answers them.
+    /// The number of requests in the simulator's record so far. The simulator records a request before it answers.
     package func arrivalCount() throws -> Int { try PushRecord(files: recordFiles).arrivals.count }
 
-    /// Stops the simulator, so that its record is whole, and compares it with the database.
-    /// - Parameter others: databases with other tenants, which the workers serve, too.
+    /// Stops the simulator, so that its record is complete, and compares the record with the database.
+    /// - Parameter others: databases of other tenants that the workers also serve.
     package func audit(
         _ expectation: Audit.Expectation = .init(), beside others: [PostgresConnection] = []
     ) async throws -> Audit {
         await simulator.stop()
         let store = try await store.current()
         let names = settings.isBinary ? try await BinaryNames(from: store) : nil
-        // Reading half a million lines takes longer than a loop may be kept from its timers.
+        // Reading half a million lines would block the loop's timers for too long.
         let record = try await Task.detached { [files = simulator.records] in
             try PushRecord(files: files, names: names?.all() ?? [:])
         }.value

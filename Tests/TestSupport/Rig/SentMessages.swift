@@ -2,15 +2,15 @@ import APNsSimulator
 import PostgresStore
 import QueueCore
 
-/// What was to be sent to whom: an `apns-id` names a root and a device, and these are the root's payload and the
-/// device's token, by their digests in the simulator's record. Books may be right about every `apns-id` and pushes
-/// still go to strangers. Of a campaign in shares, the payload is that of the share whose jobs the device was in.
+/// The payload of each root and the token of each device, by their digests in the simulator's record. An `apns-id`
+/// names a root and a device. Even if every `apns-id` is right, a push could go to the wrong device. In a campaign with
+/// shares, a device gets the payload of the share whose job it was in.
 package struct SentMessages {
-    /// By root.
+    /// The payloads, by root.
     private var payloads: [Int64: String]
-    /// Of roots with several messages, by device.
+    /// The payloads of roots with several messages, by root and device.
     private var payloadsInShares: [Int64: [Int64: String]] = [:]
-    /// By device.
+    /// The tokens, by device.
     private var tokens: [Int64: String]
 
     private static let messages = Statement("sent_messages", "select root_id, payload::text from pushq.message")
@@ -26,7 +26,7 @@ package struct SentMessages {
         """#)
     private static let devices = Statement("sent_devices", "select id, token from pushq.device")
 
-    /// What a test makes up.
+    /// Creates messages for a test.
     package init(payloads: [Int64: [UInt8]], tokens: [Int64: [UInt8]]) {
         self.payloads = payloads.mapValues(RecordDigest.ofPayload)
         self.tokens = tokens.mapValues(RecordDigest.ofToken)
@@ -45,14 +45,14 @@ package struct SentMessages {
         }
     }
 
-    /// Adds those of another database. Identifiers are of one database alone, so whatever both have came with a tenant.
+    /// Adds the messages of another database. IDs are unique to a database; what both have was moved with a tenant.
     mutating func add(_ other: SentMessages) {
         payloads.merge(other.payloads) { $1 }
         payloadsInShares.merge(other.payloadsInShares) { $1 }
         tokens.merge(other.tokens) { $1 }
     }
 
-    /// What is wrong with an arrival under this `apns-id`; nil if nothing is. A broadcast has no token.
+    /// Returns the problem with an arrival under this `apns-id`; nil if there is none. A broadcast has no token.
     func problem(of arrival: PushRecord.Arrival, under id: APNsID) -> String? {
         if let token = arrival.token, token != tokens[id.key] { return "sent to another device than its own" }
         let own = payloadsInShares[id.root].map { $0[id.key] } ?? payloads[id.root]

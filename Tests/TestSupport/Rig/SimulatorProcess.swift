@@ -2,17 +2,17 @@ import Foundation
 import Glibc
 import LocalStack
 
-/// `pushq simulate` in a process of its own. It may be stopped, killed and started again: it comes back at the same
-/// port with the same keys, and each run has a record of its own.
+/// `pushq simulate` as a process. A test may stop, kill and restart it. It restarts at the same port with the same
+/// keys, and each run has a record of its own.
 package final class SimulatorProcess {
-    /// What `pushq simulate --json` says when it is ready.
+    /// What `pushq simulate --json` prints when it is ready.
     package struct Ready: Decodable {
         package let address: String
         package let ca: String
         package let signingKey: String
         package let keyID: String
         package let teamID: String
-        /// Only where it was asked for them.
+        /// Only present if the simulator was asked for this interface.
         package var binary: String?
         package var feedback: String?
         package var clientCertificate: String?
@@ -26,7 +26,7 @@ package final class SimulatorProcess {
         }
 
         package var port: UInt16 { Self.port(of: address) }
-        /// Of the binary interface and its feedback service; 0 without them.
+        /// The ports of the binary interface and its feedback service; 0 without them.
         package var binaryPort: UInt16 { binary.map(Self.port) ?? 0 }
         package var feedbackPort: UInt16 { feedback.map(Self.port) ?? 0 }
 
@@ -35,11 +35,11 @@ package final class SimulatorProcess {
         }
     }
 
-    /// What it says when it is stopped, as far as anybody looks at it.
+    /// The counts that the simulator prints when it is stopped, as far as tests need them.
     package struct Counted: Decodable {
-        /// Requests refused, by reason.
+        /// The number of refused requests, by reason.
         package let refused: [String: Int]
-        /// Different provider tokens that came.
+        /// The number of different provider tokens that arrived.
         package let providerTokens: Int
 
         enum CodingKeys: String, CodingKey {
@@ -54,10 +54,10 @@ package final class SimulatorProcess {
     private var runs = 0
     private var process: ChildProcess?
     private(set) var records: [String] = []
-    /// What the run that goes on, or the last one, said of itself.
+    /// What the current or last run printed when it was ready.
     package private(set) var ready: Ready
 
-    /// Starts one and waits until it answers.
+    /// Starts a simulator and waits until it answers.
     init(folder: String, rules: String, arguments: [String], minder: Minder, isRecorded: Bool) async throws {
         self.folder = folder
         self.minder = minder
@@ -66,7 +66,7 @@ package final class SimulatorProcess {
         try await start(rules: rules, arguments: arguments)
     }
 
-    /// Starts it again, with other rules or the same.
+    /// Starts the simulator again, with other rules or the same.
     package func start(rules: String, arguments: [String]) async throws {
         let run = runs
         runs += 1
@@ -94,22 +94,22 @@ package final class SimulatorProcess {
         ready = try JSONDecoder().decode(Ready.self, from: Data(line.utf8))
     }
 
-    /// What its last run has counted; once it was stopped.
+    /// The counts of its last run, after that run was stopped.
     package func counted() throws -> Counted {
         let text = try String(contentsOfFile: "\(folder)/simulator-\(runs - 1).out", encoding: .utf8)
         return try JSONDecoder().decode(Counted.self, from: Data((text.split(separator: "\n").last ?? "").utf8))
     }
 
-    /// Sends a signal to it.
+    /// Sends a signal to the process.
     package func signal(_ number: Int32) { process?.signal(number) }
 
-    /// Ends it at once, as a crash would.
+    /// Kills the process at once, as a crash would.
     package func kill() async {
         process?.signal(SIGKILL)
         _ = await process?.waitForExit()
     }
 
-    /// Ends it in order; its record is whole then.
+    /// Stops the process in order, so that its record is complete.
     package func stop() async {
         process?.signal(SIGCONT)
         process?.signal(SIGTERM)

@@ -2,9 +2,9 @@ import Foundation
 import Glibc
 package import LocalStack
 
-/// `pushq work` in a process of its own.
+/// `pushq work` as a process.
 package final class WorkerProcess: Sendable {
-    /// What operators see it as, unique within a rig.
+    /// The name that operators see, unique within a rig.
     package let name: String
     package let process: ChildProcess
     private let logFile: String
@@ -15,10 +15,10 @@ package final class WorkerProcess: Sendable {
         self.logFile = logFile
     }
 
-    /// What it has said so far.
+    /// The log so far.
     package var log: String { (try? String(contentsOfFile: logFile, encoding: .utf8)) ?? "" }
 
-    /// Waits until its log says so: the name of an event, such as `store_lost`, or a text if the text is what counts.
+    /// Waits until the log contains a text: the name of an event, such as `store_lost`, or a message.
     package func says(_ text: String, within limit: Duration = .seconds(30)) async throws {
         try await wait(for: "“\(text)” in the log of \(name)", within: limit) {
             if log.contains(text) { return true }
@@ -29,13 +29,13 @@ package final class WorkerProcess: Sendable {
         }
     }
 
-    /// Ends it at once, as a crash would.
+    /// Kills the process at once, as a crash would.
     package func kill() async {
         process.signal(SIGKILL)
         _ = await process.waitForExit()
     }
 
-    /// Tells it to drain, and waits until it has. Returns how it ended; nil if it did not.
+    /// Tells the worker to drain, and waits until it has exited. Returns how it exited; nil if it did not.
     package func drain(within limit: Duration = .seconds(60)) async -> ProcessExit? {
         process.signal(SIGTERM)
         return await process.waitForExit(within: limit)
