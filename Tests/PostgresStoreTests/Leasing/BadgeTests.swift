@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import Transport
 
-/// Which number goes to the badge of which device, compared with a judge that counts.
+/// The badge numbers that devices get, compared with a judge that counts.
 @Suite(.timeLimit(.minutes(10))) struct `A badge that counts` {
     private static let name = QueueFixture.name
     private static let one = #"{"aps":{"alert":"x","badge":{"increment":1}}}"#
@@ -16,14 +16,14 @@ import Transport
             var world = try await BadgedWorld(queue, seed: seed)
             for _ in 1...120 { try await world.step() }
             try await world.finish()
-            // Chance has brought about what this is about.
+            // Checks that the random events include enough of what is tested.
             #expect(
                 world.taken > 50 && world.repeats > 5 && world.givenBack > 5 && world.resets > 3,
                 "seed \(seed): \(world.summary)")
         }
     }
 
-    /// Workers that send to the same devices at the same moment.
+    /// Several workers send to the same devices at the same time.
     @Test func `is another one for each message, though workers ask at the same moment`() async throws {
         try await withDatabase { actor, database in
             let queue = try await QueueFixture(database, devices: 60)
@@ -64,8 +64,8 @@ import Transport
         }
     }
 
-    /// A producer's transaction that stays open delays the pushes to the devices of which it has changed the badge, and
-    /// no others; and a worker that ends jobs meanwhile does not wait for it.
+    /// A producer's open transaction delays only the pushes to the devices whose badges it has changed. A worker that
+    /// ends jobs meanwhile does not wait for it.
     @Test(arguments: [0, 7])
     func `is waited for only where another transaction keeps it`(badge: Int) async throws {
         try await withDatabase { _, database in
@@ -93,7 +93,7 @@ import Transport
                 givenBackBadges: GivenBackBadges(increment: 1, deviceIDs: ended.deviceIDs))
             #expect(try await queue.worker.endJobs([end], workerID: 1).keys == [ended.key])
             try await producer.runScript("commit")
-            // One that arrived and one that is on its way; what nobody got was given back.
+            // One push arrived and one is on its way. The badges of the pushes that arrived nowhere were given back.
             let counts = try await queue.texts(
                 "select coalesce(b.count, 0)::text from pushq.device d left join pushq.badge b on b.device_id = d.id order by d.id"
             )
@@ -183,7 +183,7 @@ import Transport
         return String(decoding: payload, as: UTF8.self)
     }
 
-    /// Sends to a token, and returns what the device gets; the push arrives.
+    /// Sends to a token, lets the push arrive, and returns the payload that the device gets.
     private func send(_ payload: String = one, to token: String, _ queue: QueueFixture) async throws -> String {
         try await queue.run("select pushq.send('\(Self.name)', '\(payload)', array['\(token)'])")
         let jobs = try await queue.worker.takingBadges(try await queue.claim(lane: .normal), workerID: 1)

@@ -4,17 +4,17 @@ import TestSupport
 import Testing
 import Transport
 
-/// Workers that send messages which raise badges to a few devices, are lost and give jobs back, while apps reset their
-/// badges; and the judge, who counts on his fingers.
+/// Workers that send messages with badge increments to a few devices. Workers are lost and give jobs back, and apps
+/// reset their badges. A judge counts along.
 struct BadgedWorld: HeldJobsWorld {
     let queue: QueueFixture
     let seed: UInt64
     var random: SeededGenerator
     private var devices: [Int64: Int] = [:]
     var held: [HeldByWorker] = []
-    /// By how much each message raises badges.
+    /// The badge increment of each message.
     private var increments: [Int64: Int] = [:]
-    /// Of each device the count, and the figure of each message that it was sent with.
+    /// For each device, the count, and the badge that it was sent with each message.
     private var counts: [Int64: Int] = [:]
     private var figures: [Int64: [Int64: Int]] = [:]
 
@@ -45,7 +45,7 @@ struct BadgedWorld: HeldJobsWorld {
         }
     }
 
-    /// Lets everything come to an end, and compares what is left with the count on the fingers.
+    /// Ends all jobs, and compares the stored counts with the judge's.
     mutating func finish() async throws {
         try await endAll()
         let stored = try await queue.connection.execute(
@@ -95,7 +95,7 @@ struct BadgedWorld: HeldJobsWorld {
         }
     }
 
-    /// The number that goes to a device with a message; nil if it does not raise badges.
+    /// The badge of a device with a message; nil if the message does not raise badges.
     private mutating func judge(_ device: Int64, root: Int64) -> Int? {
         guard let increment = increments[root] else { return nil }
         if figures[device]?[root] != nil {
@@ -140,7 +140,7 @@ struct BadgedWorld: HeldJobsWorld {
         givenBack += 1
     }
 
-    /// Gives jobs back after some of each was sent.
+    /// Gives jobs back after a part of each was sent.
     private mutating func giveBack() async throws {
         let taken = takeHeld()
         guard let worker = taken.first?.worker else { return }
@@ -158,14 +158,14 @@ struct BadgedWorld: HeldJobsWorld {
         #expect(try await queue.worker.yield(leases, workerID: worker).keys.count == taken.count, "seed \(seed)")
     }
 
-    /// Loses a worker with a job: nobody knows what it has sent.
+    /// Loses a worker with a job. What it has sent is unknown.
     private mutating func lose() async throws {
         guard let index = held.indices.randomElement(using: &random) else { return }
         let lost = held.remove(at: index)
         try await queue.run(
             "update pushq.lease set deadline = now() - interval '1 hour' where job_id = \(lost.job.key.jobID)")
         #expect(try await queue.worker.rescue(grace: .zero) == 1)
-        // What it does with it now comes too late.
+        // The lost worker's writes come too late.
         #expect(try await queue.worker.takingBadges([lost.job], workerID: lost.worker).isEmpty == isToTake(lost.job))
         if let increment = lost.job.badgeIncrement {
             let late = SettledJob(
@@ -180,7 +180,7 @@ struct BadgedWorld: HeldJobsWorld {
         job.badgeIncrement != nil && job.deviceIDs.indices.contains { !isOver($0, of: job) }
     }
 
-    /// An app shows another number, on one device or on all of a user.
+    /// An app sets another badge, on one device or on all devices of a user.
     private mutating func reset() async throws {
         resets += 1
         let number = Int.random(in: 1...8, using: &random)

@@ -6,19 +6,19 @@ import Transport
 
 @testable import PostgresStore
 
-/// Workers that send to a few devices under a cap, are lost and give jobs back, while time passes and clocks are put
-/// back; and the judge of what the cap says.
+/// Workers that send to a few devices under a cap. Workers are lost and give jobs back, time passes, and clocks are put
+/// back. A judge says what the cap allows.
 struct CappedWorld: HeldJobsWorld {
     /// A push that has a place.
     private struct Push {
         let root: Int64
-        /// Nil: nobody knows yet.
+        /// Nil: not known yet.
         var hasArrived: Bool?
-        /// By the database's clock; earlier when the world's time has passed.
+        /// The time by the database's clock. It moves back when the world's time passes.
         var at: Date
     }
 
-    /// What the judge says of a recipient.
+    /// The judge's decision about a recipient.
     private enum Verdict: Equatable {
         case goes
         case heldForGood
@@ -29,7 +29,7 @@ struct CappedWorld: HeldJobsWorld {
     let seed: UInt64
     var random: SeededGenerator
     private let pushes: Int
-    /// Nil: by calendar day.
+    /// The period in hours; nil: by calendar day.
     private let hours: Int?
     private let rule: CapRule
     private let defaultZone: String
@@ -108,7 +108,7 @@ struct CappedWorld: HeldJobsWorld {
     }
 
     mutating func claim() async throws {
-        // What was rescued twice comes back at random times.
+        // A job that was rescued twice becomes due at a random time.
         try await queue.run("update pushq.job set run_at = now() where run_at > now() and run_at < 'infinity'")
         let worker = Int64.random(in: 1...3, using: &random)
         let count = Int32.random(in: 1...4, using: &random)
@@ -126,7 +126,7 @@ struct CappedWorld: HeldJobsWorld {
         }
         let now = try await time()
         let answered = try await queue.worker.heldToCaps(asked, workerID: worker)
-        // One after the other, as if each were the only one.
+        // The judge decides about one recipient after the other, as if each were the only one.
         for job in answered {
             let answer = try #require(job.capAnswer)
             for (ordinal, device) in job.deviceIDs.enumerated() where !isOver(ordinal, of: job) {
@@ -175,11 +175,11 @@ struct CappedWorld: HeldJobsWorld {
             }
             outcomes[ordinal] = outcome.rawValue
         }
-        // Of those who had their outcome before, nothing is left to be told.
+        // Nothing is reported for recipients that already had an outcome.
         return SettledJob(key: job.key, outcomes: outcomes, again: again, reports: [], notes: nil, capNews: news)
     }
 
-    /// Gives jobs back after some of each was sent.
+    /// Gives jobs back after a part of each was sent.
     private mutating func giveBack() async throws {
         let taken = takeHeld()
         guard let worker = taken.first?.worker else { return }
@@ -204,14 +204,14 @@ struct CappedWorld: HeldJobsWorld {
             progress: LeaseProgress(key: job.key, watermark: watermark, outcomes: outcomes), capNews: news)
     }
 
-    /// Loses a worker with a job: nobody knows what it has sent.
+    /// Loses a worker with a job. What it has sent is unknown.
     private mutating func lose() async throws {
         guard let index = held.indices.randomElement(using: &random) else { return }
         let lost = held.remove(at: index)
         try await queue.run(
             "update pushq.lease set deadline = now() - interval '1 hour' where job_id = \(lost.job.key.jobID)")
         #expect(try await queue.worker.rescue(grace: .zero) == 1)
-        // What it has to say comes too late, and changes nothing.
+        // The lost worker's news comes too late and changes nothing.
         let late = lost.job.deviceIDs.map { CapNews(deviceID: $0, hasArrived: Bool.random(using: &random)) }
         try await queue.worker.note([(lost.job.key, late)], workerID: lost.worker)
     }
@@ -265,8 +265,8 @@ struct CappedWorld: HeldJobsWorld {
         return .waits
     }
 
-    /// A push of a rolling period counts for ten seconds more, in which it may have been sent; one of a day, if clocks
-    /// in the device's zone showed that day, or a later one.
+    /// Whether a push counts for the cap. In a rolling period, a push counts for ten more seconds, in which it may have
+    /// been sent. For a calendar day, it counts if its day in the device's zone is today or later.
     private func counts(_ push: Push, for device: Int64, at now: Date) -> Bool {
         if let hours { return now.timeIntervalSince(push.at) <= Double(hours) * 3600 + 10 }
         var calendar = Calendar(identifier: .gregorian)
@@ -274,11 +274,11 @@ struct CappedWorld: HeldJobsWorld {
         return calendar.startOfDay(for: push.at) >= calendar.startOfDay(for: now)
     }
 
-    /// Whether a push is from before clocks were put back, and none that counts.
+    /// Whether a push is dated in the future because clocks were put back. Such a push does not count.
     private static func isAhead(_ push: Push, of now: Date) -> Bool { push.at.timeIntervalSince(now) > 60 }
 
-    /// Notes a push. What is too old to count, or lies ahead, is forgotten then, and no change of clocks brings it
-    /// back.
+    /// Records a push, and forgets pushes that are too old to count or dated in the future. No later change of clocks
+    /// brings them back.
     private mutating func note(_ root: Int64, of device: Int64, at now: Date) {
         let window = window
         history[device, default: []].removeAll {
@@ -287,7 +287,7 @@ struct CappedWorld: HeldJobsWorld {
         history[device]!.append(Push(root: root, hasArrived: nil, at: now))
     }
 
-    /// What is older than this is nothing any more, and a repeat of it is a push like any other.
+    /// The age from which a push is forgotten, in seconds. A repetition of an older push counts as a new push.
     private var window: Double { hours.map { Double($0) * 3600 + 10 } ?? 2 * 86_400 }
 
     private mutating func settle(_ device: Int64, root: Int64, hasArrived: Bool) {

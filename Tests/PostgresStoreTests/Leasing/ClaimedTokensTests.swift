@@ -5,8 +5,7 @@ import Transport
 
 @testable import PostgresStore
 
-/// What a claim brings, compared with a join that is too plain to be wrong: device by device, on jobs and devices made
-/// up at random.
+/// Compares what a claim returns with a simple join, device by device, on random jobs and devices.
 @Suite(.timeLimit(.minutes(10))) struct `The tokens that a claim brings` {
     @Test(arguments: [1, 2, 3, 4] as [UInt64])
     func `are those of the job's own active devices, whoever else is in their range`(seed: UInt64) async throws {
@@ -22,7 +21,7 @@ import Transport
                     let devices = recipients(&random)
                     asked[try await send(to: devices, of: queue)] = Set(devices.map(QueueFixture.token))
                 }
-                // What changes between the making of a job and its claim is what made tokens go astray.
+                // Changes between the creation of a job and its claim once led to wrong tokens.
                 try await changeDevices(of: queue, &random)
                 let devices = try await devices(of: queue)
                 let jobs = try await queue.claim(500, lane: .normal) + queue.claim(500)
@@ -42,7 +41,7 @@ import Transport
         }
     }
 
-    /// Numbers of devices, as dense or sparse as chance has it.
+    /// The numbers of a random set of devices, dense or sparse.
     private func recipients(_ random: inout SeededGenerator) -> [Int] {
         let first = Int.random(in: 1...600, using: &random)
         let last = Int.random(in: first...600, using: &random)
@@ -51,7 +50,7 @@ import Transport
         return chosen.isEmpty ? [first] : chosen
     }
 
-    /// Deactivates one device in five, about, and activates as many.
+    /// Deactivates about one device in five, and activates as many.
     private func changeDevices(of queue: QueueFixture, _ random: inout SeededGenerator) async throws {
         let salt = UInt16.random(in: 0...UInt16.max, using: &random)
         try await queue.run(

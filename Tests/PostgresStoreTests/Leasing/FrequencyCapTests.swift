@@ -6,8 +6,8 @@ import Transport
 
 @testable import PostgresStore
 
-/// Whom a frequency cap holds back, compared with a judge that keeps a list of all that ever happened and looks through
-/// the whole of it each time.
+/// The recipients that a frequency cap holds back, compared with a judge that keeps a list of all events and searches
+/// all of it each time.
 @Suite(.timeLimit(.minutes(10))) struct `A frequency cap` {
     @Test(arguments: 1...12 as ClosedRange<UInt64>)
     func `lets through and holds back whom a list of all pushes says, whatever becomes of jobs and clocks`(
@@ -18,12 +18,12 @@ import Transport
             var world = try await CappedWorld(queue, seed: seed)
             for _ in 1...150 { try await world.step() }
             try await world.endAll()
-            // Chance has brought about what this is about.
+            // Checks that the random events include enough of what is tested.
             #expect(world.allowed > 20 && world.heldForGood > 5, "seed \(seed): \(world.summary)")
         }
     }
 
-    /// Workers that send to the same devices at the same moment.
+    /// Several workers send to the same devices at the same time.
     @Test func `is kept to by workers that ask at the same moment`() async throws {
         try await withDatabase { actor, database in
             let queue = try await QueueFixture(database, devices: 60)
@@ -65,7 +65,7 @@ import Transport
         }
     }
 
-    /// As an import does that gives a device to another user, for as long as it lasts.
+    /// An import that gives a device to another user locks the device's places for as long as it runs.
     @Test func `waits only for the devices whose places another transaction keeps`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 3)
@@ -91,7 +91,7 @@ import Transport
                 capNews: first.deviceIDs.map { CapNews(deviceID: $0, hasArrived: false) })
             #expect(try await queue.worker.endJobs([end], workerID: 1).keys == [first.key])
             try await other.runScript("commit")
-            // Two places of the others were given up; the one that was locked stays.
+            // The places of two other devices were given up; the locked one remains.
             #expect(
                 try await queue.texts(
                     "select cardinality(root_ids)::text from pushq.recent_push order by device_id") == ["1", "1", "1"])
@@ -130,7 +130,7 @@ import Transport
         }
     }
 
-    /// As after a failover to a server with older time zone data.
+    /// The state after a failover to a server with older time zone data.
     @Test(arguments: ["'Etc/GMT-12'", "'Europe/Atlantis'", "null"])
     func `counts days of the queue's zone where this server does not know the device's, and holds up nobody else`(
         defaultZone: String
@@ -165,7 +165,7 @@ import Transport
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
             var random = SeededGenerator(seed: 5)
-            // Clocks that change at midnight, by half an hour, and by a whole day; and at no time.
+            // Zones whose clocks change at midnight, by half an hour, by a whole day, or never.
             for zone in [
                 "America/Havana", "Asia/Beirut", "Australia/Lord_Howe", "Pacific/Apia", "Asia/Kathmandu",
                 "Pacific/Chatham", "America/Asuncion", "Europe/Vienna", "Africa/Cairo", "UTC",
@@ -177,7 +177,7 @@ import Transport
                             .rounded(.down))
                 }
                 for _ in 1...60 {
-                    // Around a change of the clocks, if there is one.
+                    // A time near a clock change, if there is one.
                     let some = Date(timeIntervalSince1970: Double.random(in: 1.2e9...1.7e9, using: &random))
                     let change = rules.nextDaylightSavingTimeTransition(after: some) ?? some
                     let at = Int(change.timeIntervalSince1970) + Int.random(in: -90_000...90_000, using: &random)
@@ -205,7 +205,7 @@ import Transport
             try await queue.fanOut(try await queue.startCampaign(key: "late"))
             let late = try await claim()
             #expect(late.capAnswer?.held == [:])
-            // Its worker is lost, and midnight passes.
+            // The worker is lost, and midnight passes.
             try await queue.run(
                 """
                 update pushq.recent_push set sent_at = array[pushq.day_began(now(), 'UTC') - interval '2 seconds'];
@@ -220,7 +220,7 @@ import Transport
             try await queue.run("update pushq.job set run_at = now()")
             let again = try await claim()
             #expect(again.rootID == late.rootID && again.capAnswer?.held == [again.deviceIDs[0]: .forGood])
-            // So it ends as unknown, and not as suppressed.
+            // So the recipient ends as unknown, and not as suppressed.
             let rule = try #require(try await queue.worker.queueSettings([queue.id]).first?.cap)
             #expect(!rule.hasCounted(messageMadeAt: .max, ago: .zero))
         }
@@ -251,7 +251,7 @@ import Transport
                 try await queue.number(
                     "select count(*) from pushq.recent_push where cardinality(sent_at) = 2 and sent_at[2] <= now()")
                     == 1)
-            // What is old is forgotten, whatever lies ahead of it.
+            // Old places are forgotten, even if others are dated in the future.
             try await queue.run(
                 """
                 update pushq.recent_push
@@ -310,7 +310,7 @@ import Transport
             let first = try await claim()
             #expect(first.capAnswer?.held == [:])
             try await queue.run(register("b2"))
-            // It stays as it is while another transaction keeps it locked, and the job ends.
+            // If another transaction locks the row, the row does not change, and the job ends anyway.
             let other = try await database.connect()
             if isLocked { try await other.runScript("begin; select from pushq.recent_push for update") }
             let outcome = arrives ? Outcome.delivered : .rejected(.badDeviceToken)

@@ -2,13 +2,13 @@ import PostgresStore
 import TestSupport
 import Testing
 
-/// A job in the hands of a worker.
+/// A job that a worker holds.
 struct HeldByWorker {
     let job: ClaimedJob
     let worker: Int64
 }
 
-/// Workers that claim jobs at random and end them, in any order.
+/// Workers that claim random jobs and end them in any order.
 protocol HeldJobsWorld {
     var queue: QueueFixture { get }
     var seed: UInt64 { get }
@@ -16,12 +16,12 @@ protocol HeldJobsWorld {
     var held: [HeldByWorker] { get set }
 
     mutating func claim() async throws
-    /// What a worker writes of a job that is over, with any outcomes, or with all recipients reached.
+    /// The result that a worker writes for a job, with random outcomes, or with all recipients delivered.
     mutating func settle(_ job: ClaimedJob, allArrive: Bool) -> SettledJob
 }
 
 extension HeldJobsWorld {
-    /// Up to three jobs of one worker, which it writes of at once.
+    /// Removes up to three jobs of one worker, for which it writes the results together.
     mutating func takeHeld() -> [HeldByWorker] {
         guard let worker = held.randomElement(using: &random)?.worker else { return [] }
         let count = Int.random(in: 1...3, using: &random)
@@ -31,7 +31,7 @@ extension HeldJobsWorld {
         return taken
     }
 
-    /// Ends jobs.
+    /// Ends some of the held jobs.
     mutating func end(allArrive: Bool = false) async throws {
         let taken = takeHeld()
         guard let worker = taken.first?.worker else { return }
@@ -39,7 +39,7 @@ extension HeldJobsWorld {
         #expect(try await queue.worker.endJobs(settled, workerID: worker).keys.count == taken.count, "seed \(seed)")
     }
 
-    /// Lets everything come to an end.
+    /// Ends all jobs.
     mutating func endAll() async throws {
         for _ in 1...20 {
             try await claim()
@@ -48,7 +48,7 @@ extension HeldJobsWorld {
         #expect(try await queue.number("select count(*) from pushq.lease") == 0, "seed \(seed)")
     }
 
-    /// Whether a recipient of a job had its outcome before.
+    /// Whether a recipient of a job already had an outcome.
     func isOver(_ ordinal: Int, of job: ClaimedJob) -> Bool {
         !job.outcomes.isEmpty && job.outcomes[ordinal] != 0
     }

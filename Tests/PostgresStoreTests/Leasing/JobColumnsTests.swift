@@ -3,10 +3,10 @@ import PostgresStore
 import TestSupport
 import Testing
 
-/// A job moves between `job` and `lease`, and makes jobs for retries. A column that a statement forgets would be lost
-/// on the way, and one of a message would be without effect.
+/// Checks that no insert forgets a column. A job moves between `job` and `lease`, and retries create jobs from others.
+/// A forgotten column of a job would be lost; one of a message would have no effect.
 @Suite(.timeLimit(.minutes(10))) struct `The columns of a job` {
-    /// What each insert leaves out on purpose: the column has the default of a new job, or of a new lease.
+    /// The columns that each insert omits on purpose, because they have the default of a new job or a new lease.
     private static let leftOut: [String: Set<String>] = [
         "migrations/functions/make_jobs.sql": ["attempt", "rescues", "outcomes", "is_quiet"],
         "migrations/functions/send.sql": [
@@ -24,7 +24,7 @@ import Testing
         "Sources/PostgresStore/Leasing/Claim.swift": ["flush"],
     ]
 
-    /// The same of messages.
+    /// The columns of a message that each insert omits on purpose.
     private static let leftOutOfMessages: [String: Set<String>] = [
         "migrations/functions/new_message.sql": ["day", "id", "is_broadcast", "created_at"],
         "migrations/functions/send_many.sql": [
@@ -48,7 +48,7 @@ import Testing
         let columns: Set<String>
     }
 
-    /// All inserts into these tables, in SQL and in Swift.
+    /// All inserts into these tables, in SQL and Swift files.
     private func inserts(into tables: [String]) throws -> [Insert] {
         let root = URL(fileURLWithPath: #filePath)
             .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()

@@ -66,7 +66,7 @@ import Transport
         }
     }
 
-    /// Its tenant has moved to another database, and a worker has not heard of it yet.
+    /// The tenant has moved to another database, and a worker does not know this yet.
     @Test func `is not for a queue that is not there any more`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 2)
@@ -124,7 +124,7 @@ import Transport
     @Test func `comes by every queue and lane in turns where one look cannot come to all`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
-            // Those of a paused campaign are due never, and must not keep the look from going on behind them.
+            // The jobs of a paused campaign are never due. They must not stop the poll before the jobs behind them.
             try await queue.run(
                 """
                 insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, root_id, body_day, recipient_count)
@@ -138,7 +138,7 @@ import Transport
                 places += work.jobs.map { LanePlace($0.queueID, $0.lane) }
                 place = try #require(work.end)
             }
-            // 150 pairs, 30 of which are due never; 147 looked at.
+            // There are 150 pairs, of which 30 are never due. The polls looked at 147 of them.
             #expect(places.count >= 117)
             #expect(places.allSatisfy { place in places.count { $0 == place } == 1 })
             let behind = try await queue.worker.ready(after: places[50], pairs: 1000, countingTo: 1)
@@ -151,7 +151,7 @@ import Transport
 }
 
 @Suite(.timeLimit(.minutes(10))) struct `A lease` {
-    /// A queue with one leased job of `recipients`.
+    /// Runs `body` with a queue that has one leased job of `recipients` recipients.
     private func withLease(
         recipients: Int = 3,
         _ body: @escaping @Sendable (isolated LoopActor, QueueFixture, ClaimedJob) async throws -> Void
@@ -187,7 +187,7 @@ import Transport
             let older = LeaseProgress(key: job.key, watermark: 2, outcomes: [1, 0, 0])
             #expect(try await store.flush([older], workerID: 1, lease: .seconds(15), number: 7).keys.isEmpty)
             #expect(try await queue.number("select watermark from pushq.lease where outcomes = '\\x010100'") == 3)
-            // The worker before counted for itself.
+            // The number of a flush counts for one worker only.
             try await store.yield([YieldedLease(progress: newer)], workerID: 1)
             let again = try #require(try await queue.claim(workerID: 2).first)
             let first = LeaseProgress(key: again.key, watermark: 3, outcomes: [1, 1, 1])

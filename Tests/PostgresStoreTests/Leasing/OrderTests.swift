@@ -5,7 +5,7 @@ import Transport
 
 @testable import PostgresStore
 
-/// Who waited longest is sent first: what a person sees of two messages is which one came last.
+/// The job that has waited longest is sent first. A person sees which of two messages came last.
 @Suite(.timeLimit(.minutes(10))) struct `The order of jobs` {
     @Test func `is that of their times, wherever their rows lie`() async throws {
         try await withDatabase { _, database in

@@ -41,7 +41,7 @@ import Transport
         }
     }
 
-    /// A worker that holds it has not heard of the pause, or has lost it since.
+    /// The worker that holds the job has not heard of the pause, or has lost the job since.
     @Test(arguments: [false, true])
     func `may be sent until the time with which its campaign is resumed, though it was claimed before`(isRescued: Bool)
         async throws
@@ -66,7 +66,7 @@ import Transport
         }
     }
 
-    /// A job of the campaign is given back, lost, or sent again to one of its recipients.
+    /// A job of the campaign is given back, rescued, or retried for one of its recipients.
     @Test(arguments: ["yielded", "rescued", "retried"])
     func `may be sent no longer than until the time with which its campaign is resumed, though that is earlier`(
         fate: String
@@ -95,7 +95,7 @@ import Transport
         }
     }
 
-    /// What is sent again by hand has a time of its own; what was made before that has the campaign's new one.
+    /// A job that is retried by hand has a time of its own. A job created earlier has the campaign's new time.
     @Test func `may be sent until its own time if it was made after the campaign was resumed with another`()
         async throws
     {
@@ -123,7 +123,7 @@ import Transport
             #expect(byHand.sendWithin <= .seconds(60))
             let kept = try await queue.worker.renew([byHand.key, held.key], workerID: 1, lease: .seconds(15))
             #expect(kept.elsewhere == [held.key])
-            // Each keeps its end when it is sent again once more.
+            // Each job keeps its end when it is retried again.
             for (job, isLong) in [(byHand, false), (held, true)] {
                 let again = SettledJob.Again(deviceID: job.deviceIDs[0], delay: .zero, attempts: 1, losses: 0)
                 let settled = queue.settled(job, other: [0: .retried(.otherPassing)], again: [again])
@@ -166,7 +166,7 @@ import Transport
 
     @Test func `is not left aside where its failed recipients are tried again while it is resumed`() async throws {
         try await withLease { actor, database, queue, job in
-            // A campaign that has ended is not paused any more.
+            // The pause of a campaign is over when the campaign has ended.
             try await queue.run(Self.pause)
             let settled = queue.settled(job, other: [1: .failed(.otherPassing)])
             _ = try await queue.worker.endJobs([settled], workerID: 1)
@@ -206,7 +206,7 @@ import Transport
             let producer = try await database.connect()
             try await producer.runScript("begin; select \(call)")
 
-            // Nothing here may wait, and it would not be a matter of a moment.
+            // None of these statements may wait, because the producer's transaction may stay open for long.
             let store = queue.connection
             let report = SettledJob.DeviceReport(
                 deviceID: jobs[0].deviceIDs[0], reason: .unregistered, reportedAt: nil, sentAt: .now)
@@ -283,7 +283,7 @@ import Transport
 
             try await other.runScript("rollback")
             #expect(try await store.endJobs([queue.settled(jobs[0])], workerID: 1).keys == [locked])
-            // What is gone is neither written nor held.
+            // A job that is gone is neither written nor held.
             #expect(try await store.renew([jobs[0].key], workerID: 1, lease: .seconds(15)).locked.isEmpty)
         }
     }
@@ -301,7 +301,7 @@ import Transport
             let roots = "select count(*) from pushq.job j join pushq.campaign c on c.id = j.root_id where c.key = 'b'"
             #expect(try await queue.number(roots) == 1)
             try await producer.runScript("rollback")
-            // Workers do not go on with another one while the first is being worked on.
+            // While one worker fans out the first campaign, another worker does not continue with the second.
             let worker = try await database.connect()
             try await worker.runScript(
                 "begin; select pushq.fan_out_step(\(queue.id), 2::smallint, null, 500, 1, 50000)")

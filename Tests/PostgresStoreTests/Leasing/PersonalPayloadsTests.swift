@@ -5,8 +5,7 @@ import TestSupport
 import Testing
 import Transport
 
-/// Who gets which text of a personal message, on devices made up at random, compared with what is too plain to be
-/// wrong.
+/// The texts of a personal message that random devices get, compared with a simple implementation of the rules.
 @Suite(.timeLimit(.minutes(10))) struct `A claim of a personal message` {
     private struct Device {
         var hasProfile = true
@@ -38,7 +37,7 @@ import Transport
 
     private static let languages = ["de", "de-AT", "pt-BR", "zh-Hant", "en"]
 
-    /// The text of a language, whose placeholders differ from those of the others.
+    /// The text of a language. Each language has different placeholders.
     private static func text(_ language: String?) -> String {
         "\(language ?? "default"): {{name\(language == "en" ? "" : "|nobody")}}, {{last order|-}} {{\(language == "de" ? "plan" : "name|x")}}"
     }
@@ -65,7 +64,7 @@ import Transport
         return device
     }
 
-    /// What a device gets, by the rules as docs/messages.md says them; nil if it lacks something.
+    /// The text that a device gets by the rules of docs/messages.md; nil if the device lacks an attribute.
     private static func expected(of device: Device) -> String? {
         var parts = (device.hasProfile ? device.locale : nil)?.split(separator: "-").map(String.init) ?? []
         var language: String?
@@ -134,7 +133,7 @@ import Transport
                 Statement("start", "select pushq.start_campaign('\(QueueFixture.name)', 'all', $1::text::json)"),
                 [.text(Self.message)]
             ).one().int8("start_campaign")
-            // One in twelve: its jobs are sparse.
+            // One device in twelve is a recipient, so the jobs are sparse.
             let few = try await queue.connection.execute(
                 Statement(
                     "start few",

@@ -5,7 +5,7 @@ import Testing
 import Transport
 
 @Suite(.timeLimit(.minutes(10))) struct `The plans of the hot statements` {
-    /// The rows that PostgreSQL had to read of `job` in whole-table scans while `body` ran.
+    /// The number of rows of `job` that PostgreSQL read in full table scans while `body` ran.
     private func rowsScanned(in queue: QueueFixture, _ body: () async throws -> Void) async throws -> Int {
         let count =
             "select coalesce(sum(seq_tup_read), 0) from pg_stat_user_tables where relname ~ '^(job|lease|message|body|result|device|campaign_tally|channel|newest)'"
@@ -16,7 +16,8 @@ import Transport
         return try await queue.number("\(count) -- afterwards") - before
     }
 
-    /// A large backlog whose statistics are those of empty tables, and a neighbour that has much more of it.
+    /// Runs `body` with a large backlog whose statistics are those of empty tables, and a neighbour with a larger
+    /// backlog.
     private func withBacklog(
         _ body: @escaping @Sendable (isolated LoopActor, QueueFixture) async throws -> Void
     ) async throws {
@@ -91,10 +92,10 @@ import Transport
         }
     }
 
-    /// Ten thousand queues get work at once, and what PostgreSQL believes of the table is from before, or made up.
+    /// Ten thousand queues get work at once, and PostgreSQL's statistics of the table are outdated or made up.
     @Test(arguments: [(0, 0), (1, 1), (30, 8), (30, 50), (20_000, 30), (0, 150), (2, 150), (5_000_000, 80_000)])
     func `poll many lanes by one probe for each, whatever the statistics say`(rows: Int, pages: Int) async throws {
-        // Before, all jobs were of one queue.
+        // Before, all jobs belonged to one queue.
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
             let lanes = 1200
@@ -164,7 +165,7 @@ import Transport
     @Test func `poll the lanes of some queues' campaigns alone that are asked for`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
-            // A hundred campaigns, each with a lane of its own, and two lanes that all share.
+            // A hundred campaigns, each with a lane of its own, and two shared lanes.
             for number in 1...100 {
                 _ = try await queue.startCampaign(key: "c\(number)", options: ", max_rate => \(number)")
             }
@@ -254,14 +255,14 @@ import Transport
                 queueID: queue.id, campaignID: campaign, jobLimit: 4, scanLimit: 10_000)
             try await queue.reportStatistics()
             #expect(made == 4)
-            // The keys of 10,000 devices, and 10,000 devices with their profiles.
+            // The keys of 10,000 devices, and then 10,000 devices with their profiles.
             let read = try await queue.number("\(count) -- afterwards") - before
             #expect((10_000...40_000).contains(read), "\(read) rows")
         }
     }
 
-    /// What a worker is to see: a queue that has long been empty when it starts, and is full a moment later. Vacuum has
-    /// left the tables without a page, and autovacuum has not been there since.
+    /// A queue is empty for a long time when a worker starts, and is full a moment later. Vacuum has left the tables
+    /// without a page, and autovacuum has not run since.
     @Test
     func `are made anew when tables have grown since, so that a flood after a quiet time is no scan of everything`()
         async throws
@@ -280,7 +281,7 @@ import Transport
                 end $$
                 """)
             try await queue.run("vacuum analyze")
-            // Every statement is prepared, and planned, for empty tables.
+            // Prepares and plans every statement for empty tables.
             #expect(try await queue.worker.ready(pairs: 1000, countingTo: 400).jobs.isEmpty)
             #expect(try await queue.claim(10, lane: .normal).isEmpty)
             _ = try await queue.worker.flush([], workerID: 1, lease: .seconds(15), number: 1)

@@ -4,8 +4,8 @@ import TestSupport
 import Testing
 import Transport
 
-/// PostgreSQL 15 knows infinite times and cannot subtract them. A job that had one would fail the claim of whoever
-/// comes near it.
+/// PostgreSQL 15 has infinite times but cannot subtract them. A job with such a time would fail the claim of every
+/// worker that reads it.
 @Suite(.timeLimit(.minutes(10))) struct `A time that is none` {
     private static let queue = QueueFixture.name
     private static let payload = #"'{"aps":{"alert":"x"}}'"#
@@ -54,7 +54,7 @@ import Transport
 }
 
 @Suite(.timeLimit(.minutes(10))) struct `A payload that is null` {
-    /// It was read without end, and took a core and memory until PostgreSQL had none left.
+    /// Such a payload used to be read without end, and took a core and memory until PostgreSQL ran out.
     @Test(arguments: [
         "start_campaign(q, 'k', null)", "start_campaign(q, 'k', null, array['ab'])", "preview_message(q, null)",
     ])
@@ -74,7 +74,7 @@ import Transport
 }
 
 @Suite(.timeLimit(.minutes(10))) struct `A job that lacks a row` {
-    /// A newer version wrote it, or storage is damaged.
+    /// A newer version wrote the outcome, or storage is damaged.
     @Test func `or has an outcome that is none is claimed as damaged`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 2)

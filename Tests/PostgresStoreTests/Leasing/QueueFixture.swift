@@ -3,15 +3,15 @@ import QueueCore
 import TestSupport
 import Transport
 
-/// A queue `acme/com.acme/sandbox` with devices, made by plain SQL: the tests here are about what workers do with it.
+/// A queue `acme/com.acme/sandbox` with devices, created with plain SQL. The tests are about what workers do with it.
 struct QueueFixture {
     static let name = QueueName(tenant: "acme", app: "com.acme", environment: .sandbox)
     let connection: PostgresConnection
-    /// Of a login that has no more rights than workers need, and set up as their sessions are.
+    /// A session with the settings of a worker, of a login with only the rights that workers need.
     let worker: PostgresConnection
     let id: Int32
 
-    /// Makes the queue and `devices` active devices.
+    /// Creates the queue and `devices` active devices.
     init(_ database: TestDatabase, devices: Int = 0) async throws {
         connection = try await database.connect()
         worker = try await database.connect(login: TestServer.workerLogin)
@@ -27,17 +27,17 @@ struct QueueFixture {
         id = try await connection.execute(Statement("queue", "select id from pushq.queue")).one().int4("id")
     }
 
-    /// The token of the device that was made as number `index`, from 1.
+    /// The token of device number `index`, from 1.
     static func token(_ index: Int) -> [UInt8] { (0..<8).map { UInt8(truncatingIfNeeded: index >> (56 - 8 * $0)) } }
 
-    /// Runs a query that gives one number.
+    /// Runs a query that returns one number.
     func number(_ sql: String) async throws -> Int {
         let rows = try await connection.execute(
             Statement("number \(sql.hashValue)", "select (\(sql)\n)::int8 as number"))
         return Int(try rows.one().optionalInt8("number") ?? -1)
     }
 
-    /// The only column of all rows.
+    /// Returns the only column of all rows.
     func texts(_ sql: String) async throws -> [String] {
         try await connection.execute(
             Statement("texts \(sql.hashValue)", "select v.t::text as value from (\(sql)) v(t)")
@@ -48,7 +48,7 @@ struct QueueFixture {
     /// Runs statements.
     func run(_ sql: String) async throws { try await connection.runScript(sql) }
 
-    /// Gives the queue a key for its environment, which opens nothing.
+    /// Gives the queue an unusable signing key for its environment.
     func addCredential() async throws {
         try await run(
             """
@@ -60,7 +60,7 @@ struct QueueFixture {
             """)
     }
 
-    /// Has both sessions report what they have read: each keeps that to itself for up to a second.
+    /// Makes both sessions report their statistics. A session may otherwise delay them by up to a second.
     func reportStatistics() async throws {
         for session in [connection, worker] { try await session.runScript("select pg_stat_force_next_flush()") }
     }
@@ -78,7 +78,7 @@ struct QueueFixture {
         while try await worker.fanOutStep(queueID: id, campaignID: campaign, jobLimit: 40, scanLimit: 50_000) != nil {}
     }
 
-    /// Claims up to `jobs` of the bulk lane.
+    /// Claims up to `jobs` jobs of the bulk lane.
     func claim(
         _ jobs: Int32 = 10, lane: Lane = .bulk, workerID: Int64 = 1, lease: Duration = .seconds(15)
     ) async throws -> [ClaimedJob] {
@@ -86,7 +86,7 @@ struct QueueFixture {
             [ClaimQuota(queueID: id, lane: lane, jobs: jobs)], workerID: workerID, lease: lease, atMostOnceWindow: 2)
     }
 
-    /// The job with everybody delivered but those of `other`.
+    /// The job with all recipients delivered except those in `other`.
     func settled(
         _ job: ClaimedJob, other: [Int: Outcome] = [:], again: [SettledJob.Again] = [],
         reports: [SettledJob.DeviceReport] = []
@@ -98,9 +98,9 @@ struct QueueFixture {
 }
 
 extension ClaimedJob {
-    /// The token that the claim brought for a recipient; nil if it may not be sent to.
+    /// The token that the claim returned for a recipient; nil if nothing may be sent to it.
     func token(of ordinal: Int) -> [UInt8]? { tokens.range(of: ordinal).map { Array(tokens.bytes[$0]) } }
 
-    /// The recipients that may be sent to.
+    /// The recipients to which pushes may be sent.
     var activeIDs: [Int64] { deviceIDs.indices.filter { token(of: $0) != nil }.map { deviceIDs[$0] } }
 }

@@ -4,16 +4,17 @@ import QueueCore
 import TestSupport
 import Testing
 
-/// What PostgreSQL says of quiet hours, against a judge that reads the clocks of `Calendar`, minute by minute.
+/// Compares quiet hours in PostgreSQL with a judge that reads the clock of `Calendar` minute by minute.
 @Suite(.timeLimit(.minutes(10))) struct `Quiet hours` {
-    /// Half and quarter hours, both hemispheres, half an hour of summer time, the date line on both sides.
+    /// Zones with half and quarter hours, in both hemispheres, with half an hour of summer time, and on both sides of
+    /// the date line.
     private static let zones = [
         "UTC", "Europe/Vienna", "America/New_York", "America/St_Johns", "America/Santiago", "Asia/Kathmandu",
         "Asia/Kolkata", "Australia/Lord_Howe", "Australia/Adelaide", "Pacific/Chatham", "Pacific/Apia",
         "Pacific/Pago_Pago", "Africa/Casablanca",
     ]
 
-    /// Reads one clock.
+    /// Reads the clock of one zone.
     private struct Judge {
         private var calendar = Calendar(identifier: .gregorian)
         private let start: Int
@@ -31,7 +32,7 @@ import Testing
             return start < end ? second >= start && second < end : second >= start || second < end
         }
 
-        /// When the clock first shows a time again that is not quiet.
+        /// Returns when the clock next shows a time that is not quiet.
         func end(of date: Date) -> Date? {
             guard isQuiet(date) else { return nil }
             var minute = Date(timeIntervalSince1970: (date.timeIntervalSince1970 / 60).rounded(.down) * 60)
@@ -62,11 +63,11 @@ import Testing
         let cases = (0..<1500).map { number -> (at: Date, hours: QuietHours, zone: String) in
             let zone = Self.zones.randomElement(using: &random)!
             var at = Date(timeIntervalSince1970: Double(Int.random(in: 1_767_225_600...1_830_297_600, using: &random)))
-            // Two of three are about a change of clocks, where there is one.
+            // Two thirds of the cases are near a clock change, if there is one.
             if number % 3 > 0, let change = TimeZone(identifier: zone)!.nextDaylightSavingTimeTransition(after: at) {
                 at = change + Double(Int.random(in: -90_000...30_000, using: &random))
             }
-            // And many of their hours have it within them, or at their end.
+            // Half of these have the clock change within their quiet hours, or at the end.
             var hours = randomHours(&random)
             if number % 3 == 2 {
                 let end = Int.random(in: 0...40, using: &random) * 5
@@ -98,7 +99,7 @@ import Testing
 
     private static let now = Statement("now", "select extract(epoch from now())::float8 as now")
 
-    /// Everybody who is held, with the time of the release by the database's clock.
+    /// The jobs with their held recipients, and the database's time when they were held.
     private struct World {
         let now: Date
         let jobs: [ClaimedJob]
@@ -117,7 +118,7 @@ import Testing
         }
     }
 
-    /// Of devices with profiles one in so many is a recipient: jobs of which the devices lie close together, and not.
+    /// Among the devices with profiles, one in `oneIn` is a recipient, so jobs have dense or sparse devices.
     @Test(arguments: seeds(3), [1, 2, 9])
     func `hold those who have them until their end, spread over the time of the release`(
         seed: UInt64, oneIn: Int
@@ -171,7 +172,7 @@ import Testing
                 }
             }
             #expect(seen.count == 1200 / oneIn || seen.count == 1200 / oneIn + 1)
-            // Not all at once: parts of some 25, anywhere in the time of the release.
+            // Not all at once: groups of about 25, anywhere within the release.
             for (end, places) in places where places.count >= 75 {
                 #expect(Set(places).count >= places.count / 50, "\(places.count) until \(end)")
                 #expect(places.max()! - places.min()! > 0.3)
@@ -179,7 +180,7 @@ import Testing
         }
     }
 
-    /// As after a failover to a server with older time zone data.
+    /// The state after a failover to a server with older time zone data.
     @Test(arguments: ["UTC", "Europe/Atlantis", nil])
     func `are those of the queue's zone where this server does not know the device's, and hold up nobody else`(
         defaultZone: String?
@@ -229,7 +230,7 @@ import Testing
                 }
             }.sorted()
             #expect(waits.count == 5000)
-            // Fifteen minutes, by default. In no minute does much more come than its part.
+            // The default release is fifteen minutes. No minute gets much more than its part.
             #expect(waits.last! - waits.first! > 14 * 60 && waits.last! - waits.first! < 15 * 60)
             for start in stride(from: waits.first!, to: waits.last!, by: 60) {
                 let inMinute = waits.count { $0 >= start && $0 < start + 60 }
@@ -237,7 +238,7 @@ import Testing
             }
             let counts = Dictionary(grouping: waits, by: \.self).mapValues(\.count)
             #expect((40...60).contains(counts.count), "\(counts.count)")
-            // The same again for the same.
+            // The same recipients get the same times again.
             let again = try await hold(queue) {
                 world.jobs.map { job in
                     var job = job
@@ -282,7 +283,7 @@ import Testing
                     case .forGood: #expect(!isHeld)
                     case .until(let wait):
                         #expect(isHeld)
-                        // The end of the hours is at a full minute, up to two hours from now.
+                        // The hours end at a full minute, up to two hours from now.
                         #expect(wait < .seconds(7200 + 121), "\(wait)")
                     }
                 }
@@ -307,7 +308,7 @@ import Testing
                     try await queue.connection.execute(read, [.text(given)])
                 }
             }
-            // A repetition says the same, and another one is another campaign.
+            // A repetition has the same quiet hours. Other quiet hours make another campaign.
             let id = try await queue.startCampaign(options: ", quiet_hours => '7:00-8:00'")
             #expect(try await queue.startCampaign(options: ", quiet_hours => '07:00-08:00'") == id)
             await #expect(throws: PostgresError.self) {

@@ -5,7 +5,7 @@ import Transport
 
 @testable import PostgresStore
 
-/// Pushes that wait for a token of which a newer one takes the place: `migrations/functions/successors.sql`.
+/// Pushes that wait for a token that is replaced by a newer one: `migrations/functions/successors.sql`.
 @Suite(.timeLimit(.minutes(10))) struct `What waits for a token that a newer one replaces` {
     private static let name = "\(QueueFixture.name)"
 
@@ -17,7 +17,7 @@ import Transport
         }
     }
 
-    /// What a worker has got, and who goes on by which token.
+    /// Claims jobs, and returns them with the newer token for each replaced token.
     private func claimed(
         _ queue: QueueFixture, lane: Lane = .bulk
     ) async throws -> (jobs: [ClaimedJob], moves: [String: String]) {
@@ -31,7 +31,7 @@ import Transport
         return (jobs, moves)
     }
 
-    /// Each claimed job as a worker ends it that sends to those it may send to.
+    /// Ends each claimed job as a worker does that sends to all recipients it may send to.
     private func end(_ jobs: [ClaimedJob], _ queue: QueueFixture) async throws {
         let settled = jobs.map { job in
             SettledJob(
@@ -57,7 +57,7 @@ import Transport
                     ("a1", "ann", "i1"), ("b1", "bob", "i2"), ("c1", "cleo", "i3"), ("d1", "dan", "i4"),
                     ("e1", nil, "i5"), ("f1", "fay", "i6"), ("01", "gus", "i7"),
                 ], queue)
-            // It is inactive before, so nothing waits for it.
+            // The token is inactive before the campaign starts, so nothing waits for it.
             try await register([("02", "gus", "i7")], queue)
             let campaign = try await queue.startCampaign()
             try await queue.fanOut(campaign)
@@ -91,7 +91,7 @@ import Transport
         }
     }
 
-    /// As in a queue that is paused for the night: fan-out comes later than the start.
+    /// In a queue that is paused overnight, fan-out comes later than the start.
     @Test(arguments: ["", ", filter => 'locale is missing'"])
     func `goes on if it was replaced after the start and before fan-out`(_ filter: String) async throws {
         try await withDatabase { _, database in
@@ -116,7 +116,7 @@ import Transport
                 select format('%s %s %s %s', total, delivered, suppressed, waiting)
                 from pushq.status('\(Self.name)', \(campaign))
                 """)
-            // What is now another user's is not sent to.
+            // The campaign does not send to a device that now belongs to another user.
             #expect(counts == ["3 3 0 0"])
         }
     }
@@ -138,7 +138,7 @@ import Transport
         }
     }
 
-    /// The message may be private, and the phone in other hands.
+    /// The message may be private, and the phone may have changed hands.
     @Test func `does not go on past a logout, nor to whom the newer token belongs by then`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
@@ -152,10 +152,10 @@ import Transport
                 #"""
                 select pushq.send('\#(Self.name)', '{"aps":{"alert":"private"}}', '{a1,b1,c1,d1,e1}'::text[])
                 """#)
-            // Logged out, and a newer token before anybody has logged in.
+            // A user logs out, and a newer token is registered before the next login.
             try await logOut("a1")
             try await register([("a2", nil, "i1"), ("a2", "zoe", "i1")], queue)
-            // A newer token, which changes hands, or whose user logs out; then others.
+            // A newer token changes hands or its user logs out, and further tokens follow.
             try await register([("b2", "bob", "i2"), ("b2", "zoe", "i2"), ("c2", "cleo", "i3")], queue)
             try await logOut("c2")
             try await register([("c2", "zoe", "i3"), ("d2", "dan", "i4")], queue)
@@ -183,7 +183,7 @@ import Transport
         }
     }
 
-    /// What is known of a device has gone to its newer token, so a filter on the older one would be one on nobody.
+    /// The profile of a device has moved to its newer token, so a filter would not match the older token.
     @Test(arguments: [
         ("not tag 'no-marketing'", ["b1": "b2"]), ("tag 'vip'", ["b1": "b2"]), ("tag is missing", [:]),
         ("user = 'ann'", ["a1": "a2"]), ("not user = 'ann'", ["b1": "b2"]), ("user is missing", [:]),
@@ -209,7 +209,7 @@ import Transport
         }
     }
 
-    /// The campaign's own zone is one in which it is due half a day later: at night where the phone is.
+    /// In the campaign's own zone, the time is half a day later: at night for the phone.
     @Test(arguments: [false, true])
     func `is due when it is the local time where its newer token is`(_ isSorted: Bool) async throws {
         try await withDatabase { _, database in
@@ -287,7 +287,7 @@ import Transport
         }
     }
 
-    /// The time that APNs gives is when the app was deleted, which may be before the push was submitted.
+    /// APNs reports when the app was deleted, which may be before the push was submitted.
     @Test func `goes on if APNs has reported it as dead since earlier`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
@@ -361,7 +361,7 @@ import Transport
         }
     }
 
-    /// Of what was sent to the person, whichever of the phone's tokens it was for.
+    /// Everything that was sent to the person is forgotten, whichever of the phone's tokens it was for.
     @Test(arguments: [false, true])
     func `is forgotten with its newer token`(_ isSent: Bool) async throws {
         try await withDatabase { _, database in

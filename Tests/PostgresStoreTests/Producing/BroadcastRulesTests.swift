@@ -4,7 +4,7 @@ import QueueCore
 import TestSupport
 import Testing
 
-/// A broadcast, and the one line with which it is refused; nil where it is accepted.
+/// A broadcast, and the line with which it is refused; nil if it is accepted.
 private struct BroadcastCase: Sendable {
     let broadcast: Broadcast
     let refusal: String?
@@ -29,7 +29,7 @@ private struct BroadcastCase: Sendable {
         BroadcastCase(Broadcast(payload: update, priority: priority, expiration: 0, policy: .none), refusal)
     }
 
-    /// An update of exactly that many bytes, in two-byte characters as far as it goes.
+    /// An update of exactly `bytes` bytes, in two-byte characters as far as possible.
     private static func update(bytes: Int) -> String {
         let (head, tail) = (#"{"aps":{"timestamp":1,"event":"update","content-state":{"s":""#, #""}}}"#)
         let rest = bytes - head.utf8.count - tail.utf8.count

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 import Transport
 
-/// What a call is refused with; empty where it is not.
+/// Returns the message with which a call is refused; empty if it is accepted.
 private func refusal(_ call: () async throws -> Void) async -> String {
     do {
         try await call()
@@ -69,7 +69,7 @@ private func refusal(_ call: () async throws -> Void) async -> String {
                 """
             #expect(try await queue.number(asNull) == Int(first))
             #expect(try await queue.number("select count(*) from pushq.job") == 1)
-            // A repetition may count its time anew.
+            // A repetition may have a new expiration.
             let kept = try ChannelID("a2VwdA==")
             try await queue.connection.registerChannel(kept, policy: .latest, inQueue: QueueFixture.name)
             var roots: Set<Int64> = []
@@ -120,7 +120,7 @@ private func refusal(_ call: () async throws -> Void) async -> String {
             #expect(try await claimed(queue).map(\.activeIDs) == [[]])
             let refusal = await refusal { _ = try await broadcast(to: channel, in: queue) }
             #expect(refusal.contains("was retired"))
-            // A channel that was retired by mistake comes back.
+            // A channel that was retired by mistake can be registered again.
             try await queue.connection.registerChannel(channel, policy: .none, inQueue: QueueFixture.name)
             _ = try await broadcast(to: channel, in: queue)
         }
@@ -168,7 +168,7 @@ private func refusal(_ call: () async throws -> Void) async -> String {
             let job = try #require(try await claimed(queue).first)
             let reason = Reason.named("ChannelNotRegistered")
             let end = settled(job, .rejected(reason), pause: nil, in: queue)
-            // Somebody else's claim: nothing may come of it.
+            // Worker 2 does not hold the job, so nothing changes.
             #expect(try await queue.worker.endJobs([end], workerID: 2).keys.isEmpty)
             #expect(try await queue.connection.channels(ofQueue: QueueFixture.name).map(\.retiredReason) == [nil])
             #expect(try await queue.worker.endJobs([end], workerID: 1).keys.count == 1)

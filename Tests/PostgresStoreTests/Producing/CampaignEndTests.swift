@@ -5,11 +5,11 @@ import TestSupport
 import Testing
 import Transport
 
-/// When a campaign ends that is due later for some devices: at a local time, or after their quiet hours.
+/// The end of a campaign that is due later for some devices: at a local time, or after their quiet hours.
 @Suite(.timeLimit(.minutes(10))) struct `The end of a campaign` {
     private static let name = "\(QueueFixture.name)"
 
-    /// A queue with a device in each of some zones whose clocks never change.
+    /// Runs `body` with a queue that has a device in each of `zones`, whose clocks never change.
     private func withDevices(
         in zones: [String], _ body: @escaping @Sendable (isolated LoopActor, QueueFixture) async throws -> Void
     ) async throws {
@@ -26,10 +26,10 @@ import Transport
         }
     }
 
-    /// What clocks in UTC showed a minute ago, such as 09:30.
+    /// The local time in UTC a minute ago, such as 09:30.
     private static let now = "to_char(now() at time zone 'UTC' - interval '1 minute', 'HH24:MI')"
 
-    /// The ends: a minute before the second of two waves, which are an hour apart.
+    /// Ends that are a minute before the second of two waves. The waves are an hour apart.
     private static let early = [
         "send_by => now() + interval '58 minutes'",
         "expiration => extract(epoch from now() + interval '58 minutes')::bigint",
@@ -64,7 +64,8 @@ import Transport
                 from pushq.preview_waves('\(Self.name)', \(Self.now), \(end)) order by due_at
                 """)
             #expect(waves == ["1 f", "2 t"])
-            // Without those for whom it would be too late it reaches all whom the preview counts.
+            // A filter leaves out the devices for which it would be too late. The campaign then reaches all devices
+            // that the preview counts.
             let filter = "filter => 'time_zone = ''UTC'''"
             let campaign = try await queue.startCampaign(options: ", local_time => \(Self.now), \(end), \(filter)")
             try await queue.fanOut(campaign)
@@ -136,7 +137,7 @@ import Transport
             for (index, end) in late.enumerated() {
                 let options = ", local_time => \(Self.now)\(end)"
                 let campaign = try await queue.startCampaign(key: "k\(index)", options: options)
-                // A repetition may come when it is too late.
+                // A producer may repeat the call after the end.
                 try await queue.run("update pushq.profile set time_zone = 'Etc/GMT+2' where time_zone = 'Etc/GMT+1'")
                 #expect(try await queue.startCampaign(key: "k\(index)", options: options) == campaign)
                 try await queue.run("update pushq.profile set time_zone = 'Etc/GMT+1' where time_zone = 'Etc/GMT+2'")
@@ -166,7 +167,7 @@ import Transport
             }
             try await add("long", #""expiration": "15 hours", "send_by": "15 hours""#)
             try await add("once", #""expiration": "0""#)
-            // A device in another zone does not keep the run from the others.
+            // A device in another zone does not keep the run from reaching the other devices.
             try await queue.run(
                 """
                 insert into pushq.device (queue_id, token) values (\(queue.id), '\\xaa');
@@ -183,7 +184,7 @@ import Transport
         end: String
     ) async throws {
         try await withDevices(in: ["UTC", "Etc/GMT+1", "Etc/GMT+1"]) { _, queue in
-            // In UTC they end in half an hour, and in the other zone an hour later.
+            // In UTC the quiet hours end in half an hour, and in the other zone an hour later.
             let hours = try await queue.texts(
                 """
                 select to_char(n - interval '2 hours', 'HH24:MI') || to_char(n + interval '30 minutes', '-HH24:MI')

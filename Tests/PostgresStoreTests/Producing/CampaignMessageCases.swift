@@ -1,6 +1,6 @@
 import QueueCore
 
-/// A message of a campaign, and the one line with which it is refused; nil where it is accepted.
+/// A message of a campaign, and the line with which it is refused; nil if it is accepted.
 struct CampaignMessageCase: Sendable {
     let message: Message
     let refusal: String?
@@ -61,7 +61,7 @@ struct CampaignMessageCase: Sendable {
         CampaignMessageCase(
             #"{"aps":{"alert":"{{name|\#(String(repeating: "é", count: 2100))}}"}}"#,
             "the payload has 4220 bytes: push type alert takes at most 4096"),
-        // Only what is sent has to be short.
+        // The limit is for the payload that is sent, not for the names of placeholders.
         alert((0..<60).map { "{{attribute number \($0 % 20) of a long name that is not sent|}}" }.joined()),
         alert(
             (0..<21).map { "{{a\($0)}}" }.joined(), "the message asks for 21 attributes: use at most 20"),
@@ -76,7 +76,7 @@ struct CampaignMessageCase: Sendable {
         translated(
             #"{"de":\#(payload),"pt-BR":{"aps":{"alert":"\\ \u0000"}}}"#,
             #"language “pt-BR”: the payload has a \u escape that is not a character: write the character itself"#),
-        // A payload may have keys of these names beside aps.
+        // A payload may have keys with these names beside `aps`.
         CampaignMessageCase(#"{"aps":{"alert":"x"},"languages":["de"],"default":1}"#),
         CampaignMessageCase(
             #"{"languages":{"de":\#(payload)}}"#,

@@ -37,7 +37,7 @@ import Transport
         }
     }
 
-    /// Where a finding is, as an editor counts it.
+    /// The position of a finding, counted as editors count.
     @Test(arguments: [
         (#"{"aps":{"alert":"Hi {{name"}}"#, 20),
         (#"{"default":{"aps":{"alert":"x"}},"languages":{"de":{"aps":{"alert":"{{}}"}}}}"#, 68),

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 import Transport
 
-/// What is said of a campaign whose rate is too low for the time that it has.
+/// The warnings for a campaign whose rate is too low for the time that it has.
 @Suite(.timeLimit(.minutes(10))) struct `The rate of a campaign` {
     private static let name = "\(QueueFixture.name)"
     private static let minute = "max_rate => 1, send_by => now() + interval '1 minute'"
@@ -16,7 +16,7 @@ import Transport
         }
     }
 
-    /// What the start of a campaign warns of.
+    /// Starts a campaign, and returns the warnings.
     private func warnings(_ queue: QueueFixture, _ options: String, key: String = "k") async throws -> [String] {
         var warnings: [String] = []
         queue.connection.onWarning = { warnings.append("\($0)") }
@@ -40,13 +40,13 @@ import Transport
             #expect(said.count == 1, "\(said)")
             #expect(said[0].contains("about 940 of 1000 recipients would expire: at the rate of the campaign, 1/s"))
             #expect(said[0].contains("raise max_rate, or give a later send_by"), "\(said)")
-            // It is started all the same, and said once.
+            // The campaign is started anyway. A repetition does not warn again.
             #expect(try await queue.number("select count(*) from pushq.campaign") == 1)
             #expect(try await warnings(queue, Self.minute) == [])
         }
     }
 
-    /// What is started at 0.01 pushes a second to 1,000 devices, beside that rate, and how many warnings there are.
+    /// Options of campaigns to 1,000 devices at about 0.01 pushes a second, with the number of warnings for each.
     private static let paces = [
         ("max_rate => 0.01", 1), ("max_rate => 0.012", 0), ("max_rate => 0.01, holdout => 0.2", 0),
         ("max_rate => 0.01, send_by => now() + interval '2 days'", 0),
@@ -95,7 +95,7 @@ import Transport
                 from pushq.device
                 """)
             let time = "local_time => to_char(now() at time zone 'UTC' + interval '1 minute', 'HH24:MI')"
-            // Each wave has 500 and a day; the second one begins an hour later, and so does its end.
+            // Each wave has 500 recipients and a day. The second wave begins and ends an hour later.
             let slow = "\(time), max_rate => 0.005"
             let expired = try await queue.number(
                 """
@@ -108,7 +108,7 @@ import Transport
         }
     }
 
-    /// For quiet hours that end three minutes ahead, on the minute, and began an hour ago.
+    /// Quiet hours that began an hour ago and end in three minutes, at a full minute.
     private static let quietFor3Minutes = """
         quiet_hours => to_char(now() at time zone 'UTC' - interval '1 hour', 'HH24:MI')
           || to_char(now() at time zone 'UTC' + interval '3 minutes', '-HH24:MI')
@@ -126,11 +126,11 @@ import Transport
             #expect(try await preview(queue, options).hasPrefix("940 of 1000, "))
             let said = try await warnings(queue, options).filter { $0.contains("would expire") }
             #expect(said.count == 1 && said[0].contains("about 940 of 1000"), "\(said)")
-            // Whom the quiet hours suppress takes nobody's place, and does not expire.
+            // A recipient that quiet hours suppress takes no permit and does not expire.
             let short = "max_rate => 1, \(until(2)), \(Self.quietFor3Minutes)\(clock)"
             #expect(try await preview(queue, short) == "0 of 1000, ")
             #expect(try await warnings(queue, short, key: "short").filter { $0.contains("would expire") } == [])
-            // Nobody knows when these have quiet hours.
+            // Without profiles, the time zones of these devices are unknown.
             try await queue.run("delete from pushq.profile")
             if clock.isEmpty {
                 let open = "max_rate => 1, send_by => now() + interval '1 minute', \(Self.quietFor3Minutes)"
@@ -193,7 +193,7 @@ import Transport
             try await queue.run("update pushq.schedule set next_at = now() - interval '1 minute' where name = 'slow'")
             #expect(try await queue.texts("select event from pushq.run_due_schedule()") == ["started"])
             #expect(warnings == [])
-            // Somebody reads what is said here.
+            // A producer who runs the schedule by hand does get the warning.
             try await queue.run("select pushq.run_schedule('\(Self.name)', 'slow')")
             #expect(warnings.count == 1, "\(warnings)")
         }
@@ -209,7 +209,7 @@ import Transport
 
     @Test(arguments: halts) func `is known from the last campaign that nothing held up`(halt: String) async throws {
         try await withQueue(devices: 1500) { _, queue in
-            /// A campaign that took so many seconds.
+            /// Starts a campaign and ends it after `seconds` seconds.
             func ended(_ key: String, seconds: Int, delivered: Int = 1500, options: String = "") async throws {
                 let campaign = try await queue.startCampaign(key: key, options: options)
                 try await queue.fanOut(campaign)
@@ -248,7 +248,7 @@ import Transport
             try await ended("lifted", seconds: 1000, options: ", max_rate => 100")
             try await queue.run("delete from pushq.rate_limit")
             #expect(try await speed() == "150")
-            // It was to start before it was there.
+            // This campaign's start time is before it was created.
             try await ended("past", seconds: 20)
             try await queue.run(
                 """
@@ -256,7 +256,7 @@ import Transport
                 where campaign_id = (select id from pushq.campaign where key = 'past')
                 """)
             #expect(try await speed() == "75")
-            // Its queue or its tenant stood still meanwhile.
+            // The queue or its tenant was stopped meanwhile.
             try await queue.run(halt)
             try await ended("halted", seconds: 600)
             #expect(try await speed() == "75")

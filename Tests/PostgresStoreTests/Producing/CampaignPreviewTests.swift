@@ -5,7 +5,7 @@ import Testing
 @Suite(.timeLimit(.minutes(10))) struct `A preview of a campaign` {
     private static let alert = #"'{"aps":{"alert":"Hi"}}'"#
 
-    /// Arguments of a campaign that can be wrong, as SQL: good values and bad ones.
+    /// Arguments of a campaign that can be wrong, as SQL, with good and bad values.
     private static let options: [(name: String, good: [String], bad: [String])] = [
         ("priority", ["5"], ["7"]),
         ("push_type", ["'alert'", "'background'"], ["'alarm'"]),
@@ -47,7 +47,8 @@ import Testing
         ("key", ["'other'"], ["''", "null", "repeat('k', 201)"]),
     ]
 
-    /// `refusal` says why a call is refused, and takes it back if it is not. `problems` says what a preview finds.
+    /// `refusal` returns why a call is refused, and rolls the call back if it is accepted. `problems` returns what a
+    /// preview finds.
     private static let functions = """
         create function pg_temp.refusal(call text) returns text language plpgsql as $$
         begin
@@ -93,7 +94,7 @@ import Testing
                 var dice = SeededGenerator(seed: seed)
                 var chosen = ["payload": Self.alert, "key": "'k'"]
                 if seed <= Self.options.count {
-                    // Each of them alone first.
+                    // First, each wrong argument alone.
                     let option = Self.options[Int(seed) - 1]
                     chosen[option.name] = option.bad.randomElement(using: &dice)!
                 } else {
@@ -110,7 +111,7 @@ import Testing
                 if refused.isEmpty {
                     #expect(previewed.isEmpty, "\(arguments)")
                 } else {
-                    // Of several that are wrong, each of the two names one.
+                    // If several arguments are wrong, the call and the preview may name different ones.
                     let isOne = seed <= Self.options.count
                     #expect(isOne ? previewed.contains(refused) : !previewed.isEmpty, "\(arguments): \(refused)")
                     refusals += 1

@@ -3,7 +3,7 @@ import QueueCore
 import TestSupport
 import Testing
 
-/// The store's part of a campaign's own rate: what waits for it is found, claimed and made apart from the rest.
+/// The store's part of a campaign's own rate: its jobs are found, claimed and created separately from other jobs.
 @Suite(.timeLimit(.minutes(10))) struct `A campaign with a rate of its own` {
     private func poll(_ queue: QueueFixture) async throws -> ReadyWork {
         try await queue.connection.ready(pairs: 100, countingTo: 400)
@@ -36,7 +36,7 @@ import Testing
             #expect(Set(work.jobs.map(\.lane)) == [.bulk, open.place.lane])
             #expect(work.fanOuts.map(\.readyJobs) == [3])
             #expect(Set(work.ownLanes.map(\.place)) == [open.place])
-            // Where a poll begins at floors, too.
+            // The same holds if the poll begins at floors.
             let head = try #require(work.jobs.first { $0.lane == .bulk }).head
             let floored = try await queue.connection.ready(above: [head], countingTo: 400, known: work.fanOuts)
             #expect(Set(floored.jobs.map(\.lane)) == [.bulk, open.place.lane])
@@ -86,7 +86,8 @@ import Testing
             let own = Lane(rawValue: Int32(try await queue.number("select lane from pushq.fan_out")))!
             #expect(!own.isShared && own.peer == .bulk)
             #expect(try await queue.number("select count(*) from pushq.job where lane = \(own.rawValue)") == 1)
-            // Its holder learns it with the next renewal, and what it gives back goes there.
+            // The holder learns of the new lane with the next renewal. The recipients that it gives back go to that
+            // lane.
             let kept = try await queue.connection.renew([held.key], workerID: 1, lease: .seconds(15))
             #expect(kept.elsewhere == [held.key])
             try await queue.connection.yield(
@@ -97,7 +98,7 @@ import Testing
                 ],
                 workerID: 1)
             #expect(try await queue.number("select count(*) from pushq.job where lane = \(own.rawValue)") == 2)
-            // What comes back without its worker is found to be in the wrong lane when it is claimed.
+            // If a job comes back without its worker, the claim finds that it is in the wrong lane.
             try await queue.run(
                 """
                 with lost as (delete from pushq.lease returning *)

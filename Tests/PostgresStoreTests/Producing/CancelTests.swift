@@ -6,7 +6,7 @@ import Testing
 @Suite(.timeLimit(.minutes(10))) struct `Cancelling a send` {
     private static let name = QueueFixture.name
 
-    /// A send to `devices` tokens, to be made into jobs of two.
+    /// Sends to `devices` tokens in jobs of two recipients.
     private func send(_ devices: Int, in queue: QueueFixture, options: String = "") async throws -> Int64 {
         try await queue.run(
             "insert into pushq.rate_limit (tenant_id, queue_id, rate, burst) select tenant_id, id, 1, 1 from pushq.queue where id = \(queue.id) on conflict do nothing"

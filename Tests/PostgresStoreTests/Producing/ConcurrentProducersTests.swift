@@ -5,19 +5,19 @@ import Transport
 
 @testable import PostgresStore
 
-/// What one session does while another one's transaction is open.
+/// What one session does while another session's transaction is open.
 @Suite(.timeLimit(.minutes(5))) struct `Producers at the same time` {
     private static let name = QueueFixture.name
 
-    /// What a session does.
+    /// An action of a session.
     private enum Action {
         case run(String)
         /// Imports the text of a file.
         case add(String)
     }
 
-    /// Runs `open` in a transaction, then what `waiting` says, each in another session until it waits, then `meanwhile`
-    /// in one more, and commits. Returns what each of `waiting` ended with.
+    /// Runs `open` in a transaction. Then runs each action of `waiting` in a session of its own until it blocks, runs
+    /// `meanwhile` in another session, and commits. Returns the result of each action of `waiting`.
     private func run(
         _ queue: QueueFixture, _ database: TestDatabase, on actor: isolated LoopActor, open: String, waiting: [Action],
         meanwhile: String = ""
@@ -83,7 +83,7 @@ import Transport
         }
     }
 
-    /// The send finds the older token, which is inactive a moment later, since earlier than the send.
+    /// The send finds the older token, which becomes inactive a moment later, with a time before the send.
     @Test func `send to a user whose newer token is being registered`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)

@@ -12,7 +12,7 @@ import Testing
                  as runs
         """#)
 
-    /// The next runs behind a time.
+    /// Returns the next runs after a time.
     private func runs(
         _ cron: String, in zone: String = "UTC", after: String, most: Int = 3, _ store: PostgresConnection
     ) async throws -> [String] {
@@ -31,14 +31,14 @@ import Testing
         ("0 12 * * fri-SUN", ["2026-11-22T12:00:00Z", "2026-11-27T12:00:00Z", "2026-11-28T12:00:00Z"]),
         ("0 12 * * 7", ["2026-11-22T12:00:00Z", "2026-11-29T12:00:00Z", "2026-12-06T12:00:00Z"]),
         ("0 12 * Feb,dec 0", ["2026-12-06T12:00:00Z", "2026-12-13T12:00:00Z", "2026-12-20T12:00:00Z"]),
-        // Both fields for days are restricted, so one of them is enough.
+        // Both day fields are restricted, so a day needs to match only one of them.
         ("0 0 13 * fri", ["2026-11-27T00:00:00Z", "2026-12-04T00:00:00Z", "2026-12-11T00:00:00Z"]),
         ("0 0 1 * fri", ["2026-11-27T00:00:00Z", "2026-12-01T00:00:00Z", "2026-12-04T00:00:00Z"]),
-        // One begins with *, so both have to fit: odd days that are Fridays.
+        // One day field begins with *, so a day must match both: odd days that are Fridays.
         ("0 0 */2 * fri", ["2026-11-27T00:00:00Z", "2026-12-11T00:00:00Z", "2026-12-25T00:00:00Z"]),
         ("0 0 31 * *", ["2026-12-31T00:00:00Z", "2027-01-31T00:00:00Z", "2027-03-31T00:00:00Z"]),
         ("0 0 29 2 *", ["2028-02-29T00:00:00Z", "2032-02-29T00:00:00Z", "2036-02-29T00:00:00Z"]),
-        // 29 February on a Sunday: there are years between.
+        // 29 February on a Sunday: the runs are years apart.
         ("0 0 29 2 */7", ["2032-02-29T00:00:00Z", "2060-02-29T00:00:00Z", "2088-02-29T00:00:00Z"]),
         ("0 0 30 2 mon", ["2027-02-01T00:00:00Z", "2027-02-08T00:00:00Z", "2027-02-15T00:00:00Z"]),
         ("@hourly", ["2026-11-22T10:00:00Z", "2026-11-22T11:00:00Z", "2026-11-22T12:00:00Z"]),
@@ -58,24 +58,24 @@ import Testing
         }
     }
 
-    /// Around changes of clocks. Times are those of UTC.
+    /// Runs around clock changes. Times are in UTC.
     private static let changes: [(cron: String, zone: String, after: String, runs: [String])] = [
-        // Put forward at 02:00: 02:30 is skipped, and becomes 03:30.
+        // Clocks go forward at 02:00: 02:30 is skipped, and becomes 03:30.
         (
             "30 2 * * *", "Europe/Vienna", "2026-03-28T00:00Z",
             ["2026-03-28T01:30:00Z", "2026-03-29T01:30:00Z", "2026-03-30T00:30:00Z"]
         ),
-        // That is also a run of its own here: once.
+        // Here 03:30 is also a run of its own. It runs once.
         (
             "30 2,3 * * *", "Europe/Vienna", "2026-03-28T22:00Z",
             ["2026-03-29T01:30:00Z", "2026-03-30T00:30:00Z", "2026-03-30T01:30:00Z"]
         ),
-        // Put back at 03:00: 02:30 is shown twice, and the first one counts.
+        // Clocks go back at 03:00: 02:30 occurs twice, and the first time counts.
         (
             "30 2 * * *", "Europe/Vienna", "2026-10-24T10:00Z",
             ["2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z", "2026-10-27T01:30:00Z"]
         ),
-        // A rhythm goes on.
+        // A run every 30 minutes keeps its interval.
         (
             "*/30 * * * *", "Europe/Vienna", "2026-10-25T00:15Z",
             ["2026-10-25T00:30:00Z", "2026-10-25T01:00:00Z", "2026-10-25T01:30:00Z"]
@@ -84,7 +84,7 @@ import Testing
             "30 * * * *", "Europe/Vienna", "2026-03-29T00:00Z",
             ["2026-03-29T00:30:00Z", "2026-03-29T01:30:00Z", "2026-03-29T02:30:00Z"]
         ),
-        // Half an hour: 02:15 is skipped on 4 October, and 01:45 comes twice on 5 April.
+        // Clocks change by half an hour: 02:15 is skipped on 4 October, and 01:45 occurs twice on 5 April.
         (
             "15 2 * * *", "Australia/Lord_Howe", "2026-10-03T00:00Z",
             ["2026-10-03T15:45:00Z", "2026-10-04T15:15:00Z", "2026-10-05T15:15:00Z"]
@@ -93,14 +93,14 @@ import Testing
             "45 1 * * *", "Australia/Lord_Howe", "2026-04-04T00:00Z",
             ["2026-04-04T14:45:00Z", "2026-04-05T15:15:00Z", "2026-04-06T15:15:00Z"]
         ),
-        // At midnight, so that the day begins at 01:00.
+        // Clocks change at midnight, so the day begins at 01:00.
         (
             "0 0 * * *", "America/Havana", "2026-03-07T06:00Z",
             ["2026-03-08T05:00:00Z", "2026-03-09T04:00:00Z", "2026-03-10T04:00:00Z"]
         ),
         ("0 9 * * *", "Asia/Kathmandu", "2026-11-22T03:15Z", ["2026-11-23T03:15:00Z", "2026-11-24T03:15:00Z"]),
         ("45 2 * * *", "Pacific/Chatham", "2026-09-25T14:00Z", ["2026-09-26T14:00:00Z", "2026-09-27T13:00:00Z"]),
-        // 30 December did not take place: its run at 09:00 is that of the 31st.
+        // The zone skipped 30 December: the run of that day at 09:00 coincides with that of the 31st.
         (
             "0 9 * * *", "Pacific/Apia", "2011-12-29T12:00Z",
             ["2011-12-29T19:00:00Z", "2011-12-30T19:00:00Z", "2011-12-31T19:00:00Z"]
@@ -168,7 +168,7 @@ import Testing
 
     // MARK: Any expression
 
-    /// Zones, with a day near a change of their clocks.
+    /// Zones, each with days near a clock change.
     private static let zones: [(name: String, days: [String])] = [
         ("UTC", ["2028-02-25"]), ("Europe/Vienna", ["2026-03-29", "2026-10-25"]),
         ("Europe/Dublin", ["2026-03-29", "2026-10-25"]), ("America/New_York", ["2026-03-08", "2026-11-01"]),
@@ -217,9 +217,9 @@ import Testing
             ? pick(["@hourly", "@daily", "@weekly", "@monthly", "@midnight"])
             : [
                 field(0, 59, star: 1),
-                // Clocks change at night.
+                // Clocks change at night, so half of the hours are between 0 and 4.
                 Bool.random(using: &dice) ? field(0, 4, star: 2) : field(0, 23, star: 3),
-                // Each of the days is in some month.
+                // Each of these days exists in at least one of the months.
                 field(1, month == "*" ? 31 : 28, star: 6), month, field(0, 6, names: days, star: 6),
             ].joined(separator: " ")
         let zone = pick(zones)
@@ -238,7 +238,7 @@ import Testing
                  as last
         """#)
 
-    /// PostgreSQL's arithmetic beside Python's zoneinfo, which looks at every minute of five days.
+    /// Compares PostgreSQL's arithmetic with Python's zoneinfo, which checks every minute of five days.
     @Test func `runs when a search by another program, minute by minute, says so`() async throws {
         try await withDatabase { _, database in
             let store = try await database.connect()
@@ -264,7 +264,7 @@ import Testing
         }
     }
 
-    /// What `Tests/Oracle/clocks.py` says about each case.
+    /// Returns the runs that `Tests/Oracle/clocks.py` finds for each case.
     private static func search(_ cases: [Case]) async throws -> [[Int]] {
         let lines = try cases.map { String(decoding: try JSONEncoder().encode($0), as: UTF8.self) + "\n" }
         let tests = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()

@@ -2,7 +2,7 @@ import PostgresStore
 import Transport
 
 extension DeviceFile {
-    /// A file of that text, in pieces of a few bytes.
+    /// A file with the given text, read in pieces of a few bytes.
     static func text(_ text: String) -> DeviceFile {
         let rest = Locked(Array(text.utf8)[...])
         return DeviceFile(name: "devices.csv") {

@@ -6,7 +6,7 @@ import Testing
 @Suite struct `Reading a file of devices` {
     private static let known = DeviceColumn.allCases.map(\.rawValue).joined(separator: ", ")
 
-    /// The rows that a file gives, read in pieces of so many bytes, in hexadecimal.
+    /// Returns the rows of a file, read in pieces of `pieceBytes` bytes.
     private func read(
         _ text: String, pieceBytes: Int = 1_000_000, for purpose: DeviceFileReader.Purpose = .importing,
         goesOn: Bool = false
@@ -21,14 +21,14 @@ import Testing
         return (reader, rows.takeLast())
     }
 
-    /// The rows that are meant, of devices of which nothing is said but these.
+    /// The expected rows of devices for which the file has no other columns.
     private func rows(
         _ devices: [(token: [UInt8], userKey: String?)], inactive: Set<Int> = [], lines: [Int64]? = nil
     ) -> [UInt8] {
         var rows = CopyRows()
         for (index, device) in devices.enumerated() {
             rows.startRow(columns: 15)
-            // Behind a header.
+            // The lines after a header.
             rows.add(lines?[index] ?? Int64(index + 2))
             rows.add(device.token.span)
             if let userKey = device.userKey { rows.add(userKey) } else { rows.addNull() }
@@ -85,7 +85,8 @@ import Testing
         #expect(try read(heading + "\"00ab\"\n\"cd\"").rows == expected)
     }
 
-    /// Fields that are written as RFC 4180 asks, and in marks only where it asks for them or by chance.
+    /// The fields are written as in RFC 4180, with quotation marks where it requires them, and in some other fields at
+    /// random.
     @Test func `reads what was written, wherever pieces are cut`() throws {
         var numbers = SeededGenerator(seed: 4180)
         let parts = ["a", "ü", " ", "\"", "\"\"", ",", ";", "\n", "\r\n", "24\""]
@@ -122,7 +123,7 @@ import Testing
         ),
     ])
     func `breaks no line behind a quotation mark that should be none`(broken: String, problem: String) throws {
-        // With and without another field in marks, where the open one seems to end.
+        // With and without another quoted field where the open one seems to end.
         for last in ["ff,u", "ff,\"u\"", "ff,\"u\nu\""] {
             let lines = ["token,user_key", "01,\"a\nb\"", broken] + (1...4000).map { "ab,user \($0) of many" } + [last]
             for (pieceBytes, end) in [(1_000_000, "\n"), (5000, "\r\n")] {
@@ -240,7 +241,7 @@ import Testing
         #expect(reader.refusals.map(\.line) == [3, 4])
     }
 
-    /// Each mark is opened in one line and closed in the next, on and on.
+    /// Each quotation mark is opened in one line and closed in the next, without end.
     @Test(arguments: [1000, 65_536, 1_000_000])
     func `refuses lines one by one where marks are open across more than a line may have`(pieceBytes: Int) throws {
         let token = String(repeating: "0a", count: 32)

@@ -4,14 +4,14 @@ import TestSupport
 import Testing
 import Transport
 
-/// A push type with a topic of its own has tokens of its own: they are no address for an alert.
+/// A push type with a topic of its own has tokens of its own, and an alert cannot be sent to them.
 @Suite(.timeLimit(.minutes(10))) struct `A token of another kind` {
     private static let name = QueueFixture.name
     private static let alert = #"'{"aps":{"alert":"x"}}'"#
     private static let update =
         #"'{"aps":{"timestamp":1,"event":"update","content-state":{}}}', push_type => 'liveactivity'"#
 
-    /// Whom a campaign of alerts to all is for, by token.
+    /// The recipients of a campaign of alerts to all devices, by token.
     private func audience(_ queue: QueueFixture, key: String = "k", options: String = "") async throws -> Set<String> {
         try await queue.fanOut(try await queue.startCampaign(key: key, options: options))
         let jobs = try await queue.claim()
@@ -75,7 +75,7 @@ import Transport
         }
     }
 
-    /// Whom jobs of the normal lane reach, by token, and how many recipients they have.
+    /// The tokens that jobs of the normal lane reach, and the number of their recipients.
     private func sent(_ queue: QueueFixture) async throws -> (reached: Set<String>, of: Int) {
         let jobs = try await queue.claim(100, lane: .normal)
         let reached = jobs.flatMap { job in job.deviceIDs.indices.compactMap { job.token(of: $0) } }.map(hex)
@@ -121,7 +121,7 @@ import Transport
             #expect(try await sent(queue) == (reached: ["a1"], of: 1))
             try await queue.run("select pushq.send('\(Self.name)', \(Self.update), user_key => 'ann')")
             #expect(try await sent(queue) == (reached: ["a2"], of: 1))
-            // A list is for the one or the other as well.
+            // A list, too, reaches only tokens of the kind that its message is for.
             var message = MessageDraft(payload: start)
             message.pushType = .liveactivity
             _ = try await queue.connection.startCampaign(
@@ -138,7 +138,7 @@ import Transport
         }
     }
 
-    /// What reads a text once.
+    /// Returns a closure that returns the text once.
     private func lines(_ text: String) -> @Sendable () -> [UInt8]? {
         let rest = Locked<[UInt8]?>(Array(text.utf8))
         return {

@@ -5,7 +5,7 @@ import Testing
 @testable import PostgresStore
 
 @Suite struct `A time in a file of devices` {
-    /// What a time is, written as a regular expression, which is read slowly.
+    /// Parses a time with a regular expression, which is slow.
     private static func plainly(_ text: String) -> Int64? {
         let form =
             /([0-9]{4})-([0-9]{2})-([0-9]{2})(?:[T ]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,6}))?Z)?/
@@ -33,7 +33,7 @@ import Testing
             for _ in 0..<200 {
                 let digits = Int.random(in: 0...6, using: &dice)
                 let unit = (digits..<6).reduce(Int64(1)) { unit, _ in unit * 10 }
-                // From 1970 to 2199.
+                // Between 1970 and 2199.
                 let time = Int64.random(in: 0..<7_258_118_400_000_000, using: &dice) / unit * unit
                 let text = Self.written(time, digits: digits, separator: Bool.random(using: &dice) ? "T" : " ")
                 #expect(DeviceTime.microseconds(text) == time, "\(text)")

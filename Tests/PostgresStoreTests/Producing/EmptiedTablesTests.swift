@@ -4,14 +4,15 @@ import Transport
 
 @testable import PostgresStore
 
-/// Vacuum leaves emptied tables without a page, and the cheapest plan for such a table is to read it from end to end. A
-/// session keeps its plans, and nobody sees what an open transaction has added: 20,000 registrations took six minutes.
+/// Vacuum leaves emptied tables without a page, and the cheapest plan for such a table is a sequential scan. A session
+/// keeps its plans, and statistics do not include the rows that an open transaction has added: 20,000 registrations
+/// took six minutes.
 @Suite(.timeLimit(.minutes(10))) struct `Calls in a transaction that fills emptied tables` {
     struct Call: Sendable, CustomTestStringConvertible {
         let testDescription: String
-        /// Of the number `i`, with a token and a user of its own.
+        /// The call for number `i`, with a token and a user of its own.
         let sql: String
-        /// A call that comes before all of them.
+        /// A call to run before all others.
         var before = "select 1"
     }
 
@@ -85,7 +86,7 @@ import Transport
                 return "select count(c::text) from generate_series(1, \(Self.count)) i, lateral (\(call)) c"
             }
             try await queue.run("begin; \(script(call.before)); \(script(call.sql))")
-            // A whole scan for each call reads a hundred times as much.
+            // A full scan for each call reads a hundred times as much.
             let scanned = try await queue.texts(
                 """
                 select format('%s rows of %s', seq_tup_read, relname)

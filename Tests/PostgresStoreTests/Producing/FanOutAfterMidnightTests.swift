@@ -2,10 +2,10 @@ import PostgresStore
 import TestSupport
 import Testing
 
-/// After midnight the first step of a campaign brings its message to the new day, as does a producer who sends to
-/// failed recipients again, in a transaction that may stay open for long.
+/// After midnight, the first step of a campaign copies its message to the new day. So does a producer who retries
+/// failed recipients, in a transaction that may stay open for long.
 @Suite(.timeLimit(.minutes(10))) struct `A campaign's fan-out after midnight` {
-    /// Starts `count` campaigns and makes them yesterday's.
+    /// Starts `count` campaigns and dates them yesterday.
     private func startYesterday(_ count: Int, on queue: QueueFixture) async throws {
         for number in 0..<count { _ = try await queue.startCampaign(key: "old \(number)") }
         try await queue.run(
@@ -19,7 +19,7 @@ import Testing
             """)
     }
 
-    /// A transaction that brings the messages of the oldest `count` campaigns, and is not over.
+    /// Opens a transaction that copies the messages of the oldest `count` campaigns, and leaves it open.
     private func bring(_ count: Int, on queue: QueueFixture, _ database: TestDatabase) async throws
         -> PostgresConnection
     {
@@ -33,7 +33,8 @@ import Testing
         return session
     }
 
-    /// The jobs that two steps make: the second one finds that there are no more devices, and makes the last job.
+    /// Returns the number of jobs that two steps create. The second step finds that there are no more devices, and
+    /// creates the last job.
     private func steps(_ queue: QueueFixture) async throws -> Int? {
         var made: Int?
         for _ in 1...2 {

@@ -3,9 +3,9 @@ import TestSupport
 import Testing
 import Transport
 
-/// Random filters over made-up devices, whole ones and broken ones, beside ``NaiveFilter``.
+/// Evaluates random filters, valid and broken, over random devices, and compares the results with ``NaiveFilter``.
 @Suite(.timeLimit(.minutes(10))) struct `Any text for a filter` {
-    /// What `within` counts back from: 2026-11-22.
+    /// The time from which `within` counts back: 2026-11-22.
     private static let now = 1_795_305_600
 
     // MARK: Devices
@@ -67,7 +67,7 @@ import Transport
 
     // MARK: Filters
 
-    /// A filter in one of its spellings.
+    /// A random filter in a random spelling.
     private static func filter(_ dice: inout SeededGenerator, depth: Int = 3) -> String {
         func pick(_ choices: [String]) -> String { choices.randomElement(using: &dice)! }
         func space() -> String { pick([" ", " ", " ", "  ", "\n", "\t", "\u{a0}"]) }
@@ -152,7 +152,7 @@ import Transport
           order by id), ' ') as ids
         """#)
 
-    /// The devices that the database finds; nil if it refuses the text.
+    /// Returns the devices that the database finds; nil if it refuses the text.
     private func found(_ text: String, _ queue: QueueFixture) async throws -> [Int]? {
         do {
             let row = try await queue.connection.execute(

@@ -4,11 +4,11 @@ import TestSupport
 import Testing
 import Transport
 
-/// A campaign to the devices that a filter holds for.
+/// A campaign to the devices that match a filter.
 @Suite(.timeLimit(.minutes(10))) struct `A campaign with a filter` {
     private static let name = "\(QueueFixture.name)"
 
-    /// Six devices, of which `06` has said nothing of itself, `05` is for VoIP, and `04` is inactive.
+    /// Creates six devices. `06` has no profile, `05` is for VoIP, and `04` is inactive.
     private func seed(_ queue: QueueFixture) async throws {
         try await queue.run(
             """
@@ -28,7 +28,7 @@ import Transport
             """)
     }
 
-    /// The argument of a campaign that is its filter.
+    /// The filter as an argument of a campaign.
     private func filter(_ text: String) -> String { ", filter => '" + text.replacing("'", with: "''") + "'" }
 
     /// The tokens of a campaign's recipients.
@@ -148,7 +148,7 @@ import Transport
                 made.append(jobs)
                 #expect(made.count < 10)
             }
-            // Four steps find fewer recipients than a job has; the last one finds that there are no more devices.
+            // Four steps find fewer recipients than a job has. The last step finds that there are no more devices.
             #expect(made == [0, 0, 0, 0, 1])
             #expect(try await inJobs(campaign, queue).count == wanted)
         }
@@ -166,7 +166,7 @@ import Transport
                 #expect(jobs <= 3)
                 steps += 1
             }
-            // 60 recipients a step.
+            // Each step finds 60 recipients.
             #expect(steps == 18)
             let tokens = try await inJobs(campaign, queue)
             #expect(tokens.count == 1000 && Set(tokens).count == 1000)
@@ -185,7 +185,7 @@ import Transport
                 """)
             let costly = Array(repeating: "audience costly", count: 5).joined(separator: " or ")
             let campaign = try await queue.startCampaign(options: filter("\(costly) or locale = 'de'"))
-            // All of them would take a second or more.
+            // A step with all of the devices would take a second or more.
             _ = try await queue.worker.fanOutStep(
                 queueID: queue.id, campaignID: campaign, jobLimit: 40, scanLimit: 50_000)
             #expect((1..<20_000).contains(try await queue.number("select made from pushq.fan_out")))
@@ -204,7 +204,7 @@ import Transport
                 """)
             let versions = "3.1.0.0," + Array(repeating: "7", count: 4900).joined(separator: ",")
             let campaign = try await queue.startCampaign(options: filter("app_version in (\(versions))"))
-            // It was a minute and a half.
+            // It used to take a minute and a half.
             let begun = ContinuousClock.now
             #expect(try await recipients(campaign, queue).count == 1000)
             #expect(begun.duration(to: .now) < .seconds(20))
@@ -225,7 +225,7 @@ import Transport
                 try await queue.worker.fanOutStep(queueID: queue.id, campaignID: campaign, jobLimit: 1, scanLimit: 2)
             }
             #expect(try await step() == 0)
-            // The first two have been looked at, the others have not.
+            // The step has looked at the first two devices, but not at the others.
             try await tag(1, "'{}'")
             try await tag(2, "array['vip']")
             try await tag(3, "'{}'")
@@ -262,7 +262,7 @@ import Transport
                 insert into pushq.queue (tenant_id, app_id, environment)
                 select tenant_id, id, 'sandbox' from pushq.app where bundle_id = 'com.beta';
                 select pushq.register_device('beta/com.beta/sandbox', '01', 'eve', locale => 'fr', tags => array['vip']);
-                -- With an id of one of the first queue's devices, whose profile is missing.
+                -- The ID of one of the first queue's devices that has no profile.
                 insert into pushq.profile (queue_id, device_id, tags)
                 select (select max(id) from pushq.queue), id, array['vip'] from pushq.device where token = '\\x06'
                 """)

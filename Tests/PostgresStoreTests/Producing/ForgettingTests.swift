@@ -21,7 +21,7 @@ import Testing
             let queue = try await QueueFixture(database)
             for tokens in ["aa", "bb", "aa,bb"] { try await send(tokens, in: queue) }
             try await queue.run("select pushq.register_device('\(Self.name)', 'aa', 'ann', locale => 'de')")
-            // One send has ended, so that there is history of it.
+            // One send has ended, so it is in the history.
             let job = try #require(try await queue.claim(1, lane: .normal).first)
             _ = try await queue.worker.endJobs(
                 [
@@ -54,7 +54,7 @@ import Testing
             let kept = try await queue.worker.renew([job.key], workerID: 1, lease: .seconds(15))
             #expect(kept.cancelled == [job.key])
             #expect(try await queue.number("select total from pushq.campaign_progress") == 1)
-            // Nobody is found under its number any more.
+            // No device is found under the forgotten one's ID.
             #expect(try await queue.claim().first?.activeIDs == [])
         }
     }
@@ -93,7 +93,7 @@ import Testing
         }
     }
 
-    /// Tables in which a text stands in any column of the queue's rows.
+    /// The tables that contain a text in any column of the queue's rows.
     private func tables(with text: String, in queue: QueueFixture) async throws -> Set<String> {
         let tables = try await queue.texts(
             """
@@ -131,7 +131,7 @@ import Testing
                 try await tables(with: "ann", in: queue) == ["device", "message", "empty_send", "list_user"])
             #expect(try await forget("bb", in: queue) == 3)
             #expect(try await tables(with: "ann", in: queue) == [])
-            // The other user gets what was for both.
+            // The other user still gets what was sent to both.
             #expect(try await tables(with: "bob", in: queue) == ["device", "message", "list_user"])
             #expect(try await queue.number("select count(*) from pushq.message") == 2)
             #expect(try await queue.number("select count(*) from pushq.job") == 2)

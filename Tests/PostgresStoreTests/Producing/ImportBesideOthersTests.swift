@@ -5,7 +5,7 @@ import Transport
 
 @testable import PostgresStore
 
-/// Imports while the transactions of others are open.
+/// Imports while transactions of other sessions are open.
 @Suite(.timeLimit(.minutes(5))) struct `An import beside sends and registrations` {
     private static let name = QueueFixture.name
 
@@ -22,7 +22,7 @@ import Transport
         ) { _ in }
     }
 
-    /// Imports `file` while a transaction is open that has run `open`, runs `then` in that as soon as the import waits,
+    /// Runs `open` in a transaction and imports `file`. As soon as the import blocks, runs `then` in that transaction
     /// and commits it.
     private func add(
         _ file: String, to queue: QueueFixture, _ database: TestDatabase, on actor: isolated LoopActor, open: String,
@@ -79,7 +79,7 @@ import Transport
         }
     }
 
-    /// A registration locks the device, and then what is known of it.
+    /// A registration locks the device first, and then its profile.
     @Test func `changes users and profiles in the order of registrations`() async throws {
         try await withDatabase { actor, database in
             let queue = try await QueueFixture(database, devices: 0)
@@ -93,7 +93,7 @@ import Transport
         }
     }
 
-    /// A registration locks the older token of the installation, and then adds the newer one.
+    /// A registration locks the installation's older token first, and then adds the newer one.
     @Test func `adds newer tokens of installations in the order of registrations`() async throws {
         try await withDatabase { actor, database in
             let queue = try await QueueFixture(database, devices: 0)
@@ -116,7 +116,7 @@ import Transport
             let summary = try await add(
                 header + "a1,anna\na2,ben\na3,cid\n", to: queue, database, on: actor, open: Self.register("a3", "carl")
             ) { third in
-                // Well below what the import may take.
+                // Far less than the import's time limit.
                 try await third.runScript(
                     "set lock_timeout = '30s'; \(Self.register("a2", "bea"))", within: .seconds(60))
             }

@@ -4,7 +4,7 @@ import Transport
 
 @testable import PostgresStore
 
-/// Imports that give installations other tokens.
+/// Imports that give installations new tokens.
 @Suite(.timeLimit(.minutes(10))) struct `An import of other tokens for known installations` {
     private static let header = "token,user_key,installation\n"
 
@@ -24,7 +24,7 @@ import Transport
         try await store.countUsage()
     }
 
-    /// Lines for installations, with tokens of a generation.
+    /// Lines for installations. `generation` distinguishes their tokens.
     private static func lines(_ installations: Range<Int>, generation: String, active: Bool? = nil) -> String {
         let rest = active.map { ",\($0)" } ?? ""
         return installations.map { "\(generation)\($0 + 1000),u\($0),i\($0)\(rest)\n" }.joined()
@@ -45,7 +45,7 @@ import Transport
             let next = try await add(Self.header + Self.lines(0..<100, generation: "bb"), store)
             #expect(next.new == 100 && next.replaced == 100)
             #expect(try await queue.number("select count(*) from pushq.device where active") == 404)
-            // Six more fit in beside those that are replaced.
+            // Under the quota, there is room for six more beside the replaced tokens.
             let more = Self.lines(100..<200, generation: "bb")
             let refused = await #expect(throws: PostgresError.self) {
                 try await add(Self.header + more + Self.lines(500..<507, generation: "bb"), store)
@@ -65,7 +65,7 @@ import Transport
                 alter table pushq.device set (autovacuum_enabled = off);
                 alter table pushq.profile set (autovacuum_enabled = off)
                 """)
-            // A nested loop over them would take minutes, and the export longer than its statement may take.
+            // A nested loop over the tables would take minutes, and the export would exceed its statement timeout.
             let began = ContinuousClock.now
             let first = try await add(Self.header + Self.lines(100_000..<120_000, generation: "aa"), queue.connection)
             #expect(first.new == 20_000 && first.profiles == 20_000 && first.replaced == 0)
@@ -107,13 +107,13 @@ import Transport
             _ = try await add(
                 dated + "01,ann,A,2026-02-01T00:00:00Z\n11,bob,B,2026-02-01T00:00:00Z\n21,cid,C,2026-02-01T00:00:00Z\n",
                 store)
-            // The file does not say when, so it is newer than what was imported before.
+            // The file has no time, so its token is newer than those imported before.
             #expect(try await add(Self.header + "02,ann,A\n", store).replaced == 1)
             #expect(try await active("ann") == ["02"])
-            // It says so, and it was before.
+            // The file has an earlier time.
             #expect(try await add(dated + "12,bob,B,2026-01-01T00:00:00Z\n", store).replaced == 1)
             #expect(try await active("bob") == ["11"])
-            // A known token that is named again without a time is in use now.
+            // A known token that is imported again without a time is in use now.
             try await queue.run(
                 """
                 insert into pushq.device (queue_id, token, user_key) values (\(queue.id), '\\x22', 'cid');

@@ -2,12 +2,12 @@ import PostgresStore
 import TestSupport
 import Testing
 
-/// A key stands for one content. Languages write the same JSON differently, and a repetition may come from another
-/// program, or from a column of type jsonb.
+/// A key stands for one content. Programming languages write the same JSON differently, and a repetition may come from
+/// another program, or from a column of type jsonb.
 @Suite(.timeLimit(.minutes(10))) struct `A payload under a key` {
     private static let name = QueueFixture.name
 
-    /// Members beside aps, in two texts that mean the same.
+    /// Pairs of members beside `aps` whose texts differ and whose values are the same.
     private static let same = [
         (#""order":"4e1b""#, #""order": "4e1b""#),
         (
@@ -20,9 +20,9 @@ import Testing
         (#""a":0.001"#, #""a":1e-3"#), (#""a":1e99,"b":1"#, #""b":1,"a":10e98"#),
         (#""a":"1e131071""#, #""a": "1e131071""#), (#""a":"quoted \" 1e999""#, #""a": "quoted \u0022 1e999""#),
         (#""a":"\\u0000""#, #""a": "\\u0000""#),
-        // PostgreSQL takes the last, as nearly everybody does.
+        // PostgreSQL takes the last of two members with the same name, as most parsers do.
         (#""a":{"b":1,"b":2}"#, #""a":{"b":2}"#),
-        // What is compared as it is written is the same when it is written alike.
+        // Numbers that are compared as text are equal if their texts are.
         (#""a":1e131071"#, #""a":1e131071"#), (#""a":1e999999999"#, #""a":1e999999999"#),
     ]
 
@@ -36,7 +36,7 @@ import Testing
         (#""a":null"#, #""b":null"#),
     ]
 
-    /// The calls that take a key, each with a payload that has these members.
+    /// The calls that take a key, each with a payload that contains `members`.
     private static func calls(_ members: String, type: String) -> [String] {
         let alert = #"'{"aps":{"alert":"x"},\#(members)}'::\#(type)"#
         let update = #"'{"aps":{"timestamp":1,"event":"update","content-state":{}},\#(members)}'::\#(type)"#

@@ -15,7 +15,7 @@ import Testing
         try await queue.run("select pushq.register_device('\(Self.name)', '\(token)', '\(user)')")
     }
 
-    /// Has the time come for what waits.
+    /// Makes everything that waits due.
     private func pass(_ queue: QueueFixture) async throws {
         try await queue.run(
             """
@@ -29,8 +29,7 @@ import Testing
         try #require(try await queue.connection.progress(ofRoot: root, inQueue: Self.name))
     }
 
-    /// Claims what is due, and has the recipients of it found as a worker does; returns the tokens of the jobs that it
-    /// can send then.
+    /// Claims what is due, and looks up the recipients as a worker does. Returns the jobs, which can then be sent.
     private func claimed(_ queue: QueueFixture) async throws -> [ClaimedJob] {
         let unknown = try await queue.claim(lane: .normal)
         #expect(unknown.allSatisfy { $0.awaitsRecipients && $0.damage == nil })

@@ -9,12 +9,12 @@ import Transport
     private static let payload = #"'{"aps":{"alert":"x"}}'"#
     private static let message = MessageDraft(payload: #"{"aps":{"alert":"x"}}"#)
 
-    /// Tokens as SQL, in the order of the numbers.
+    /// The tokens of the numbers, in order, as SQL.
     private static func tokens(_ numbers: [Int]) -> String {
         "array[\(numbers.map { "encode(sha256(int8send(\($0))), 'hex')" }.joined(separator: ", "))]"
     }
 
-    /// A file of the same tokens, in pieces of some lines; it breaks off before the line `broken`.
+    /// A file of the same tokens, in pieces of several lines. It breaks off before the line `broken`.
     private static func file(_ numbers: [Int], breakingAt broken: Int? = nil, in queue: QueueFixture) async throws
         -> DeviceFile
     {
@@ -80,7 +80,7 @@ import Transport
     @Test func `is loaded in several transactions, and nothing is sent before the last of them`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
-            // Each number twice, far apart.
+            // Each number occurs twice, far apart.
             let numbers = Array(1...26_000) + Array(1...26_000)
             await #expect(throws: DeviceFileError.self) {
                 try await queue.connection.startCampaign(
@@ -100,7 +100,7 @@ import Transport
             #expect(
                 try await queue.number(
                     "select count(distinct id) from pushq.body b, unnest(b.device_ids) id where b.slice = 0") == 26_000)
-            // Whoever looks up whether a device got it finds it in one of them.
+            // The ranges of device IDs do not overlap, so a look-up of a device finds it in one job.
             #expect(
                 try await queue.number(
                     """
@@ -112,7 +112,8 @@ import Transport
         }
     }
 
-    /// As after the first import into a queue. It took more than a minute, as each token was compared with each device.
+    /// This is the state after the first import into a queue. Loading took more than a minute, because each token was
+    /// compared with each device.
     @Test func `of a queue that no statistics know yet is loaded in a moment`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import Transport
 
-/// Live Activities for many: whom a start, an update and an end reach, and what is refused.
+/// Campaigns of Live Activities: which tokens a start, an update and an end reach, and which calls are refused.
 @Suite(.timeLimit(.minutes(10))) struct `A campaign of Live Activities` {
     private static let name = QueueFixture.name
 
@@ -38,14 +38,14 @@ import Transport
             """)
     }
 
-    /// The tokens that a worker has got to send to.
+    /// The tokens that a worker has claimed.
     private func claimed(_ queue: QueueFixture, lane: Lane = .bulk) async throws -> [String] {
         try await queue.claim(10, lane: lane).flatMap { job in
             job.deviceIDs.indices.compactMap { job.token(of: $0) }
         }.map { (try? DeviceToken(bytes: $0).hex) ?? "" }.sorted()
     }
 
-    /// Whom a campaign reaches, by token.
+    /// The tokens that a campaign reaches.
     private func reached(_ queue: QueueFixture, _ key: String, _ payload: String, _ options: String = "") async throws
         -> Set<String>
     {
@@ -91,7 +91,7 @@ import Transport
                                        user_keys => '{ann,ann}', push_type => 'liveactivity')
                 """)
             #expect(try await claimed(queue, lane: .normal) == ["a2", "a2", "a2", "a3", "c2"])
-            // For later: the devices are looked up when it is due.
+            // For a later send, the devices are looked up when it is due.
             try await queue.run(
                 """
                 select pushq.send(\(start("Ride", ", user_key => 'ann', run_at => now() + interval '1 hour'")));
@@ -130,7 +130,7 @@ import Transport
             #expect(counts == preview.users)
             try await queue.fanOut(id)
             #expect(try await claimed(queue) == ["a2", "c2"])
-            // What a list is for is known when its campaign is started.
+            // What a list is for is known only when its campaign is started.
             let list = try await queue.number("select pushq.new_list('\(Self.name)', 'liveactivity-start')")
             try await queue.run("select pushq.add_users_to_list('\(Self.name)', \(list), '{ann,bob,cleo}')")
             let other = try await queue.number(
@@ -252,7 +252,7 @@ import Transport
                 select pushq.send_many('\(Self.name)', array['\(Self.start())'], array['a2'], push_type => 'liveactivity');
                 """)
             #expect(try await queue.number(derived) == 3)
-            // Nobody else's, and none where somebody has said one.
+            // Other pushes get no derived collapse ID, and neither does a push with a collapse ID of its own.
             try await queue.run(
                 """
                 select pushq.send('\(Self.name)', '\(Self.start())', array['a2'], push_type => 'liveactivity', collapse_id => 'own');

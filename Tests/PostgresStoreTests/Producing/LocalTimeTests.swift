@@ -12,8 +12,7 @@ import Transport
     // MARK: When it is due in a zone
 
     private static let waves: [(time: String, options: String, zone: String, start: String, due: String?)] = [
-        // From the first zone to the last one, also with half and quarter hours. Where the time has passed, the next
-        // day.
+        // From the first zone to the last, including half and quarter hours. Where the time has passed, the next day.
         ("09:00", "", "Etc/GMT-14", "2026-11-23T00:00:00Z", "2026-11-23T19:00:00Z"),
         ("09:00", "", "Pacific/Kiritimati", "2026-11-22T18:00:00Z", "2026-11-22T19:00:00Z"),
         ("09:00", "", "Pacific/Chatham", "2026-11-22T18:00:00Z", "2026-11-22T19:15:00Z"),
@@ -23,7 +22,8 @@ import Transport
         ("09:00", "", "Europe/Vienna", "2026-11-23T00:00:00Z", "2026-11-23T08:00:00Z"),
         ("09:00", "", "America/St_Johns", "2026-11-23T06:00:00Z", "2026-11-23T12:30:00Z"),
         ("09:00", "", "Etc/GMT+12", "2026-11-23T00:00:00Z", "2026-11-23T21:00:00Z"),
-        // Clocks put forward: skipped, so as much later; the day before and after as ever.
+        // Clocks go forward: the time is skipped, so the wave is later by the skipped time. The days before and after
+        // are as usual.
         ("02:30", "", "Europe/Vienna", "2026-03-28T00:00:00Z", "2026-03-28T01:30:00Z"),
         ("02:30", "", "Europe/Vienna", "2026-03-29T00:00:00Z", "2026-03-29T01:30:00Z"),
         ("02:30", "", "Europe/Vienna", "2026-03-30T00:00:00Z", "2026-03-30T00:30:00Z"),
@@ -32,13 +32,13 @@ import Transport
         ("02:15", "", "Australia/Lord_Howe", "2026-10-03T15:00:00Z", "2026-10-03T15:45:00Z"),
         ("02:50", "", "Pacific/Chatham", "2026-09-26T13:00:00Z", "2026-09-26T14:05:00Z"),
         ("00:00", "", "America/Havana", "2026-03-08T04:30:00Z", "2026-03-08T05:00:00Z"),
-        // Clocks put back: shown twice, the first one counts.
+        // Clocks go back: the time occurs twice, and the first time counts.
         ("02:30", "", "Europe/Vienna", "2026-10-25T00:00:00Z", "2026-10-25T00:30:00Z"),
         ("01:30", "", "America/New_York", "2026-11-01T05:00:00Z", "2026-11-01T05:30:00Z"),
         ("02:30", "", "Australia/Sydney", "2026-04-04T15:00:00Z", "2026-04-04T15:30:00Z"),
         ("01:45", "", "Australia/Lord_Howe", "2026-04-04T14:00:00Z", "2026-04-04T14:45:00Z"),
         ("03:15", "", "Pacific/Chatham", "2026-04-04T13:00:00Z", "2026-04-04T13:30:00Z"),
-        // The time has passed: within an hour, which is made up for, and before.
+        // The time has passed: within the last hour, which is made up for, and earlier.
         ("09:00", "", "Europe/Vienna", "2026-11-23T08:00:00Z", "2026-11-23T08:00:00Z"),
         ("09:00", "", "Europe/Vienna", "2026-11-23T08:59:00Z", "2026-11-23T08:59:00Z"),
         ("09:00", "", "Europe/Vienna", "2026-11-23T09:01:00Z", "2026-11-24T08:00:00Z"),
@@ -50,10 +50,10 @@ import Transport
             nil
         ),
         ("09:00", ", catch_up => '12 hours'", "Europe/Vienna", "2026-11-23T20:00:00Z", "2026-11-23T20:00:00Z"),
-        // The next day is one on which clocks change.
+        // Clocks change on the next day.
         ("02:30", "", "Europe/Vienna", "2026-03-28T12:00:00Z", "2026-03-29T01:30:00Z"),
         ("02:30", "", "Europe/Vienna", "2026-10-24T12:00:00Z", "2026-10-25T00:30:00Z"),
-        // On a day, everywhere the same one.
+        // On a date, which is the same everywhere.
         ("2026-12-24T18:00", "", "Pacific/Kiritimati", "2026-11-23T00:00:00Z", "2026-12-24T04:00:00Z"),
         ("2026-12-24T18:00", "", "Europe/Vienna", "2026-11-23T00:00:00Z", "2026-12-24T17:00:00Z"),
         ("2026-12-24 18:00", "", "Etc/GMT+12", "2026-11-23T00:00:00Z", "2026-12-25T06:00:00Z"),
@@ -66,12 +66,12 @@ import Transport
             "2026-12-23T18:00", ", if_passed => 'next-day'", "Asia/Kathmandu", "2026-12-24T06:00:00Z",
             "2026-12-24T12:15:00Z"
         ),
-        // Zones that changed their rules: the last summer with other clocks than in winter, and the next one.
+        // Zones that changed their rules: the last summer with summer time, and the next summer.
         ("09:00", "", "America/Mexico_City", "2022-07-01T00:00:00Z", "2022-07-01T14:00:00Z"),
         ("09:00", "", "America/Mexico_City", "2023-07-01T00:00:00Z", "2023-07-01T15:00:00Z"),
         ("09:00", "", "Europe/Istanbul", "2015-12-01T00:00:00Z", "2015-12-01T07:00:00Z"),
         ("09:00", "", "Europe/Istanbul", "2016-12-01T00:00:00Z", "2016-12-01T06:00:00Z"),
-        // A zone that did not have the day.
+        // A zone that skipped the day.
         ("2011-12-30T09:00", "", "Pacific/Apia", "2011-12-29T00:00:00Z", "2011-12-30T19:00:00Z"),
     ]
 
@@ -154,12 +154,13 @@ import Transport
 
     // MARK: Its waves
 
-    /// Zones whose clocks never change, by their hours ahead of UTC: `Etc/GMT-2` is two hours ahead.
+    /// Returns a zone whose clocks never change, by its hours ahead of UTC: `Etc/GMT-2` is two hours ahead.
     private static func zone(_ hours: Int) -> String {
         hours == 0 ? "UTC" : "Etc/GMT\(hours > 0 ? "-" : "+")\(abs(hours))"
     }
 
-    /// A queue with a device for each of some zones, nil for none: device number n from 1 has token n.
+    /// Runs `body` with a queue that has a device in each of the zones; nil: no time zone. Device number n, from 1, has
+    /// token n.
     private func withDevices(
         _ hours: [Int?], _ body: @escaping @Sendable (isolated LoopActor, QueueFixture) async throws -> Void
     ) async throws {
@@ -182,7 +183,7 @@ import Transport
             """)
     }
 
-    /// The local time that it was in UTC a minute ago, or so many, on its day.
+    /// The local time in UTC `minutes` minutes ago.
     private func time(minutesAgo minutes: Int = 1) -> String {
         String(Date.now.addingTimeInterval(Double(minutes) * -60).formatted(.iso8601).prefix(16))
     }
@@ -193,7 +194,7 @@ import Transport
         try await queue.startCampaign(key: key, options: ", local_time => '\(time())'\(options)")
     }
 
-    /// Lets time pass for the campaign: its clock and its waves are so much earlier.
+    /// Lets time pass for the campaign: moves its clock and its waves back by `time`.
     private func pass(_ time: String, _ queue: QueueFixture) async throws {
         try await queue.run(
             """
@@ -225,12 +226,12 @@ import Transport
     }
 
     @Test func `reaches the devices of each zone when it is that time there, each once`() async throws {
-        // Now in UTC, an hour and two later in zones behind it, and long ago in one that is ahead.
+        // Now in UTC, one and two hours later in zones behind it, and long ago in a zone ahead of it.
         try await withDevices([0, -1, -2, 6, nil, 0, -1]) { _, queue in
             try await start(queue)
             #expect(try await fanOut(queue) == [1, 6])
             #expect(try await queue.number("select left_out from pushq.fan_out") == 2)
-            // Nothing is asked of it until its next wave.
+            // Workers do not ask for its jobs until its next wave.
             #expect(
                 try await queue.number("select count(*) from pushq.fan_out where not done and start_at > now()") == 1)
             try await pass("1 hour", queue)
@@ -247,15 +248,15 @@ import Transport
     {
         try await withDevices([0, -1, -2, -1, 0]) { _, queue in
             try await start(queue)
-            // Two devices are looked at in a step.
+            // A step looks at two devices.
             #expect(try await queue.worker.fanOutStep(queueID: queue.id, jobLimit: 1, scanLimit: 2) == 0)
-            // One that is sorted already, and one that is not yet.
+            // One device is already in its wave, the other is not yet.
             try await move(2, to: -2, queue)
             try await move(5, to: -2, queue)
             #expect(try await fanOut(queue, jobs: 1, scan: 2) == [1])
-            // It was reached, and goes where that time is still to come.
+            // The device was reached, and moves to a zone where the time is still to come.
             try await move(1, to: -2, queue)
-            // From two hours behind to where it is over.
+            // From a zone two hours behind to one where the time has passed.
             try await move(3, to: 0, queue)
             try await pass("1 hour", queue)
             #expect(try await fanOut(queue) == [1, 4])
@@ -275,9 +276,9 @@ import Transport
                 key: "short", options: ", local_time => '\(time)', send_by => now() + interval '10 hours'")
             #expect(try await fanOut(queue) == [])
             try await pass("5 hours", queue)
-            // There it was that time three hours ago, and here it is now.
+            // In the old zone the time was three hours ago; in the new one it is now.
             try await move(2, to: -2, queue)
-            // The one that must not be sent tomorrow goes to all.
+            // The campaign that must not be sent tomorrow goes to all devices.
             #expect(try await fanOut(queue).sorted() == [1, 1, 2, 3, 3])
             #expect(
                 try await queue.number("select round(extract(epoch from min(due_at) - now()) / 60) from pushq.wave")
@@ -379,7 +380,7 @@ import Transport
             let ends = "send_by = (select send_by from pushq.fan_out)"
             #expect(try await queue.number("select count(*) from pushq.job where \(ends)") == 2)
 
-            // One that is not sorted yet, and one of which a wave is left.
+            // One campaign whose devices are not yet in waves, and one with a wave left.
             for hours in ["60 hours", "30 hours"] {
                 try await start(queue, key: hours)
                 try await queue.run("select pushq.pause_campaign('\(Self.name)', '\(hours)')")
@@ -398,12 +399,12 @@ import Transport
         try await withDevices(Array(repeating: 0, count: 9)) { _, queue in
             let campaign = try await start(queue, ", max_rate => 1")
             let lane = try #require(Lane(rawValue: Int32(try await queue.number("select lane from pushq.fan_out"))))
-            // Two recipients are a job at this rate.
+            // At this rate, a job has two recipients.
             func step() async throws -> Int? {
                 try await queue.worker.fanOutStep(
                     queueID: queue.id, lane: lane, campaignID: campaign, jobLimit: 2, scanLimit: 50_000)
             }
-            // One step sorts.
+            // The first step assigns devices to waves.
             #expect(try await step() == 0)
             #expect(try await step() == 2)
             #expect(try await queue.number("select made from pushq.fan_out") == 4)
@@ -449,7 +450,7 @@ import Transport
                 select pushq.resume_campaign('\(Self.name)', 'k', send_by => now() + interval '90 minutes')
                 """
             try await start(queue)
-            // Nothing is sorted yet, and it could have been started with another end.
+            // No device is in a wave yet, and the campaign could have been started with another end.
             let error = await #expect(throws: PostgresError.self) { try await queue.run("begin; \(resume)") }
             #expect(error?.description.contains("before the local time comes for 2 of its devices") == true)
             try await queue.run("rollback")

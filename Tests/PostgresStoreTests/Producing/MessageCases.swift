@@ -1,6 +1,6 @@
 import QueueCore
 
-/// A message, and the one line with which it is refused; nil where it is accepted.
+/// A message, and the line with which it is refused; nil if it is accepted.
 struct MessageCase: Sendable {
     let message: Message
     let refusal: String?
@@ -10,7 +10,7 @@ struct MessageCase: Sendable {
         self.refusal = refusal
     }
 
-    /// A message that is only a payload of some type.
+    /// A message that consists of a payload and a push type.
     private static func of(_ type: PushType, _ payload: String, _ refusal: String? = nil) -> MessageCase {
         MessageCase(Message(payload: payload, pushType: type), refusal)
     }
@@ -29,13 +29,13 @@ struct MessageCase: Sendable {
             Message(payload: payload, priority: priority, expiration: expiration, collapseID: collapseID), refusal)
     }
 
-    /// A payload of exactly that many bytes, in two-byte characters as far as it goes.
+    /// A payload of exactly `bytes` bytes, in two-byte characters as far as possible.
     private static func payload(bytes: Int) -> String {
         let rest = bytes - #"{"aps":{"alert":""}}"#.utf8.count
         return #"{"aps":{"alert":"\#(String(repeating: "é", count: rest / 2) + (rest % 2 == 1 ? "x" : ""))"}}"#
     }
 
-    /// A payload that raises the badge, and has that many bytes with five digits for it.
+    /// A payload that raises the badge. It has exactly `bytes` bytes if the badge has five digits.
     private static func raising(bytes: Int) -> String {
         let empty = #"{"aps":{"alert":"","badge":}}"#.utf8.count + 5
         let text = String(repeating: "x", count: bytes - empty)
@@ -47,7 +47,7 @@ struct MessageCase: Sendable {
         return #"{"aps":{"alert":"[{[{"},"a":\#(brackets)}"#
     }
 
-    /// Lies ahead until the year 2100.
+    /// A time in the future until the year 2100.
     static let ahead: Int64 = 4_102_444_800
 
     static let all: [MessageCase] = payloads + values + types + passes + liveActivities + headers
@@ -148,7 +148,7 @@ struct MessageCase: Sendable {
             .liveactivity,
             #"{"aps":{"timestamp":1,"event":"update","content-state":{},"badge":{"increment":1}}}"#,
             "aps.badge.increment does not go with push type liveactivity: use a whole number, 0 or greater"),
-        // It is as long as with the largest number.
+        // The length of the payload counts as with the largest badge.
         .of(.alert, raising(bytes: 4096)),
         .of(.alert, raising(bytes: 4097), "the payload has 4097 bytes: push type alert takes at most 4096"),
         .of(.alert, #"{"aps":{"sound":"default"}}"#),

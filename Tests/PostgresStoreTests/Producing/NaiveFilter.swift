@@ -1,6 +1,6 @@
 import Foundation
 
-/// A device that is made up, as far as filters ask about it.
+/// A random device, with the properties that filters test.
 struct MadeUpDevice: Sendable {
     enum Value: Equatable, Sendable {
         case text(String)
@@ -10,9 +10,9 @@ struct MadeUpDevice: Sendable {
 
     var kind: String?
     var user: String?
-    /// When its app last reported it, in seconds since 1970.
+    /// When the app last reported the device, in seconds since 1970.
     var reportedAt: Int?
-    /// Whether it has a profile. Without one nobody has said what follows.
+    /// Whether it has a profile. Without one, the following properties are unknown.
     var hasProfile = true
     var locale: String?
     var timeZone: String?
@@ -27,15 +27,15 @@ struct MadeUpDevice: Sendable {
     var seenAt: Int? { [reportedAt, importedSeenAt].compactMap(\.self).max() }
 }
 
-/// Filters by the text of docs/audiences.md alone, and in the plainest way: recursive descent, straight to a function
-/// of a device. Shares no idea with the parser and the SQL that it is compared with.
+/// A filter parser written from docs/audiences.md alone, in the simplest way: recursive descent that builds a function
+/// of a device. It shares no code or idea with the parser and the SQL that it is compared with.
 struct NaiveFilter {
-    /// What is not a filter.
+    /// The error if a text is not a filter.
     struct Wrong: Error {}
 
     typealias Condition = @Sendable (MadeUpDevice) -> Bool
 
-    /// Time zones that it knows: those of the made-up devices.
+    /// The time zones that the parser knows: those of the random devices.
     static let timeZones = ["Europe/Berlin", "Asia/Kathmandu", "UTC"]
     static let kinds = [
         "alert", "voip", "complication", "fileprovider", "liveactivity", "liveactivity-start", "location", "pushtotalk",
@@ -51,10 +51,10 @@ struct NaiveFilter {
 
     private var tokens: [Token]
     private var depth = 0
-    /// What `within` counts back from.
+    /// The time from which `within` counts back.
     private let now: Int
 
-    /// The devices that a filter holds for.
+    /// Returns a condition that tells whether a device matches the filter.
     static func parse(_ text: String, now: Int) throws(Wrong) -> Condition {
         var parser = NaiveFilter(tokens: try tokens(of: text), now: now)
         let condition = try parser.alternatives()
@@ -200,7 +200,7 @@ struct NaiveFilter {
         return { (field($0) == nil) != isNegated }
     }
 
-    /// What stands behind a field that is compared with each of some values: `= x`, `!= x`, `in (x, …)`, `not in (…)`.
+    /// What follows a field that is compared with values: `= x`, `!= x`, `in (x, …)`, `not in (…)`.
     private mutating func values<Value>(
         _ value: (inout Self) throws(Wrong) -> Value
     ) throws(Wrong) -> (values: [Value], isNegated: Bool)? {

@@ -3,15 +3,15 @@ import QueueCore
 import TestSupport
 import Testing
 
-/// `pushq.is_plain_alert` accepts most alerts at once, and `pushq.payload_problem` trusts it. The rules in Swift share
-/// nothing with it.
+/// `pushq.is_plain_alert` accepts most alerts at once, and `pushq.payload_problem` relies on it. The rules in Swift
+/// share no code with it.
 @Suite(.timeLimit(.minutes(10))) struct `A plain alert` {
     private static let isPlain = Statement(
         "is_plain",
         "select pushq.is_plain_alert(p.text::json) as plain from unnest($1::text[]) with ordinality p(text, n) order by p.n"
     )
 
-    /// Payloads of members that go together and of members that do not, with keys twice and odd numbers.
+    /// Random payloads, with members that go together and members that do not, duplicate keys, and unusual numbers.
     private struct Payloads {
         var dice: SeededGenerator
 
@@ -43,7 +43,7 @@ import Testing
             return "{\(members.joined(separator: ","))}"
         }
 
-        /// A value that fits the key, or any.
+        /// A value that is valid for the key, or any value.
         private mutating func fitting(_ name: String) -> String {
             if below(8) == 0 { return value() }
             switch name {

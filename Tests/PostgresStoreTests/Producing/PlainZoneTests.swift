@@ -3,7 +3,8 @@ import PostgresStore
 import TestSupport
 import Testing
 
-/// Against the database of time zones of this machine, which may be newer than the list in `pushq.plain_zone`.
+/// Compares `pushq.plain_zone` with this machine's time zone database, which may be newer than the list in the
+/// function.
 @Suite(.timeLimit(.minutes(10))) struct `The one name of a time zone` {
     private static let folder = "/usr/share/zoneinfo"
     private static let isInstalled = ["tzdata.zi", "zone.tab"].allSatisfy {
@@ -22,7 +23,7 @@ import Testing
         #expect(places.count > 300 && links.count > 100)
         try await withDatabase { _, database in
             let store = try await database.connect()
-            // Distributions differ in which places have a history of their own: the clocks of this year are the same.
+            // Distributions differ in which places have a history of their own; this year's clocks are the same.
             let statement = Statement(
                 "plain",
                 """

@@ -61,7 +61,7 @@ import Testing
         locale => 'de_AT', time_zone => 'Europe/Vienna', app_version => '4.12.1', tags => array['vip', 'beta', 'vip'], \
         attributes => '{"plan": "pro", "visits": 7, "trial": false}', installation => 'i1'
         """
-    /// The same, as it is stored: the call for which one look is enough.
+    /// The same profile as it is stored. A call with it needs only one look-up.
     private static let again = """
         locale => 'de-AT', time_zone => 'Europe/Vienna', app_version => '4.12.1', tags => array['beta', 'vip'], \
         attributes => '{"plan": "pro", "visits": 7, "trial": false}', installation => 'i1'
@@ -76,7 +76,7 @@ import Testing
         try #require(try await queue.connection.device(DeviceToken(hex: token), inQueue: Self.name))
     }
 
-    /// Changes with each version of the rows of a device.
+    /// A text that changes with each new version of a device's rows.
     private func versions(_ queue: QueueFixture) async throws -> String {
         try await queue.connection.execute(
             Statement(
@@ -124,7 +124,7 @@ import Testing
                     "select pushq.register_device('\(Self.name)', 'aa', \(user)\(change), installation => 'i1')")
                 #expect(try await versions(queue) != before, "\(change)")
             }
-            // It is a new installation for all that is known, so the time counts.
+            // A registration without an installation may come from a new one, so its time is stored.
             let last = try await versions(queue)
             try await queue.run("select pushq.register_device('\(Self.name)', 'aa')")
             #expect(try await versions(queue) != last)
@@ -154,7 +154,7 @@ import Testing
             try await queue.run("insert into pushq.tenant_quota (tenant_id, max_calls) select id, 1 from pushq.tenant")
             try await register("aa", Self.again, in: queue)
             #expect(try await queue.number("select count(*) from pushq.call") == 1)
-            // As if it had come in the last moment, however long this takes.
+            // The time is in the future, so that the call counts for the current second, however long the test takes.
             try await queue.run("update pushq.call set called_at = now() + interval '1 hour'")
             await #expect {
                 try await register("aa", Self.again, in: queue)
@@ -207,7 +207,7 @@ import Testing
     @Test func `of another user is not this one's`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
-            // Before somebody logs in, it is that person's all the same.
+            // A profile reported before the login belongs to the person who logs in next.
             try await register("aa", Self.all, user: nil, in: queue)
             try await register("aa", "installation => 'i1'", user: "ann", in: queue)
             #expect(try await device("aa", in: queue).profile.tags == ["beta", "vip"])
@@ -232,7 +232,7 @@ import Testing
             #expect(!older.isActive && older.userKey == nil && older.profile.tags == [])
             #expect(newer.isActive && newer.userKey == "ann" && newer.profile.tags == ["beta", "vip"])
             #expect(try await device("ab", in: queue).isActive, "of another kind")
-            // A phone that was restored may come back to it.
+            // A restored phone may return to its older token.
             try await register("aa", "installation => 'i1'", in: queue)
             #expect(try await device("aa", in: queue).isActive)
             #expect(try await !device("bb", in: queue).isActive)
@@ -287,7 +287,7 @@ import Testing
         }
     }
 
-    /// The second call finds the token as it was, waits for the first one, and says nothing new of it.
+    /// The second call finds the token unchanged, waits for the first call, and changes nothing.
     @Test(arguments: [true, false])
     func `leaves one token of an installation whose older one is reported again at the same moment`(isActive: Bool)
         async throws

@@ -3,7 +3,7 @@ import QueueCore
 import TestSupport
 import Testing
 
-/// A campaign to a file, of a tenant that may have few waiting recipients.
+/// A campaign to a file, for a tenant with a low quota of waiting recipients.
 @Suite(.timeLimit(.minutes(10))) struct `A campaign to a file under a quota` {
     private static let name = QueueFixture.name
     private static let message = MessageDraft(payload: #"{"aps":{"alert":"x"}}"#)
@@ -103,7 +103,7 @@ import Testing
         }
     }
 
-    /// Of the calls of a start, the first three are the list's, its part and the campaign's: two are too few.
+    /// A start makes at least three calls: for the list, its part, and the campaign. A quota of two calls is too low.
     @Test(arguments: [false, true]) func `leaves nothing that counts if it makes too many calls`(ofUsers: Bool)
         async throws
     {

@@ -3,7 +3,7 @@ import PostgresStore
 import TestSupport
 import Testing
 
-/// `docs/sql-api.md` has a heading for each function, and its arguments in a table below.
+/// Checks that `docs/sql-api.md` has a heading for each function, with a table of its arguments below it.
 @Suite(.timeLimit(.minutes(10))) struct `The page on the SQL functions` {
     private struct Entry {
         let function: String
@@ -62,7 +62,7 @@ import Testing
             }
         }
     }
-    /// A call of each function that is about something with a key or a number, of which there is none.
+    /// Calls of all functions that take a key or a number, with one that does not exist.
     @Test(arguments: [
         "cancel(QUEUE, 1)", "cancel_job(QUEUE, 1)", "retry_failed(QUEUE, 1)", "retry_failed_campaign(QUEUE, 'gone')",
         "pause_campaign(QUEUE, 'gone')", "resume_campaign(QUEUE, 'gone')", "cancel_campaign(QUEUE, 'gone')",

@@ -9,7 +9,7 @@ import Transport
 @Suite(.timeLimit(.minutes(10))) struct `A schedule` {
     private static let queue = "\(QueueFixture.name)"
 
-    /// Once an hour, and not within the next minutes.
+    /// A run once an hour, but not within the next minutes.
     private static let hourly = "\((Int(Date.now.timeIntervalSince1970) / 60 + 30) % 60) * * * *"
 
     private func withSchedule(
@@ -31,7 +31,7 @@ import Transport
         )
     }
 
-    /// Leaves the schedule without a worker for a time that ends now: its next run is the first one in it.
+    /// Makes the schedule look as if no worker ran for `time` until now: its next run is the first one in that time.
     private func neglect(for time: String, _ queue: QueueFixture, name: String = "s") async throws {
         try await queue.run(
             """
@@ -40,7 +40,7 @@ import Transport
             """)
     }
 
-    /// Starts what is due, as a worker does, and returns what became of it.
+    /// Starts what is due, as a worker does, and returns the result of each run.
     @discardableResult
     private func runDue(_ queue: QueueFixture) async throws -> [DueRun] {
         var runs: [DueRun] = []
@@ -145,7 +145,7 @@ import Transport
         for (policy, events) in [("all", 1), ("once", 1), ("skip", 0)] {
             try await withDatabase { _, database in
                 let queue = try await QueueFixture(database)
-                // Two hours ago, and once a day.
+                // A daily run at the time of two hours ago.
                 let minute = try await queue.number(
                     "select extract(minute from (now() - interval '2 hours') at time zone 'UTC')")
                 let hour = try await queue.number(
@@ -170,7 +170,7 @@ import Transport
             let (one, other) = (queue.worker, try await database.connect(login: TestServer.workerLogin))
             try await one.runScript("begin")
             let first = try await one.runDueSchedule()
-            // It does not wait, and finds nothing.
+            // The second worker does not wait, and finds no run.
             #expect(try await other.runDueSchedule() == nil)
             try await one.runScript("commit")
             #expect(try await other.runDueSchedule() == nil)
@@ -192,8 +192,8 @@ import Transport
                 try await queue.worker.runDueSchedule() != nil
             }
             #expect(try await keys(queue).count == 1)
-            // As a worker sees it whose commit was not answered, or a restored copy of the schedule: the run is due
-            // again, and its campaign is there.
+            // This is the state if a worker's commit was not answered, or if the schedule was restored from a copy: the
+            // run is due again, and its campaign exists.
             try await neglect(for: "1 hour", queue)
             #expect(try await runDue(queue).count == 1)
             #expect(try await keys(queue).count == 1)
@@ -355,7 +355,7 @@ import Transport
                 select sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::bigint from pg_stat_user_tables
                 where schemaname = 'pushq' and relname in ('schedule', 'queue')
                 """
-            // The first one reads the table for its plan, too.
+            // The first call also reads the table to plan the statement.
             _ = try await queue.connection.runDueSchedule()
             try await queue.run("select pg_stat_force_next_flush()")
             let before = try await queue.number(rows)
@@ -467,7 +467,7 @@ import Transport
             try await queue.run("delete from pushq.audience")
             try await neglect(for: "1 hour", queue)
             let due = try #require(try await value("next_at", queue))
-            // It is held up by a problem, which the new content does not have.
+            // A problem holds up the schedule; its new content does not have that problem.
             #expect(try await runDue(queue).map(\.event) == [.failed(problem: "there is no audience “vips”")])
             try await add(
                 Self.hourly, ", options => '{\"priority\": 5}', replaces => true, time_zone => 'UTC'", to: queue)

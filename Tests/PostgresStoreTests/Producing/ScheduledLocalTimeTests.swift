@@ -9,8 +9,8 @@ import Testing
 
     // MARK: Each day once
 
-    /// How many days of 13 months have two runs, how many have none, and how long before its run (negative) and behind
-    /// it a campaign is due: minutes.
+    /// Over 13 months: the number of days with two runs, the number without a run, and how many minutes after its run a
+    /// campaign is due, at least and at most. A negative number is before the run.
     private static let days = Statement(
         "days",
         #"""
@@ -43,21 +43,21 @@ import Testing
         Case(zone: "Australia/Adelaide", time: "09:00", cron: "@daily"),
         Case(zone: "Europe/Berlin", time: "09:00", cron: "0 8 * * *"),
         Case(zone: "Europe/Berlin", time: "08:30", cron: "0 8 * * *", runZone: "Europe/Berlin"),
-        // The run's time, or the device's, is one that clocks skip or show twice.
+        // The run's time, or the device's, is skipped or occurs twice when clocks change.
         Case(zone: "Europe/Berlin", time: "03:00", cron: "30 2 * * *", runZone: "Europe/Berlin"),
         Case(zone: "Europe/Berlin", time: "02:30", cron: "0 2 * * *", runZone: "Europe/Berlin"),
         Case(zone: "America/Havana", time: "00:00", cron: "0 5 * * *"),
-        // Clocks skip the last hour of a day, so its run is on the next one.
+        // Clocks skip the last hour of a day, so the run is on the next day.
         Case(zone: "America/Nuuk", time: "00:15", cron: "30 23 * * *", runZone: "America/Nuuk"),
         Case(zone: "America/Scoresbysund", time: "09:00", cron: "0 23 * * *", runZone: "America/Scoresbysund"),
         Case(zone: "UTC", time: "06:00", cron: "30 23 * * *", runZone: "America/Nuuk"),
-        // Only the schedule's clocks change, and both do, on other days.
+        // First, only the schedule's clocks change; then both change, on different days.
         Case(zone: "Asia/Kolkata", time: "12:00", cron: "0 8 * * *", runZone: "Europe/Berlin"),
         Case(zone: "America/New_York", time: "08:30", cron: "0 14 * * *", runZone: "Europe/Berlin"),
         Case(zone: "Africa/Casablanca", time: "00:30", cron: "0 0 * * *"),
         Case(zone: "Australia/Lord_Howe", time: "10:45", cron: "@daily"),
         Case(zone: "Pacific/Chatham", time: "13:00", cron: "@daily"),
-        // A zone that did not have 30 December, on either side of the change, which was at 10:00 UTC.
+        // A zone that skipped 30 December, on either side of the change, which was at 10:00 UTC.
         Case(zone: "Pacific/Apia", time: "09:00", cron: "@daily", start: "2011-08-01"),
         Case(zone: "Pacific/Apia", time: "20:00", cron: "@daily", start: "2011-08-01"),
     ]
@@ -92,9 +92,10 @@ import Testing
                     ]
                 ).one()
                 #expect(found.int8("twice") == 0, "\(each)")
-                // One day was none.
+                // Apia skipped one day.
                 #expect(found.int8("never") == (each.zone == "Pacific/Apia" ? 1 : 0), "\(each)")
-                // Before the run at most on a day on which clocks change. Those of Troll change by two hours.
+                // A campaign is due before its run only on a day of a clock change. Clocks in Troll change by two
+                // hours.
                 #expect(found.int8("earliest") >= -60 && found.int8("latest") <= 27 * 60, "\(each)")
             }
         }
@@ -102,13 +103,14 @@ import Testing
 
     // MARK: Its runs
 
-    /// A time of the day in UTC so many minutes from now, as hours and minutes.
+    /// The hour and minute in UTC `minutes` minutes from now.
     private static func clock(_ minutes: Int) -> (hour: Int, minute: Int) {
         let minute = Int(Date.now.timeIntervalSince1970) / 60 + minutes
         return (minute / 60 % 24, minute % 60)
     }
 
-    /// Adds a schedule with a run five minutes ago, at a local time so many minutes from now in UTC, and starts it.
+    /// Adds a schedule with a run five minutes ago at the local time `minutes` minutes from now in UTC, and starts the
+    /// run.
     private func run(_ name: String, at minutes: Int, daysAgo: Int = 0, _ queue: QueueFixture) async throws {
         let (run, time) = (Self.clock(-5), Self.clock(minutes))
         let local = "\(time.hour < 10 ? "0" : "")\(time.hour):\(time.minute < 10 ? "0" : "")\(time.minute)"
@@ -131,17 +133,17 @@ import Testing
         while try await queue.worker.fanOutStep(queueID: queue.id, jobLimit: 40, scanLimit: 50_000) != nil {}
     }
 
-    /// In how many minutes its wave is due.
+    /// Returns in how many minutes the wave is due.
     private static let wait = "select round(extract(epoch from min(due_at) - now()) / 60) from pushq.wave"
 
     @Test func `counts the time from the run, so that a late start neither skips a day nor sends twice`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 1)
-            // It came between the run and the start.
+            // The local time came between the run and its start.
             try await run("behind", at: -3, queue)
             #expect(try await queue.number("select count(*) from pushq.job") == 1)
             #expect(try await queue.number("select count(*) from pushq.wave") == 0)
-            // It came before the run: that was for the run before.
+            // The local time came before the run, so it belonged to the previous run.
             try await run("before", at: -10, queue)
             #expect(try await queue.number("select count(*) from pushq.job") == 1)
             #expect((1428...1431).contains(try await queue.number(Self.wait)))

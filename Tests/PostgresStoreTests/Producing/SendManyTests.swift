@@ -3,12 +3,12 @@ import QueueCore
 import TestSupport
 import Testing
 
-/// What `pushq.send_many` makes is compared with what `pushq.send` makes of the same messages, one by one.
+/// Compares the rows that `pushq.send_many` creates with those that `pushq.send` creates for the same messages.
 @Suite(.timeLimit(.minutes(10))) struct `Many sends in one call` {
     private static let name = QueueFixture.name
     private static let alert = #"'{"aps":{"alert":"x"}}'"#
 
-    /// What is there of a queue's sends, in the order in which they were made; nothing of it is an identifier.
+    /// The rows of a queue's sends, in the order of their creation, without identifiers.
     private static let made = Statement(
         "made",
         #"""
@@ -28,10 +28,10 @@ import Testing
         order by 1
         """#)
 
-    /// The token of a device of the fixture's, as producers write it.
+    /// The token of a device of the fixture, as producers write it.
     private func hex(_ device: Int) throws -> String { try DeviceToken(bytes: QueueFixture.token(device)).hex }
 
-    /// A second queue with the same devices as the fixture's.
+    /// Creates a second queue with the same devices as the fixture's.
     private func other(of queue: QueueFixture) async throws -> Int32 {
         try await queue.run(
             """
@@ -64,7 +64,7 @@ import Testing
                 update pushq.device set kind = 'voip' where (id >> 10) % 5 = 0;
                 """)
             let second = try await other(of: queue)
-            // Known tokens, unknown ones, and one that is there twice.
+            // Known tokens, unknown ones, and a duplicate.
             let tokens =
                 try (1...20).map { try hex($0) } + ["aa", "BB", "<a a>", hex(3)]
             let users = ["u1", "u2", "nobody", "u3", "u1", "u0"]
@@ -199,7 +199,7 @@ import Testing
                 """
             }
             #expect(try await queue.number("select (r)[1] from (select \(many("{aa}", "{a}"))) s(r)") == first)
-            // What repeats nothing is refused, under its own number.
+            // A new message is refused under its own number.
             let refusal = await #expect(throws: PostgresError.self) {
                 try await queue.run("select \(many("{aa,bb,cc}", "{a,b,NULL}"))")
             }
@@ -356,7 +356,7 @@ import Testing
                     from (select '\(users)'::text[]) x(u)
                     """)
             }
-            // As with single sends, whoever has no device adds nobody.
+            // As with single sends, a user without a device adds no recipient.
             try await call("{ann,n1,n2,n3,n4,n5}", "")
             for (users, options, added) in [
                 ("{ann,bob}", "", 6), ("{n1,n2,n3,n4,n5,n6}", ", run_at => now() + interval '1 hour'", 6),

@@ -36,7 +36,7 @@ import Transport
             let kind = options.isEmpty ? "alert" : "liveactivity"
             let register = Statement(
                 "register", "select pushq.register_device('\(QueueFixture.name)', $1, $2, kind => '\(kind)')")
-            // The ranges of both users' devices overlap, and are dense.
+            // The ID ranges of both users' devices overlap and have no gaps.
             for (token, user) in [("a1", "ann"), ("b1", "bob"), ("a2", "ann"), ("b2", "bob"), ("a3", "ann")] {
                 _ = try await queue.connection.execute(register, [.text(token), .text(user)])
             }
@@ -238,7 +238,7 @@ import Transport
                     try await queue.connection.progress(ofRoot: root, inQueue: QueueFixture.name))
                 #expect(progress.whyNobody == why)
                 #expect(progress.total == (why == nil ? 1 : 0))
-                // A repetition finds the same, though somebody may be there by now.
+                // A repetition returns the same send, even if the user has a device by now.
                 #expect(try await send("\(alert), user_key => '\(customer)', key => '\(customer)'", in: queue) == root)
             }
             let unknown = try await queue.connection.progress(ofRoot: 4711, inQueue: QueueFixture.name)
@@ -267,7 +267,7 @@ import Transport
                 """)
             #expect(
                 try await queue.number("select count(*) from pushq.message where payload #>> '{aps,alert}' = 'x'") == 3)
-            // The key stands for the content, however it is written.
+            // The key stands for the content, regardless of its formatting.
             _ = try await send(#"'{ "aps": {"alert" : "x"} }'::json, array['00ff'], key => 's'"#, in: queue)
             #expect(try await queue.number("select count(*) from pushq.message") == 3)
         }
@@ -366,7 +366,7 @@ import Transport
             try await queue.fanOut(try await queue.startCampaign())
             _ = try await queue.connection.execute(
                 Statement("pause", "select pushq.pause_campaign('\(QueueFixture.name)', 'k')"))
-            // Whoever claims them is told, gives them back, and they are set aside.
+            // The worker that claims the jobs learns of the pause and gives them back, and they are set aside.
             let claimed = try await queue.claim()
             #expect(claimed.map(\.isPaused) == [true, true])
             let back = claimed.map { job in

@@ -4,7 +4,7 @@ import Testing
 
 @testable import PostgresStore
 
-/// What producers may set for their session, login or database without harm to the functions that they call.
+/// Settings that producers may have for their session, login or database. The functions must still work.
 @Suite(.timeLimit(.minutes(10))) struct `Producers with settings of their own` {
     private static let name = QueueFixture.name
     private static let payload = #"'{"aps":{"alert":"x"}}'"#
@@ -63,7 +63,7 @@ import Testing
         }
     }
 
-    /// Lower-case I has no dot there, and upper-case i has one.
+    /// In Turkish, the lower case of I has no dot, and the upper case of i has one.
     @Test(.enabled("PostgreSQL has ICU") { try await serverHasICU() })
     func `write ASCII words in either case where the database's language is Turkish`() async throws {
         try await withEmptyDatabase("locale_provider icu icu_locale 'tr'") { _, database in
@@ -121,7 +121,7 @@ import Testing
             try await database.connect().runScript(
                 "begin isolation level repeatable read; select pushq.register_device('\(Self.name)', 'bb', 'ann'); commit"
             )
-            // What concerns only a row that the snapshot has works.
+            // Calls that concern only rows in the snapshot work.
             try await database.connect().runScript(
                 """
                 begin isolation level repeatable read;

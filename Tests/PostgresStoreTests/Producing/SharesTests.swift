@@ -9,7 +9,7 @@ import Transport
 @Suite(.timeLimit(.minutes(10))) struct `A campaign in shares` {
     private static let name = "\(QueueFixture.name)"
 
-    /// A variant as SQL takes it.
+    /// A variant as SQL.
     private static func variant(_ name: String, _ share: String) -> String {
         #"{"name":"\#(name)","share":\#(share),"payload":{"aps":{"alert":"\#(name)"}}}"#
     }
@@ -20,10 +20,10 @@ import Transport
 
     // MARK: Who is in which
 
-    /// Which share a device is in, as docs/variants.md says it: shares nothing with the function in SQL.
+    /// The share of a device by the rules of docs/variants.md. It shares no code with the function in SQL.
     private struct Judge {
         let key: String
-        /// The holdout first, if there is one, then the payload, then the variants.
+        /// In the order: holdout if there is one, payload, variants.
         let shares: [(name: String, millionths: UInt64)]
 
         func share(of device: Int64) -> String {
@@ -33,7 +33,7 @@ import Transport
             var end: UInt64 = 0
             for (name, millionths) in shares {
                 end += millionths
-                // Rounded to the next whole number.
+                // The end of the share, rounded to the nearest integer.
                 if point < (end * (1 << 32) + 500_000) / 1_000_000 { return name }
             }
             return shares.last!.name
@@ -52,7 +52,7 @@ import Transport
         where k.key = $key
         """#)
 
-    /// The recipients of a campaign that waits, each with all shares that it is in.
+    /// The waiting recipients of a campaign, each with all shares that it is in.
     private func recipients(_ key: String, _ queue: QueueFixture) async throws -> [Int64: [String]] {
         let rows = try await queue.connection.execute(Self.inJobs, ["key": .text(key)], within: .seconds(60))
         return Dictionary(grouping: rows.map { ($0.int8("recipient"), $0.text("name")) }, by: \.0)
@@ -65,7 +65,7 @@ import Transport
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
             var random = SeededGenerator(seed: 7)
-            // Ids with gaps of any length, as devices of many queues leave them.
+            // IDs with gaps of any length, as the devices of many queues leave them.
             try await queue.run(
                 """
                 select setseed(0.5);
@@ -81,7 +81,7 @@ import Transport
                     "select array_agg(id) as ids, array_agg(id) filter (where id % 3 = 0) as vips from pushq.device")
             ).one()
             for round in 1...Int(seeds(10).upperBound) {
-                // The key may have any characters.
+                // The key may contain any characters.
                 let key = ["k", "über", "a|b", "👍", ""][round % 5] + "\(round)"
                 let holdout = round % 3 == 0 ? 0 : UInt64.random(in: 1...400_000, using: &random)
                 let variants = (0..<Int.random(in: holdout == 0 ? 1...5 : 0...5, using: &random)).map { number in
@@ -143,7 +143,7 @@ import Transport
             let found = try await recipients("k", queue)
             #expect(found.count + (try await queue.number("select held_out from pushq.fan_out")) == 5000)
             #expect(found.values.allSatisfy { $0.count == 1 })
-            // No more than one job of each share is not full.
+            // Each share has at most one job that is not full.
             #expect(try await queue.number("select count(*) from pushq.job where recipient_count < 500") <= 3)
         }
     }
@@ -159,7 +159,7 @@ import Transport
             let campaign = try await queue.startCampaign(
                 options: ", filter => 'locale = ''de''', variants => '[\(variants.joined(separator: ","))]'")
             var steps = 0
-            // A job a step, as under a rate: the ten shares leave up to ten jobs over.
+            // Each step creates one job, as under a rate. Ten shares leave up to ten jobs over.
             while steps < 100,
                 try await queue.worker.fanOutStep(
                     queueID: queue.id, campaignID: campaign, jobLimit: 1, scanLimit: 50_000) != nil
@@ -200,14 +200,14 @@ import Transport
                 from pushq.fan_out f, pushq.shares_of(f.shares, array(select id from pushq.device order by id)) s
                 where s.share = 0
                 """)
-            // From some of them, if there are too many to look at: each is in one of the numbers all the same.
+            // A sample, if there are too many recipients to check: each one is still counted in one of the numbers.
             let estimate =
                 """
                 from (select (pushq.list_left(f, 200)).* from pushq.fan_out f) n
                 where n.recipients + n.held_out = 1000 and n.left_out = 0 and n.held_out between 250 and 550
                 """
             #expect(try await queue.number("select count(*) \(estimate)") == 1)
-            // Some are in jobs already.
+            // Some recipients are already in jobs.
             #expect(
                 try await queue.worker.fanOutStep(
                     queueID: queue.id, campaignID: campaign, jobLimit: 1, scanLimit: 600) != nil)
@@ -331,7 +331,7 @@ import Transport
                 }
                 #expect(error?.description.contains("key “k” was used for another campaign") == true)
             }
-            // No holdout is the same as one of nobody.
+            // No holdout is the same as a holdout of 0.
             let plain = try await queue.startCampaign(key: "plain")
             #expect(try await queue.startCampaign(key: "plain", options: ", holdout => 0, variants => '[]'") == plain)
         }
@@ -392,7 +392,7 @@ import Transport
             try await queue.fanOut(campaign)
             let jobs = try await queue.claim()
             #expect(jobs.count == 3)
-            // The first two of each job fail.
+            // The first two recipients of each job fail.
             let failed = Outcome.failed(.otherPassing)
             _ = try await queue.worker.endJobs(
                 jobs.map { queue.settled($0, other: [0: failed, 1: failed]) }, workerID: 1)
@@ -411,7 +411,7 @@ import Transport
             for share in shown.dropLast() {
                 #expect(share.tally.failed == 0 && share.tally.retried == 2 && share.waiting == 2)
             }
-            // Each gets what it got before.
+            // Each recipient gets the same payload as before.
             let again = try await queue.claim()
             #expect(Set(again.map { String(decoding: $0.message.payload, as: UTF8.self) }).count == 3)
             _ = try await queue.worker.endJobs(again.map { queue.settled($0) }, workerID: 1)
@@ -428,7 +428,7 @@ import Transport
             let queue = try await QueueFixture(database, devices: 2000)
             let campaign = try await queue.startCampaign(
                 options: ", tokens => array(select encode(token, 'hex') from pushq.device), holdout => 0.5")
-            // Less than all of it is fanned out when it is cancelled.
+            // The campaign is cancelled before all of it is fanned out.
             _ = try await queue.worker.fanOutStep(
                 queueID: queue.id, campaignID: campaign, jobLimit: 1, scanLimit: 1000)
             try await queue.run("select pushq.cancel_campaign('\(Self.name)', 'k')")
@@ -485,7 +485,7 @@ import Transport
             let queue = try await QueueFixture(database, devices: 1000)
             let campaign = try await queue.startCampaign(
                 options: Self.options + ", start_at => now() + interval '1 hour'")
-            // It was started on a day whose history is gone by now.
+            // The history of the day on which the campaign was started is gone.
             try await queue.run(
                 """
                 create table pushq.message_old partition of pushq.message for values from ('2020-01-01') to ('2020-01-02');

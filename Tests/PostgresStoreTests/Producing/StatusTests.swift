@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import Transport
 
-/// `pushq.status`: what a producer is told of what it has started.
+/// Tests `pushq.status`, which tells a producer about what it has started.
 @Suite(.timeLimit(.minutes(10))) struct `The status of what was started` {
     private static let name = "\(QueueFixture.name)"
     private static let payload = #"'{"aps":{"alert":"x"}}'"#
@@ -81,7 +81,7 @@ import Transport
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 1)
             #expect(try await status(1, queue) == nil)
-            // A number of this queue that is not a root: the device's.
+            // An ID in this queue that is not a root but a device.
             #expect(try await status(try await queue.number("select id from pushq.device"), queue) == nil)
         }
     }

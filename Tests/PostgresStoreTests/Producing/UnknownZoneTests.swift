@@ -5,12 +5,12 @@ import TestSupport
 import Testing
 import Transport
 
-/// Time zones that are stored and that this server does not know, as after a failover to one with older time zone data:
+/// Stored time zones that this server does not know, as after a failover to a server with older time zone data:
 /// `pushq.known_zone`.
 @Suite(.timeLimit(.minutes(10))) struct `A stored time zone that is unknown` {
     private static let name = "\(QueueFixture.name)"
 
-    /// A queue with devices, of which the first is in a zone that is unknown, and the second in UTC.
+    /// Runs `body` with a queue and devices. The first device is in an unknown zone, the second in UTC.
     private func withDevices(
         _ body: @escaping @Sendable (QueueFixture) async throws -> Void
     ) async throws {
@@ -89,7 +89,7 @@ import Transport
 
     private static let problem = "the time zone “Europe/Atlantis” is unknown to this database server"
 
-    /// Two schedules of which a run is due, and the zone of the first one is unknown.
+    /// Runs `body` with two schedules that are due. The zone of the first one is unknown.
     private func withSchedules(
         _ body: @escaping @Sendable (QueueFixture) async throws -> Void
     ) async throws {

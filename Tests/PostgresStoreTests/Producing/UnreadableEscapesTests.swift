@@ -4,7 +4,8 @@ import TestSupport
 import Testing
 import Transport
 
-/// PostgreSQL's json accepts \u escapes that are no characters, and fails when any member of it is read.
+/// PostgreSQL's type json accepts \u escapes that are not characters, and fails when any member of such a value is
+/// read.
 @Suite(.timeLimit(.minutes(10))) struct `A payload with an escape that is not a character` {
     private static let name = QueueFixture.name
     private static let problem = #"the payload has a \u escape that is not a character: write the character itself"#
@@ -13,11 +14,11 @@ import Transport
         #"{"aps":{"alert":"\ud83d"}}"#, #"{"aps":{"alert":"\u0000"}}"#, #"{"aps":{"alert":"\ude00\ud83d"}}"#,
         #"{"aps":{"alert":"x"},"a":["\u0000"]}"#, #"{"aps":{"alert":"x"},"\ud83d":1}"#,
         #"{"aps":{"event":"\ud83d","timestamp":1,"content-state":{}}}"#,
-        // Longer than what is usual.
+        // Longer than usual payloads.
         #"{"aps":{"alert":"\ud83d"},"a":"\#(String(repeating: "x", count: 9000))"}"#,
     ]
 
-    /// Every function that takes a payload, in each of the ways in which it reads one.
+    /// Calls of every function that takes a payload, in each of the ways in which it reads one.
     private static let calls = [
         "pushq.send(QUEUE, PAYLOAD, tokens => '{aa}')", "pushq.send(QUEUE, PAYLOAD, tokens => '{aa,bb}')",
         "pushq.send(QUEUE, PAYLOAD, tokens => '{aa}', key => 'a')", "pushq.send(QUEUE, PAYLOAD, user_key => 'ann')",
@@ -63,7 +64,7 @@ import Transport
         }
     }
 
-    /// A schedule's variants are jsonb, which has no such escape.
+    /// A schedule's variants are jsonb, which cannot contain such an escape.
     @Test func `is refused as that of a variant, and in a name of one`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)

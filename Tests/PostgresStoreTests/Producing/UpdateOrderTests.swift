@@ -6,7 +6,7 @@ import Testing
 @Suite(.timeLimit(.minutes(10))) struct `An update of a Live Activity for later` {
     private static let name = QueueFixture.name
 
-    /// Queues an update, or the end, that takes the place of those before it. Returns its root.
+    /// Queues an update or an end that supersedes those before it. Returns its root.
     private func send(_ event: String, in queue: QueueFixture, after delay: String = "0 s") async throws -> Int64 {
         let payload = #"'{"aps":{"timestamp":1,"event":"\#(event)","content-state":{}}}'"#
         let options = "push_type => 'liveactivity', replace_waiting => true, run_at => now() + interval '\(delay)'"
@@ -14,14 +14,14 @@ import Testing
             try await queue.number("select pushq.send('\(Self.name)', \(payload), array['ac01'], \(options))"))
     }
 
-    /// Moves the clock of what waits on.
+    /// Lets time pass for everything that waits.
     private func pass(_ time: String, _ queue: QueueFixture) async throws {
         for column in ["job set run_at = run_at", "newest_update set due_at = due_at", "message set due_at = due_at"] {
             try await queue.run("update pushq.\(column) - interval '\(time)'")
         }
     }
 
-    /// Claims what is due, and returns the roots of what may be sent and of what is suppressed.
+    /// Claims what is due, and returns the roots that may be sent and those that are suppressed.
     private func claimed(_ queue: QueueFixture) async throws -> (sent: [Int64], suppressed: [Int64]) {
         let jobs = try await queue.claim(lane: .normal)
         _ = try await queue.worker.endJobs(jobs.map { queue.settled($0) }, workerID: 1)
@@ -74,7 +74,7 @@ import Testing
         }
     }
 
-    /// Two updates for the same two activities, as a worker has claimed them. The newer one replaces the other.
+    /// Claims two updates for the same two activities. The newer one replaces the older one.
     private func claimedUpdates(_ queue: QueueFixture) async throws -> (older: ClaimedJob, newer: ClaimedJob) {
         let payload = #"{"aps":{"timestamp":1,"event":"update","content-state":{}}}"#
         var roots: [Int] = []

@@ -4,7 +4,7 @@ import Testing
 @testable import PostgresStore
 
 @Suite struct `A file of users` {
-    /// Reads a text in pieces of so many bytes.
+    /// Reads a text in pieces of `pieces` bytes.
     private func read(_ text: String, pieces: Int = .max) throws(DeviceFileError) -> [String] {
         var reader = UserFileReader(file: "users.csv")
         var users: [String] = []

@@ -27,7 +27,7 @@ import Transport
             Self.message, toUsersIn: file(users), key: key, inQueue: QueueFixture.name)
     }
 
-    /// Anna has two devices and a token for calls, Bert one, Carl an inactive one, and Dora none.
+    /// Registers devices: Anna has two and a token for calls, Bert one, Carl an inactive one, and Dora none.
     private func register(_ queue: QueueFixture) async throws {
         let name = QueueFixture.name
         try await queue.run(
@@ -91,8 +91,8 @@ import Transport
             try await queue.run("select pushq.register_device('\(name)', 'b2', 'bert', installation => 'phone')")
             let (id, _) = try await start(["anna", "bert"], in: queue)
             try await queue.fanOut(id)
-            // One app is used without logging in from now on, one phone is sold, one goes to another user on the list,
-            // and one app is installed anew by somebody else.
+            // The user of one app logs out, one phone is sold, one goes to another user on the list, and another user
+            // reinstalls one app.
             try await queue.run(
                 """
                 select pushq.unregister_device('\(name)', 'a1'); select pushq.register_device('\(name)', 'a1', null);
@@ -159,7 +159,7 @@ import Transport
             _ = try await queue.worker.endJobs(jobs.map { queue.settled($0, other: failed) }, workerID: 1)
             try await queue.worker.forget()
             #expect(try await queue.number("select count(*) from pushq.list_user") == 12_001, "one may be sent again")
-            // Anna's failed phone goes to another user on the list, and is sent to again.
+            // Anna's failed phone goes to another user on the list, and a producer retries the failed recipients.
             let first = try #require(jobs.first?.deviceIDs.first)
             try await queue.run(
                 """
@@ -182,7 +182,7 @@ import Transport
             let name = QueueFixture.name
             try await register(queue)
             let (id, _) = try await start(["anna", "bert", "carl"], in: queue)
-            // To one who is not on the list, to one who is, and away and back.
+            // A device goes to a user who is not on the list, another to a user who is, and a third one away and back.
             try await queue.run(
                 """
                 select pushq.register_device('\(name)', 'a1', 'else');

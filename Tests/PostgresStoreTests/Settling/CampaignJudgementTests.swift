@@ -6,7 +6,7 @@ import Testing
 @Suite(.timeLimit(.minutes(10))) struct `A campaign that pauses itself` {
     private static let rejected = Outcome.rejected(.named("BadMessageId"))
 
-    /// Ends the next `count` jobs of 20 recipients, of each of which `bad` have that outcome.
+    /// Ends the next `count` jobs of 20 recipients. In each of them, `bad` recipients get the outcome `outcome`.
     private func end(_ count: Int32, bad: Int, as outcome: Outcome = rejected, _ queue: QueueFixture) async throws {
         let jobs = try await queue.claim(count)
         #expect(jobs.count == Int(count))
@@ -83,7 +83,7 @@ import Testing
             try await queue.run("select pushq.resume_campaign('\(QueueFixture.name)', 'k')")
             #expect(try await queue.number("select count(*) from pushq.campaign where paused_reason is not null") == 0)
             #expect(try await judge(campaign, queue) == [])
-            // Those that had failed are no answers any more.
+            // Recipients that failed and are retried no longer count as answers.
             try await queue.run("select pushq.retry_failed_campaign('\(QueueFixture.name)', 'k')")
             try await end(7, bad: 0, queue)
             #expect(try await judge(campaign, queue) == [])
@@ -102,12 +102,12 @@ import Testing
             try await end(5, bad: 5, as: failed, queue)
             #expect(try await judge(campaign, queue).count == 1)
             try await queue.run("select pushq.resume_campaign('\(QueueFixture.name)', 'k')")
-            // Five failures that nobody has forgiven, of a hundred answers.
+            // Five failures that are not forgiven, among a hundred answers.
             try await end(5, bad: 1, as: failed, queue)
             #expect(try await judge(campaign, queue) == [])
             #expect(
                 try await queue.number("select pushq.retry_failed_campaign('\(QueueFixture.name)', 'k')") == 30)
-            // What remains of each: 95 answers, none of them bad; and before that 75, all forgiven.
+            // What remains: 95 answers that are not forgiven, none of them bad, and 75 older ones, all forgiven.
             try await end(1, bad: 20, queue)
             #expect(try await judge(campaign, queue) == ["20 of 115 answers were bad, which is more than 10 %"])
             try await queue.run("select pushq.resume_campaign('\(QueueFixture.name)', 'k')")

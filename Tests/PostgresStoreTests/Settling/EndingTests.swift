@@ -15,7 +15,7 @@ import Testing
                     $0, other: [0: .suppressed, 1: .expired, 2: .cancelled, 3: .unknown, 4: .failed(.otherPassing)])
             }
             #expect(try await queue.worker.endJobs(settled, workerID: 1).keys == Set(jobs.map(\.key)))
-            // Its answer was lost, perhaps: the same again changes nothing.
+            // The first answer may be lost; the same statement again changes nothing.
             #expect(try await queue.worker.endJobs(settled, workerID: 1).keys.isEmpty)
 
             let progress = try await queue.connection.execute(
@@ -140,13 +140,13 @@ import Testing
         }
     }
 
-    /// All answers to as many recipients as one statement may be about.
+    /// The same answer for the maximum number of recipients of a statement.
     enum SameAnswer: CaseIterable {
         case dead, bad, busy
     }
 
-    /// A statement has ten seconds. Where it compared each report with each, it never came to its end, and all was sent
-    /// again.
+    /// A statement has ten seconds. When it compared each report with each other report, it never finished, and all
+    /// pushes were sent again.
     @Test(arguments: SameAnswer.allCases)
     func `ends as many jobs as it may be about within its time, whatever the answers were`(_ answer: SameAnswer)
         async throws
@@ -285,7 +285,7 @@ import Testing
             let queue = try await QueueFixture(database, devices: 4)
             try await queue.fanOut(try await queue.startCampaign())
             let job = try #require(try await queue.claim().first)
-            // Sent a minute ago. Two have registered since, two before.
+            // The pushes were sent a minute ago. Two devices have registered since, two before.
             for (device, seconds) in zip(job.deviceIDs, [30, 30, 90, 90]) {
                 try await queue.run(
                     "update pushq.device set registered_at = now() - interval '\(seconds) s' where id = \(device)")
@@ -321,7 +321,7 @@ import Testing
             let job = try #require(try await queue.claim().first)
             let sentAt = Int64(try await queue.number("select extract(epoch from now()) * 1000000")) - 1
             let tokens = try (1...3).map { try DeviceToken(bytes: [0, 0, 0, 0, 0, 0, 0, $0]) }
-            // One by the command, one by an import, one not at all.
+            // One device is activated by the command, one by an import, and one not at all.
             #expect(
                 try await queue.connection.setDevice(tokens[0], inQueue: QueueFixture.name, isActive: true)
                     == .unchanged

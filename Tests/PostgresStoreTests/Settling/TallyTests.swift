@@ -4,12 +4,12 @@ import TestSupport
 import Testing
 import Transport
 
-/// Workers and an operator who do whatever comes to their minds, while somebody ends their sessions.
+/// Workers and an operator act at random while their sessions are killed.
 @Suite(.timeLimit(.minutes(10))) struct `The counts of campaigns` {
     private static let keys = ["a", "b", "c"]
     private static let devices = 300
 
-    /// Campaigns whose total is not the sum of what has ended and of what waits or is held; one statement sees one
+    /// The number of campaigns whose total is not the sum of what has ended, waits and is held. One statement sees one
     /// instant.
     private static let unbalanced = """
         select count(*)
@@ -19,7 +19,7 @@ import Transport
           + (select coalesce(sum(l.recipient_count), 0) from pushq.lease l where l.queue_id = p.queue_id and l.campaign_id = p.campaign_id)
         """
 
-    /// Recipients that have not exactly one outcome that is an end.
+    /// The number of recipients without exactly one final outcome.
     private static let notOnce = """
         select count(*)
         from (
@@ -98,14 +98,14 @@ import Transport
     }
 }
 
-/// Does one thing at a time, and comes back with another session when it was killed.
+/// A client that does one thing at a time, and opens another session when its session was killed.
 private class CarelessPlayer {
     private let database: TestDatabase
     private var connection: PostgresConnection?
 
     init(_ database: TestDatabase) { self.database = database }
 
-    /// Returns how often something went well.
+    /// Returns the number of successful actions.
     func play(until end: ContinuousClock.Instant) async throws -> Int {
         var count = 0
         while ContinuousClock.now < end {
@@ -131,7 +131,7 @@ private final class CarelessWorker: CarelessPlayer {
     private let queue: QueueFixture
     private let workerID: Int64
     private var held: [ClaimedJob] = []
-    /// Written, perhaps: it is written again.
+    /// Jobs whose end may have been written. They are written again.
     private var inDoubt: [SettledJob] = []
 
     init(_ database: TestDatabase, _ queue: QueueFixture, workerID: Int64) {
@@ -169,7 +169,7 @@ private final class CarelessWorker: CarelessPlayer {
         }
     }
 
-    /// Outcomes of all kinds, of retries none without end.
+    /// Random outcomes of all kinds. Retries are limited, so that jobs come to an end.
     private func outcomes(of job: ClaimedJob, zeros: Bool) -> [UInt8] {
         let ends: [Outcome] = [
             .delivered, .delivered, .delivered, .suppressed, .expired, .unknown, .rejected(.unregistered),
