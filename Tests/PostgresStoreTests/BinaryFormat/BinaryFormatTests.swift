@@ -6,7 +6,7 @@ import Transport
 
 @Suite(.timeLimit(.minutes(10)))
 struct `Binary format` {
-    /// A time of the year 294276 once ended every worker that came to it.
+    /// A time in the year 294276 once crashed every worker that read it.
     @Test(arguments: [Int64.min, .min + 1, -1, 0, .max - 946_684_800_000_000, .max - 1, .max])
     func `of a time overflows for none`(microseconds: Int64) {
         let decoded = PostgresEpoch.decode(microseconds)
@@ -72,7 +72,7 @@ struct `Binary format` {
         }
     }
 
-    /// The server is asked in text what it has understood.
+    /// The test asks the server for its interpretation as text.
     @Test func `times are what PostgreSQL says they are`() async throws {
         try await withEmptyDatabase { _, database in
             let show = Statement(

@@ -113,7 +113,7 @@ struct `Connecting to PostgreSQL` {
 }
 
 extension PrivatePostgres {
-    /// Gives the superuser a password, and asks for it from then on.
+    /// Gives the superuser a password, and makes the server require it.
     fileprivate func demandPasswords() async throws {
         let loop = EventLoop(name: "passwords")
         defer { loop.shutDown() }
@@ -127,7 +127,7 @@ extension PrivatePostgres {
                 copy (select 'local all all scram-sha-256') to '\(self.socketFolder)/data/pg_hba.conf';
                 select pg_reload_conf()
                 """)
-            // The server reads the file a moment after the signal.
+            // The server reads the file shortly after the signal.
             let rule = Statement("rule", "select bool_and(auth_method = 'scram-sha-256') from pg_hba_file_rules")
             try await eventually("the new rule") { try await connection.execute(rule).one().bool("bool_and") }
         }

@@ -110,7 +110,7 @@ struct `COPY with PostgreSQL` {
                 create trigger wait before insert on locked for each row execute function wait()
                 """)
             try await other.runScript("begin; select * from gate for update")
-            // The server stops at the first row. What it does not read, the kernel's buffers do not hold either.
+            // The server stops at the first row. It reads no more, and the kernel's buffers cannot hold the rest.
             var written = 0
             let line = Array((String(repeating: "x", count: 999) + "\n").utf8)
             await #expect(throws: PostgresError.self) {

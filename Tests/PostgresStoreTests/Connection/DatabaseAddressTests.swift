@@ -3,7 +3,7 @@ import Testing
 @testable import PostgresStore
 
 @Suite struct `The address of a database` {
-    /// What libpq is told.
+    /// Returns the parameters for libpq.
     private func told(_ url: String, _ environment: [String: String] = [:]) throws -> [String: String] {
         let address = try DatabaseAddress(url: url, environment: environment)
         return address.libpqParameters(

@@ -12,7 +12,7 @@ struct `A database with several hosts` {
     private static let write = Statement("write", "insert into note default values")
     private static let soon = Backoff(base: .milliseconds(5), cap: .milliseconds(50))
 
-    /// Runs a test with a primary that has a table, its standby, and the address of both.
+    /// Runs a test with a primary that has a table, its standby, and an address with both hosts.
     private func withPair(
         _ body:
             @escaping @Sendable (
@@ -72,7 +72,7 @@ struct `A database with several hosts` {
         }
     }
 
-    /// The old primary goes on to answer the connections that it has, and refuses to write.
+    /// The old primary still answers on its open connections, but refuses writes.
     @Test func `is left for the new primary when the old one takes no writes any more`() async throws {
         try await withPair { actor, primary, standby, address in
             let store = StoreConnection(to: address, as: "test", on: actor.loop, backoff: Self.soon)
@@ -95,7 +95,7 @@ struct `A database with several hosts` {
         }
     }
 
-    /// PostgreSQL says that such a commit is done. A standby that takes over does not have it.
+    /// PostgreSQL reports such a commit as done, but a standby that takes over does not have it.
     @Test(arguments: [true, false])
     func `has not done what it stopped waiting for a standby for`(byScript: Bool) async throws {
         try await withPair { actor, primary, _, _ in
@@ -110,7 +110,7 @@ struct `A database with several hosts` {
             try await eventually("the setting") {
                 try await connection.execute(setting).one().text("names") == "nobody"
             }
-            // The process that lets commits wait reads the setting when it comes to it.
+            // The process that makes commits wait reads the setting only some time later.
             try await eventually("that commits wait") {
                 let probe = try await PostgresConnection.connect(to: here, as: "probe", on: actor.loop)
                 defer { probe.close() }
@@ -177,7 +177,7 @@ struct `A database with several hosts` {
             await #expect(throws: PostgresError.self) {
                 _ = try await connection.execute(Self.isStandby, within: .milliseconds(200))
             }
-            // Sooner than the first host has had its part of an attempt.
+            // Faster than the first host's share of the time for connecting.
             let next = try await store.current(within: .seconds(2))
             #expect(next.host == 1)
         }

@@ -5,8 +5,8 @@ import Transport
 
 @testable import PostgresStore
 
-/// A transaction pooler between: each transaction may be run by another server connection, which knows nothing of what
-/// was prepared on the one before.
+/// With a transaction pooler in between, each transaction may run on another server connection, which does not know the
+/// statements prepared on the previous one.
 @Suite(
     .serialized, .enabled(if: PgBouncer.executable != nil, "PgBouncer is not installed (apt-get install pgbouncer)"),
     .timeLimit(.minutes(10)))
@@ -26,7 +26,7 @@ struct `Behind PgBouncer in transaction mode` {
                 let client = clients[Int(number) % clients.count]
                 return Task {
                     _ = actor
-                    // Holds its server for a moment, so that the others are given another.
+                    // Occupies its server connection for a moment, so that other clients get another one.
                     _ = try await client.execute(Statement("hold", "select pg_sleep(0.002)"))
                     return try await client.execute(Self.square, [.int8(number)]).first?.int8("square")
                 }
@@ -79,7 +79,7 @@ struct `Behind PgBouncer in transaction mode` {
             #expect(lack?.settings.contains("plan_cache_mode = force_generic_plan") == true)
             #expect(lack?.settings.contains("default_transaction_isolation = read committed") == true)
             #expect(lack?.settings.contains("idle_in_transaction_session_timeout = 1min") == true)
-            // The server of the test has the compiler off.
+            // The test's server has the JIT compiler off.
             #expect(lack?.settings.count == WorkerSettings.all.count - 1)
             let producer = try await PostgresConnection.connect(to: address, as: "test", on: database.loop)
             #expect(try await producer.execute(Self.planMode).one().text("plan_cache_mode") == "auto")
@@ -110,7 +110,8 @@ struct `Behind PgBouncer in transaction mode` {
                 acme: try await PostgresConnection.connect(to: address, as: "test", on: database.loop),
                 beta: try await PostgresConnection.connect(to: address, as: "test", on: database.loop),
             ]
-            /// The error of a call in a transaction of the role's client, which is rolled back; empty if there is none.
+            /// Returns the error of a call in a transaction of the role's client, which is rolled back; empty if there
+            /// is none.
             func refusal(_ role: String, _ query: String, sets: Bool = true) async throws -> String {
                 guard let client = clients[role] else { return "no client" }
                 var refusal = ""
@@ -137,7 +138,7 @@ struct `Behind PgBouncer in transaction mode` {
             for (role, own) in [(acme, "acme"), (beta, "beta")] {
                 let others = "1 / (count(*) filter (where queue like '\(own)/%') / count(*)) from pushq.my_queues"
                 #expect(try await refusal(role, others) == "")
-                // Nothing of a role stays on the session, and membership alone acts for nobody.
+                // The session keeps nothing of a role, and membership alone gives access to no tenant.
                 let list = "pushq.new_list('\(own)/com.\(own)/production')"
                 #expect(try await refusal(role, list, sets: false).contains("there is no queue"))
             }

@@ -31,7 +31,7 @@ struct `A pipelined connection` {
         }
     }
 
-    /// The proxy holds the server's answers back until it has seen what all calls send.
+    /// The proxy holds back the server's answers until it has seen the messages of all calls.
     @Test func `sends what one turn asks for in one round trip`() async throws {
         let calls = 20
         let gate = Gate(syncsNeeded: calls)
@@ -191,7 +191,7 @@ struct `A pipelined connection` {
     }
 }
 
-/// Lets no answer through from ``shut()`` on until it has seen so many syncs of the client.
+/// From ``shut()`` on, lets no answer through until it has seen `syncsNeeded` syncs from the client.
 private final class Gate: Sendable {
     private struct State {
         var isShut = false
@@ -215,7 +215,7 @@ private final class Gate: Sendable {
                 if state.isShut, message.type == "P" { state.parses += 1 }
             }
         } else {
-            // Spins: it is a matter of milliseconds, and the test's time limit ends it.
+            // Polls, because this takes only milliseconds. The test's time limit ends the loop.
             while state.withLock({ $0.isShut && $0.syncs < syncsNeeded }) { usleep(200) }
         }
         return .pass

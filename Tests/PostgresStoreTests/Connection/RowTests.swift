@@ -37,7 +37,7 @@ import Transport
         }
     }
 
-    /// What a mistake in this program says before it ends it.
+    /// Returns the message that a programming error prints before it ends the process.
     private func fault(_ result: ExitTest.Result?) throws -> String {
         String(decoding: try #require(result).standardErrorContent, as: UTF8.self)
     }

@@ -54,7 +54,7 @@ import Testing
         }
     }
 
-    /// What follows in the transaction, such as a COPY of a large file, may take as long as it is given.
+    /// A later statement of the transaction, such as a COPY of a large file, may take as long as its own limit.
     @Test func `say in a transaction of several statements only how long to wait for a lock`() async throws {
         try await withEmptyDatabase { _, database in
             let store = try await database.connect()
@@ -67,7 +67,7 @@ import Testing
             }
             store.terms = nil
             #expect(try await store.execute(Self.settings).one().text("lock") == "0")
-            // Without a commit nothing of it was done, whatever the server does now.
+            // Without a commit the transaction has changed nothing, whatever the server does now.
             await #expect(throws: PostgresError.timedOut("sleep", after: .seconds(1), .notDone)) {
                 try await store.transaction { _ = try await store.execute(Self.sleep, within: .seconds(1)) }
             }
@@ -99,7 +99,7 @@ import Testing
         }
     }
 
-    /// All in one turn of the loop, prepared and not, and one that fails among them.
+    /// All statements are sent in one turn of the loop, prepared and unprepared, and one of them fails.
     @Test func `do not disturb the statements that are sent with it`() async throws {
         try await withEmptyDatabase { actor, database in
             let store = try await database.connect()

@@ -11,7 +11,7 @@ struct `A connection that comes back` {
     private static let one = Statement("one", "select 1")
     private static let soon = Backoff(base: .milliseconds(5), cap: .milliseconds(50))
 
-    /// Counts what is said.
+    /// Records the events.
     private final class Diary {
         var entries: [String] = []
 
@@ -112,7 +112,7 @@ struct `A connection that comes back` {
         }
     }
 
-    /// Statements of several tasks, while the server ends the connection again and again.
+    /// Several tasks run statements while the server ends the connection again and again.
     @Test func `loses no answer and mixes none up while it is cut again and again`() async throws {
         try await withEmptyDatabase { actor, database in
             let store = StoreConnection(to: database.address, as: "victim", on: database.loop, backoff: Self.soon)

@@ -66,7 +66,7 @@ struct `A transaction` {
         let sleep = Statement("sleep", "select pg_sleep(60)::text")
         try await withEmptyDatabase { _, database in
             let connection = try await database.connect()
-            // The server is told to wait for a lock for four fifths of a statement's limit.
+            // The lock timeout is four fifths of a statement's limit.
             connection.terms = StatementTerms()
             try await connection.transaction(within: .seconds(3600)) {
                 #expect(try await connection.execute(lockTimeout).one().text("setting") == "48min")

@@ -9,7 +9,7 @@ import Transport
     private let old = MasterKey(Array(repeating: 1, count: 32))!
     private let new = MasterKey(Array(repeating: 2, count: 32))!
 
-    /// Makes tenants with credentials, and provider tokens, sealed under `key`. Returns what owns each secret.
+    /// Creates a tenant with credentials and provider tokens that are sealed under `key`.
     private func seal(
         _ credentials: Int, tokens: Int, under key: MasterKey, _ name: String, in store: PostgresConnection
     ) async throws {
@@ -30,7 +30,7 @@ import Transport
         }
     }
 
-    /// Expects that every secret opens under `keys`, and is what it was.
+    /// Expects that every secret opens under `keys`, and is unchanged.
     private func expectReadable(_ keys: MasterKeys, in store: PostgresConnection) async throws {
         let credentials = try await store.execute(
             Statement("credentials", "select tenant_id, id, sealed from pushq.credential"))
@@ -49,7 +49,7 @@ import Transport
             let store = try await database.connect()
             try await seal(12, tokens: 3, under: old, "old", in: store)
             try await seal(5, tokens: 2, under: new, "new", in: store)
-            // Of two webhooks one has changed its secret: three of the four are sealed under the old key.
+            // One of two webhooks has changed its secret, so three of the four secrets are sealed under the old key.
             for (index, tenant) in ["hook-1", "hook-2"].enumerated() {
                 _ = try await store.createTenant(tenant)
                 guard let place = try await store.webhook(of: tenant) else { return }
@@ -90,7 +90,7 @@ import Transport
             try await seal(12, tokens: 3, under: old, "old", in: store)
             let keys = MasterKeys(new, opening: [old])
             struct Interruption: Error {}
-            // The connection breaks in the midst of it.
+            // The connection breaks during the resealing.
             let doomed = try await database.connect()
             await #expect(throws: PostgresError.self) {
                 _ = try await doomed.reseal(under: keys, step: 5) { if $0.credentials == 7 { doomed.close() } }
@@ -125,7 +125,7 @@ import Transport
             try await seal(2, tokens: 0, under: old, "old", in: store)
             let other = try await database.connect()
             let keys = MasterKeys(new, opening: [old])
-            // Between the look and the write, an operator replaces the second credential.
+            // Between reading and writing, an operator replaces the second credential.
             let found = try #require(try await other.sealedCredential("old-1", of: "acme"))
             let replacement = NewCredential(
                 kind: .token(teamID: "T", keyID: "K2"), environments: ["sandbox"],

@@ -10,7 +10,7 @@ import Transport
 @Suite(.timeLimit(.minutes(10))) struct `A check of the server's disk` {
     private static let gigabyte: Int64 = 1_000_000_000
 
-    /// What is found where so much is left of a disk with the data directory. WAL may take 4 GB.
+    /// Returns the findings for a data directory on a disk of `all` GB of which `left` GB are free. WAL may take 4 GB.
     private func findings(
         _ left: Int64, of all: Int64, in connection: PostgresConnection
     ) async throws -> [HealthFinding] {
@@ -21,9 +21,9 @@ import Transport
 
     @Test(arguments: [
         (30, 200, nil), (29, 200, HealthFinding.Severity.warning), (10, 200, .warning), (9, 200, .error),
-        // A small share of much is much.
+        // A small share of a large disk is still much.
         (100, 4000, nil), (99, 4000, .warning), (20, 4000, .warning), (19, 4000, .error),
-        // Room for WAL is needed at once, whatever share it is.
+        // WAL needs its space at once, whatever share of the disk that is.
         (4, 20, .error), (5, 20, nil),
     ])
     func `is an error or a warning by what is left`(left: Int, all: Int, severity: HealthFinding.Severity?) async throws
@@ -46,7 +46,7 @@ import Transport
             #expect(
                 found.first?.evidence.contains(#/cannot be seen from here: .* takes \d+ [kM]B$/#) == true, "\(found)")
             #expect(found.first?.remedy.text.contains("node_filesystem_avail_bytes") == true)
-            // Another process with the same number is no server.
+            // Another process with the same ID is not a server.
             try FileManager.default.createDirectory(
                 at: folder.url("\(try await backend(of: connection))"), withIntermediateDirectories: false)
             for title in ["nginx: worker process", "postgres: other elsewhere [local] idle"] {
@@ -79,7 +79,7 @@ import Transport
         try await withDatabase { _, database in
             let connection = try await database.connect()
             let space = { @Sendable (path: String) in
-                // WAL lies on a disk of its own, and the tablespace on that of the data.
+                // WAL is on a disk of its own, and the tablespace on that of the data.
                 FileSystemSpace(
                     device: path.hasSuffix("/pg_wal") ? 2 : 1, availableBytes: Self.gigabyte / 2,
                     totalBytes: Self.gigabyte)

@@ -2,15 +2,15 @@ import Testing
 
 @testable import PostgresStore
 
-/// Something that is wrong with an installation: how it comes about, and what a check has to say about it.
+/// A fault of an installation: the SQL that causes it, and the finding that a check must return.
 struct Fault: Sendable, CustomTestStringConvertible {
     let situation: String
     let check: HealthCheck
-    /// Brings it about. `$database` stands for the database's name.
+    /// The SQL that causes the fault. `$database` stands for the database's name.
     let sql: String
     let severity: HealthFinding.Severity
     let subject: String
-    /// A part of what is said.
+    /// A part of the finding's text.
     let evidence: String
     let remedy: HealthFinding.Remedy
 
@@ -29,7 +29,7 @@ struct Fault: Sendable, CustomTestStringConvertible {
 
     var testDescription: String { situation }
 
-    /// The same fault, with the name of the database that it is brought about in.
+    /// The same fault, with the database's name inserted.
     func inDatabase(_ name: String) -> Fault {
         let named = { (text: String) in text.replacing("$database", with: name) }
         let remedy: HealthFinding.Remedy =
@@ -37,12 +37,12 @@ struct Fault: Sendable, CustomTestStringConvertible {
         return Fault(situation, check, named(sql), severity, named(subject), named(evidence), remedy)
     }
 
-    /// What the check says about its subject. The server of the tests has settings that are findings by themselves.
+    /// The check's findings about this subject. The test server has settings that are findings by themselves.
     func findings(in connection: PostgresConnection) async throws -> [HealthFinding] {
         try await check.findings(in: connection).filter { $0.subject == subject }
     }
 
-    /// An installation without a fault: a queue with a credential, and a worker that serves it.
+    /// An installation without faults: a queue with a credential, and a worker that serves it.
     static let healthy = """
         insert into pushq.tenant (name) values ('acme');
         insert into pushq.app (tenant_id, bundle_id) select id, 'com.acme.shop' from pushq.tenant;
@@ -68,7 +68,7 @@ struct Fault: Sendable, CustomTestStringConvertible {
         "alter database $database set \(name) = '\(value)'"
     }
 
-    /// Those that SQL alone brings about.
+    /// The faults that SQL alone can cause.
     static let all = server + fleet + tenants
 
     private static let server = [

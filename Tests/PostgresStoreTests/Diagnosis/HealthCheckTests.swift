@@ -18,7 +18,7 @@ import Transport
 
             try await operating.runScript(fault.sql)
             try await operating.runScript("select pg_stat_force_next_flush()")
-            // What a database is set to holds for connections that come later.
+            // The settings of a database apply only to later connections.
             let looking = try await database.connect()
             let findings = try await eventually("it is found", within: .seconds(30)) {
                 try await fault.findings(in: looking)
@@ -66,7 +66,7 @@ import Transport
     func `finds a clock that differs`(offset: Int, severity: HealthFinding.Severity?, evidence: String) async throws {
         try await withDatabase { _, database in
             let connection = try await database.connect()
-            // Half a second, so that rounding does not matter.
+            // Half a second more, so that rounding does not matter.
             let ahead = Double(offset) + (offset == 0 ? 0 : offset > 0 ? 0.5 : -0.5)
             let check = HealthCheck.clock { Date().addingTimeInterval(ahead) }
             let findings = try await check.findings(in: connection)
@@ -122,7 +122,7 @@ import Transport
         try await withDatabase { _, database in
             let connection = try await database.connect()
             try await connection.runScript(Fault.healthy)
-            // A worker with neither a master key nor metrics leaves these alone, and no queue has anything for them.
+            // A worker without a master key or metrics does not take these duties, and no queue needs them.
             try await connection.runScript(
                 """
                 update pushq.duty set next_at = now() - interval '1 hour'
@@ -158,7 +158,7 @@ import Transport
         try await withEmptyDatabase { _, database in
             let connection = try await database.connect()
             var findings: [HealthFinding] = []
-            // The tests' server has settings that are findings, and this machine's disk is not the test's.
+            // The test server has settings that are findings, and the disk of this machine is not part of the test.
             let others = HealthCheck.all(version: "1.0.0", keys: nil).filter {
                 !["settings", "disk"].contains($0.name)
             }
@@ -186,7 +186,7 @@ import Transport
         try await withConnection(to: healthy) { connection in
             _ = try await Migrator(connection).run()
             try await connection.runScript(Fault.healthy)
-            // This machine's disk is not the test's.
+            // The disk of this machine is not part of the test.
             for check in HealthCheck.all(version: "1.0.0", keys: nil) where check.name != "disk" {
                 #expect(try await check.findings(in: connection) == [], "\(check.name)")
             }

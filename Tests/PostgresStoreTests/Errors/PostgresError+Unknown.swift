@@ -1,7 +1,7 @@
 import PostgresStore
 
 extension PostgresError {
-    /// Whether it says that the statement may have been carried out although it failed.
+    /// Whether the statement may have been carried out although it failed.
     var isOutcomeUnknown: Bool {
         switch self {
         case .timedOut(_, _, .unknown), .connectionLost(_, _, .unknown): true

@@ -5,7 +5,7 @@ import Transport
 
 @testable import PostgresStore
 
-/// Databases of one installation, which share nothing but Apple.
+/// Databases of one installation. They share only their devices at Apple.
 @Suite(.timeLimit(.minutes(10))) struct `The number of a database` {
     private static let send = Statement(
         "send",
@@ -27,7 +27,7 @@ import Transport
         try await connection.execute(Self.drawn).map { $0.int8("id") }
     }
 
-    /// The lower 10 of 60 bits.
+    /// The database number: the lower 10 of 60 bits.
     private func number(of id: Int64) -> Int64 { id % 1024 }
 
     @Test func `is in each identifier, so that no two databases draw the same`() async throws {
@@ -63,7 +63,7 @@ import Transport
             _ = try await connection.execute(Self.send)
             let after = try await drawn(connection).filter { !before.contains($0) }
             #expect(after.allSatisfy { number(of: $0) == 3 && $0 > before.max()! + 1 << 50 })
-            // The last copy for which there are identifiers left.
+            // The last copy that still has free identifiers.
             try await connection.runScript(
                 """
                 select setval('pushq.id', (1::bigint << 60) - 1021);

@@ -18,7 +18,7 @@ struct `Applying functions and views anew` {
         Definition(name: "views/\(name)", sql: "create or replace view pushq.\(name) as \(query)")
     }
 
-    /// Runs the migrator with other definitions, one after the other.
+    /// Runs the migrator with one list of definitions after the other.
     private func migrate(
         _ connection: PostgresConnection, _ definitions: Definition...
     ) async throws -> Migrator.Report {
@@ -111,7 +111,7 @@ struct `Applying functions and views anew` {
             let message = try #require(error?.description)
             #expect(message.contains("answer() because other objects depend on it (2BP01); if"))
             #expect(message.hasSuffix("if something of yours uses it, drop that first"))
-            // Nothing was done.
+            // The migrator changed nothing.
             #expect(try await text(connection, "select to_regproc('pushq.other')") == nil)
             try await connection.runScript("drop view public.report")
             #expect(try await migrate(connection, function("select 1", "other")).dropped == ["function pushq.answer()"])

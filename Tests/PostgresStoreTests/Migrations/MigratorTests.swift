@@ -73,7 +73,7 @@ struct `Migrating` {
     @Test func `begins in a schema that an administrator has made, also with an extension in it`() async throws {
         try await withEmptyDatabase { _, database in
             let connection = try await database.connect()
-            // Some builds of PostgreSQL have no other extension than this one.
+            // Some builds of PostgreSQL have no extension but this one.
             try await connection.runScript(
                 """
                 create schema pushq;
@@ -103,12 +103,12 @@ struct `Migrating` {
             try await TestServer.shared().client("pg_dump", options + [database.name]).run()
         }
         try await withEmptyDatabase { _, database in
-            // Without the lines that are for psql alone.
+            // Removes the lines that only psql understands.
             let script = dump.split(separator: "\n").filter { !$0.hasPrefix("\\") }.joined(separator: "\n")
             try await database.connect().runScript(script)
             let connection = try await database.connect()
             let next = [Migration(name: "9999_next", sql: "create table pushq.next (n int)")]
-            // A function is gone, and another one is new.
+            // One function was removed, and another one is new.
             let definitions =
                 Definition.all.filter { $0.name != "functions/token" } + [
                     Definition(
@@ -124,7 +124,7 @@ struct `Migrating` {
             #expect(try await migrator.run().isUpToDate)
             let count = Statement("count", "select count(*) from pushq.migration")
             #expect(try await connection.execute(count).one().int8("count") == Int64(Migration.all.count + 1))
-            // Owner and rights are as after a first migration.
+            // Owners and rights are the same as after a first migration.
             let strays = Statement(
                 "strays",
                 #"""
@@ -161,7 +161,8 @@ struct `Migrating` {
     {
         try await withEmptyDatabase { _, database in
             let (admin, login) = (try await database.connect(), "migrator_\(database.name)")
-            // Roles belong to the server, on which other tests run: here they are there, and this login is no member.
+            // Roles belong to the server, which other tests use: the roles exist, and this login is not a member of
+            // them.
             _ = try await Migrator(admin, [], []).run()
             try await admin.runScript("drop schema pushq; create role \(login) login")
             let statements =
@@ -197,7 +198,7 @@ struct `Migrating` {
                 return try await admin.execute(owners).one().optionalText("owners")
             }
             #expect(try await owners() == login)
-            // A producer does not need the role of owners.
+            // A producer does not need the owner role.
             _ = try await admin.createTenant("acme")
             try await admin.runScript("create role producer_\(login) login")
             try await admin.grantTenant("acme", to: "producer_\(login)", isReadOnly: false)
@@ -211,7 +212,7 @@ struct `Migrating` {
                 """)
             #expect(try await producer.execute(call).first != nil)
 
-            // What the owner may not grant is said with the statement that lets it.
+            // If the owner may not grant a role, the finding contains the statement that allows it.
             try await admin.runScript("create role reader_\(login); grant pushq_owner to \(login)")
             let owner = try await database.connect(login: login)
             #expect(
@@ -223,7 +224,7 @@ struct `Migrating` {
             }
             #expect(refused == .mayNotGrant(GrantRefusal(role: "pushq_reader", login: login)))
 
-            // Until version 16, the right to create roles is enough.
+            // Before version 16, the right to create roles is enough.
             try await admin.runScript("alter role \(login) createrole")
             let version = try await admin.execute(
                 Statement("version", "select current_setting('server_version_num')::int8 as version")
@@ -243,7 +244,7 @@ struct `Migrating` {
         try await withDatabase { _, database in
             let connection = try await database.connect()
             try await connection.runScript("truncate pushq.duty")
-            // A worker makes what rows it needs.
+            // A worker creates the rows that it needs.
             #expect(try await connection.takeDuty([("upkeep", .zero)], workerID: 1, lease: .seconds(1)) == nil)
             #expect(try await connection.takeDuty([("upkeep", .zero)], workerID: 1, lease: .seconds(1)) == "upkeep")
         }

@@ -3,10 +3,10 @@ import PostgresStore
 import TestSupport
 import Testing
 
-/// `docs/schema.md` has a heading for each table, and below it a table with its columns and indexes.
+/// Checks that `docs/schema.md` has a heading for each table, with a table of its columns and indexes below it.
 @Suite(.timeLimit(.minutes(10))) struct `The page on the schema` {
-    /// A column or an index as the page or the database has it: `job: lane smallint`, `job: job_ready (queue_id, lane,
-    /// run_at, id)`.
+    /// The columns and indexes on the page, written as the database has them: `job: lane smallint`, `job: job_ready
+    /// (queue_id, lane, run_at, id)`.
     private func told() throws -> Set<String> {
         let root = URL(fileURLWithPath: #filePath)
             .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()

@@ -4,10 +4,10 @@ import Transport
 
 @testable import PostgresStore
 
-/// The credentials of a tenant whose move was interrupted when it was in neither database: they are in no table of
-/// credentials. Serialised: each test takes two of the databases that tests may have at a time.
+/// The credentials of a tenant whose move was interrupted while the tenant was in neither database. No table of
+/// credentials contains them. Serialised: each test uses two of the databases that tests may have at a time.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct `Secrets of a detached tenant` {
-    /// Gives the tenant a credential and two secrets of a webhook, and detaches it.
+    /// Gives the tenant a credential and two webhook secrets, and detaches the tenant.
     private func detach(_ world: MoveWorld) async throws {
         let store = world.first.connection
         try await world.fill()
@@ -34,7 +34,7 @@ import Transport
             #expect(try await store.secretsByKey().map(\.name) == [new.name])
             #expect(try await store.reseal(under: MasterKeys(new, opening: [old])) == Resealing())
 
-            // The old key is gone.
+            // From here on, the old key is not available.
             if isUndone {
                 #expect(try await world.mover().abandon())
             } else {
@@ -60,7 +60,7 @@ import Transport
         }
     }
 
-    /// The master key was changed in the database that it moves to, and the old one is not given any more.
+    /// The master key of the destination database was changed, and the operator no longer passes the old key.
     @Test func `that do not open where it arrives are named, and the tenant goes on at its old place`() async throws {
         try await withMoveWorld { _, world in
             let new = try MasterKey.random()
@@ -79,7 +79,7 @@ import Transport
         }
     }
 
-    /// It seals under the key that it was given, whatever has become of the master key since.
+    /// The command seals secrets under the key it was started with, even if the master key has changed since.
     @Test func `of a tenant that a command moves at this moment are said to follow`() async throws {
         try await withMoveWorld { _, world in
             try await world.begin()

@@ -5,7 +5,7 @@ import Transport
 
 @testable import PostgresStore
 
-/// Two databases of one installation, of which the first has the tenant.
+/// Two databases of one installation. The tenant is in the first.
 struct MoveWorld {
     let first: QueueFixture
     let second: PostgresConnection
@@ -14,7 +14,7 @@ struct MoveWorld {
     let there: TestDatabase
     let keys: MasterKeys
 
-    /// - Parameter step: is told of each step of a move.
+    /// - Parameter step: called for each step of a move.
     func mover(patience: Duration = .seconds(60), _ step: @escaping (TenantMover.Step) -> Void = { _ in })
         async throws -> TenantMover
     {
@@ -23,7 +23,7 @@ struct MoveWorld {
             to: .init(try await there.connect(), name: "database two at b"), patience: patience, progress: step)
     }
 
-    /// Begins a move, and leaves it as a killed command does.
+    /// Begins a move, and leaves it in the state in which a killed command leaves it.
     func begin() async throws {
         let store = first.connection
         try await store.beginLeaving("acme", id: "00000000-0000-0000-0000-000000000001", peer: "database two at b")
@@ -43,7 +43,7 @@ struct MoveWorld {
         return Int(try rows.one().optionalInt8("number") ?? -1)
     }
 
-    /// Until the tenant is out of use, and the move looks again and again at transactions that are open.
+    /// Waits until the tenant is out of use and the move polls for open transactions.
     func waitUntilItWaits() async throws {
         try await eventually("it waits for transactions") {
             try await first.number(
@@ -55,13 +55,13 @@ struct MoveWorld {
         }
     }
 
-    /// Moves the tenant, and does `work` when changes are noted and all but one table is copied.
-    /// - Parameter afterwards: is done while the move goes on.
+    /// Moves the tenant. Runs `work` when changes are recorded and all tables but one are copied.
+    /// - Parameter afterwards: runs while the move continues.
     func move(
         on actor: isolated LoopActor, patience: Duration = .seconds(60), while work: () async throws -> Void,
         afterwards: () async throws -> Void = {}
     ) async throws -> TenantMover.Report {
-        // The last table that is copied, where nothing waits for it.
+        // The last table that is copied. No other part of the move waits for it.
         let gate = try await there.connect()
         try await gate.runScript("begin; lock table pushq.stuck_job in access exclusive mode")
         let mover = try await mover(patience: patience)
@@ -83,14 +83,14 @@ struct MoveWorld {
         return try await moving.value
     }
 
-    /// What is there for the time of a move alone.
+    /// The number of objects that should exist only during a move.
     func leftovers() async throws -> Int {
         try await first.number(
             "select (select count(*) from pg_trigger where tgname ~ '^moving') + (select count(*) from pushq.moved_row)"
         )
     }
 
-    /// What a call of a producer is refused with.
+    /// Returns the message with which a producer's call is refused; nil if it is accepted.
     func refusal(_ sql: String, in store: PostgresConnection) async throws -> String? {
         do {
             try await store.runScript(sql)
@@ -112,7 +112,7 @@ func withMoveWorld(
             let first = try await QueueFixture(here, devices: devices)
             let keys = try MasterKeys.random()
             let second = try await there.connect()
-            // Numbers of rows differ between the two.
+            // IDs of rows differ between the two databases.
             try await second.runScript(
                 """
                 select pushq.set_database_number(5);
@@ -134,7 +134,7 @@ extension MoveWorld {
     static let payload = #"'{"aps" : {"alert":"x"}}'"#
     static let queue = "\(QueueFixture.name)"
 
-    /// Gives the tenant something in every table, a sealed credential, and outcomes.
+    /// Gives the tenant rows in every table, a sealed credential, and outcomes.
     func fill() async throws {
         let queue = first
         try await queue.run(
@@ -170,8 +170,8 @@ extension MoveWorld {
             """)
     }
 
-    /// The rows of a tenant's tables, without the numbers of tenant, app, queue and credential, which are each
-    /// database's own.
+    /// The rows of a tenant's tables, without the IDs of tenant, app, queue and credential, which differ between
+    /// databases.
     func rows(of tenant: String, in store: PostgresConnection) async throws -> [String: [String]] {
         let tables = try await store.execute(
             Statement("tables", "select name, kind from pushq.tables_of_tenants() where kind <> 'stays'"))
@@ -188,7 +188,7 @@ extension MoveWorld {
                     ),
                     [.text(name), .text(tenant)]
                 ).first?.text("condition") ?? "false"
-            // `id` is a database's own only where it is 32 bits wide.
+            // An `id` is specific to a database only if it has 32 bits.
             let own = ["tenant", "app", "credential", "queue"].contains(name) ? "'id'" : "''"
             found[name] = try await store.execute(
                 Statement(

@@ -5,12 +5,12 @@ import Transport
 
 @testable import PostgresStore
 
-/// What is changed while a tenant is copied, and how little is done while it is stopped.
+/// Changes made while a tenant is copied, and how little remains to be done while it is stopped.
 extension `What happens to a tenant while it moves` {
     private static let name = MoveWorld.queue
     private static let payload = MoveWorld.payload
 
-    /// All that is kept by queue.
+    /// The tables that are kept by queue.
     private func contents(_ world: MoveWorld) async throws -> [String] {
         try await world.second.execute(
             Statement("contents", "select name from pushq.tables_of_tenants() where kind = 'content' order by name")
@@ -24,7 +24,8 @@ extension `What happens to a tenant while it moves` {
             try await world.fill()
             var before: [String: [String]] = [:]
             let report = try await world.move(on: actor) {
-                // What a producer and a worker do, and each row of each table once more: so each one is carried over.
+                // The changes of a producer and a worker, and an update of each row of each table, so that each one is
+                // carried over.
                 try await world.first.run(
                     """
                     select pushq.register_device('\(Self.name)', 'ffff', 'zoe', locale => 'de'),
@@ -67,8 +68,8 @@ extension `What happens to a tenant while it moves` {
                 return try await mover.run(under: world.keys)
             }
             try await world.waitUntilItWaits()
-            // Whoever looks at anything that the tenant has would wait from now on, on either side. The audit looks
-            // campaigns up by their keys.
+            // From now on, a statement that reads any content of the tenant in either database would block. The audit
+            // looks up campaigns by their keys, so their table is not locked.
             let tables = try await contents(world).filter { $0 != "campaign" }.map { "pushq." + $0 }
             let lock = "begin; lock table \(tables.joined(separator: ", "))"
             let lockers = [try await world.here.connect(), try await world.there.connect()]
@@ -114,7 +115,7 @@ extension `What happens to a tenant while it moves` {
             let late = try await world.here.connect()
             _ = try await world.move(on: actor) {
                 try await late.runScript("begin; select pushq.register_device('\(Self.name)', 'aaaa', 'late')")
-                // Its note has a higher number, and is read before.
+                // Its change has a higher number, but is read earlier.
                 try await world.first.run("select pushq.register_device('\(Self.name)', 'bbbb', 'early')")
             } afterwards: {
                 try await world.waitUntilItWaits()
@@ -149,7 +150,7 @@ extension `What happens to a tenant while it moves` {
             _ = try await world.move(on: actor) {
                 try await makeQueue("production", app: "com.acme")
             } afterwards: {
-                // It waits for a job now, and has looked for queues before.
+                // The move has looked for queues, and now waits for a job.
                 try await eventually("it is stopped") {
                     try await world.first.number("select count(*) from pushq.tenant_move where stage = 'stopping'") == 1
                 }
@@ -211,8 +212,8 @@ extension `What happens to a tenant while it moves` {
         }
     }
 
-    /// A command was killed after it had copied, and the next one compares: ranges in which a token was go before those
-    /// where it is, and the other way round.
+    /// A command was killed after it had copied, and the next one compares. Some ranges that had a token are copied
+    /// before the range that has it now, and some after it.
     @Test func `a token that has gone to a device in another range is no hindrance`() async throws {
         try await withMoveWorld(devices: 30) { _, world in
             func copy() async throws {

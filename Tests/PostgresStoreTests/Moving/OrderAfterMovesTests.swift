@@ -5,7 +5,7 @@ import Transport
 
 @testable import PostgresStore
 
-/// What came with a tenant is older than what is made afterwards, whatever the numbers of its databases are.
+/// Whatever came with a tenant is older than what is created afterwards, regardless of the databases' numbers.
 @Suite(.timeLimit(.minutes(10))) struct `After each of a tenant's moves, to a higher number and back` {
     private static let name = "\(QueueFixture.name)"
 
@@ -69,7 +69,7 @@ import Transport
         let next = try await number(
             "select id from pushq.device where token = decode('a00\(round + 1)', 'hex')")
         #expect(successors.map(\.value) == [next], "round \(round)")
-        // A move waits for what is held.
+        // A move waits until held jobs have ended.
         try await store.runScript("select pushq.cancel_campaign('\(Self.name)', 'k\(round)')")
         _ = try await worker.endJobs(
             jobs.map {

@@ -5,8 +5,8 @@ import Transport
 
 @testable import PostgresStore
 
-/// What goes wrong between the steps of a move: a database is restored or lost, and operators do what they do.
-/// Serialised: each test takes two of the databases that tests may have at a time.
+/// Mishaps between the steps of a move: a database is restored or lost, or an operator interferes. Serialised: each
+/// test uses two of the databases that tests may have at a time.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct `Mishaps of a move of a tenant` {
     private static let name = MoveWorld.queue
     private static let payload = MoveWorld.payload
@@ -92,7 +92,7 @@ import Transport
             try await world.begin()
             if stage == .stopping { _ = try await world.first.connection.stopLeaving("acme") }
             if stage == .detached { try await world.detach() }
-            // The move went on, and then the first database was restored to this moment.
+            // The state if the move went on, and the first database was then restored to this moment.
             try await world.second.runScript(
                 "delete from pushq.tenant_move; insert into pushq.tenant (name) values ('acme')")
             let both = ("acme", "database one at a", "database two at b")
@@ -126,7 +126,7 @@ import Transport
                 "acme", at: .init(try await world.here.connect(), name: "database one at a"), patience: .seconds(10))
             #expect(try await self.stage(world) == nil)
             #expect(try await world.rows(of: "acme", in: world.first.connection) == before)
-            // If the other one is there after all, what was copied is deleted there.
+            // If the other database exists after all, the copied rows are deleted there.
             #expect(try await world.mover().abandon())
             #expect(try await world.number("select count(*) from pushq.tenant_move", in: world.second) == 0)
         }
@@ -153,7 +153,7 @@ import Transport
                 _ = try await first.stopLeaving("acme")
                 #expect(try await first.setTenant("acme", isSuspended: isSuspended) == true)
                 #expect(try await first.setTenant("acme", isSuspended: isSuspended) == false)
-                // By the move itself, it is suspended all the time.
+                // The move itself keeps the tenant suspended all the time.
                 #expect(
                     try await world.first.number("select count(*) from pushq.tenant where suspended_at is not null")
                         == 1)
@@ -181,7 +181,7 @@ import Transport
                 select a.tenant_id, a.id, 'sandbox' from pushq.app a where a.bundle_id = 'com.acme.old';
                 select pushq.register_device('acme/com.acme.old/sandbox', 'abcd', 'anna')
                 """)
-            // Interrupted when all is copied.
+            // The move is interrupted when everything is copied.
             let late = try await world.here.connect()
             try await late.runScript("begin; update pushq.app set bundle_id = bundle_id")
             await #expect(throws: TenantMoveError.self) {
@@ -199,7 +199,7 @@ import Transport
     @Test func `triggers of a move that nobody knows any more go with the next one`() async throws {
         try await withMoveWorld { _, world in
             _ = try await world.mover().run(under: world.keys)
-            // They could not be removed in time, and then the tenant came back.
+            // The triggers could not be removed in time, and then the tenant came back.
             try await world.first.run(
                 """
                 create trigger moving_4711_01234567_insert after insert on pushq.device
@@ -219,7 +219,7 @@ import Transport
             let reader = try await world.here.connect()
             let process = try await world.number("select pg_backend_pid()", in: reader)
             try await reader.runScript("begin; select count(*) from pushq.wave")
-            // Idle in a transaction: it holds up no move, and keeps the table.
+            // A reader that is idle in a transaction holds up no move, but keeps its lock on the table.
             await #expect(throws: TenantMoveError.triggersStay("acme", "wave", [process], .seconds(1))) {
                 _ = try await world.mover(patience: .seconds(1)).run(under: world.keys)
             }
@@ -257,14 +257,14 @@ import Transport
         }
     }
 
-    /// Of two servers, one may be a minute behind: then an entry of the second database is older than the move.
+    /// One server's clock may be a minute behind. Then an entry of the second database is older than the move.
     @Test func `the audit brings back what was changed before the move came to its end, whatever the clocks say`()
         async throws
     {
         try await withMoveWorld { _, world in
             let first = world.first.connection
             try await world.fill()
-            // Interrupted when it has arrived, and the first database does not know yet.
+            // The move is interrupted when the tenant has arrived and the first database does not know it yet.
             try await world.first.run(
                 """
                 create function public.refuse() returns trigger language plpgsql as $$ begin raise 'not now'; end $$;

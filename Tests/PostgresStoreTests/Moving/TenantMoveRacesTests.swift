@@ -5,14 +5,14 @@ import Transport
 
 @testable import PostgresStore
 
-/// What others do to a tenant at the very moment at which it leaves. Serialised: each test takes two of the databases
+/// What other sessions do to a tenant at the moment when it leaves. Serialised: each test uses two of the databases
 /// that tests may have at a time.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct `What happens to a tenant while it moves` {
     private static let name = MoveWorld.queue
     private static let payload = MoveWorld.payload
 
-    /// Moves it while `late` is about to do `work` in a transaction that has done `before`, and commits when the tenant
-    /// is out of use.
+    /// Moves the tenant while `late` has a transaction open that has run `before`. When the tenant is out of use,
+    /// `late` runs `work` and commits.
     private func move(
         _ world: MoveWorld, _ actor: isolated LoopActor, while late: PostgresConnection, before: String,
         does work: String
@@ -104,7 +104,7 @@ import Transport
                 select pushq.add_schedule('\(Self.name)', 'daily', '@daily', \(Self.payload));
                 update pushq.schedule set next_at = now() - interval '1 minute'
                 """)
-            // As a worker does it, in a transaction that has found the schedule and has not committed.
+            // A worker's transaction has found the schedule and has not committed.
             let late = try await world.here.connect()
             _ = try await world.move(on: actor) {
                 try await late.runScript("begin; select * from pushq.run_due_schedule()")
@@ -173,7 +173,8 @@ import Transport
                 _ = actor
                 return try await mover.run(under: world.keys)
             }
-            // What is under way is waited for, while the tenant is sent for, and nothing more is begun.
+            // The move waits for the message under way, while pushes for the tenant are still sent. No new message is
+            // begun.
             try await eventually("it holds the webhook") {
                 try await world.first.number(
                     "select count(*) from pushq.tenant_move where reports_held_until is not null") == 1
@@ -183,7 +184,8 @@ import Transport
             #expect(try await old.takeWebhook(lease: .seconds(60), most: 1, opening: world.keys) == nil)
             _ = try await moving.value
 
-            // It goes on behind that one; a report from here and one of a new queue are behind all that were before.
+            // The webhook continues after that message. A report created here, and one of a new queue, come after all
+            // earlier ones.
             try await world.second.runScript(
                 """
                 insert into pushq.queue (tenant_id, app_id, environment)

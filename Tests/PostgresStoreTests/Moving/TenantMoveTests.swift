@@ -5,8 +5,8 @@ import Transport
 
 @testable import PostgresStore
 
-/// From one database to another, with everything that an operator and a producer could miss. Serialised: each test
-/// takes two of the databases that tests may have at a time.
+/// A move from one database to another, with everything that an operator or a producer could miss. Serialised: each
+/// test uses two of the databases that tests may have at a time.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct `Moving a tenant` {
     private static let payload = MoveWorld.payload
     private static let name = MoveWorld.queue
@@ -32,7 +32,7 @@ import Transport
             #expect(Set(keyed).subtracting(known).sorted() == [], "functions/move_tenant.sql lacks these")
             #expect(Set(known).subtracting(keyed).sorted() == [])
             #expect(known.count == Set(known).count)
-            // Ranges of contents go by the rest of the primary key.
+            // Ranges of contents are ordered by the rest of the primary key.
             let keyless = try await store.execute(
                 Statement(
                     "keyless",
@@ -70,17 +70,17 @@ import Transport
                 #expect(try await world.first.number("select count(*) from pushq.\(table)") == 0, "\(table) stays")
             }
 
-            // What was sealed for a row of the one opens in a row of the other.
+            // A secret sealed for a row in one database opens in the row of the other.
             let secrets = try await world.second.sealedSecrets(of: "acme")
             #expect(secrets.count == 3)
             for secret in secrets {
                 #expect(try world.keys.open(secret.sealed, of: secret.owner) == Array("the key".utf8))
             }
-            // A payload goes byte for byte, also that of a schedule.
+            // Payloads are copied byte by byte, including that of a schedule.
             #expect(
                 try await world.number(
                     "select count(*) from pushq.schedule where payload::text = \(Self.payload)", in: world.second) == 1)
-            // Who reads feedback goes on behind what is known, although this database counts from elsewhere.
+            // A reader of feedback continues after its cursor, although this database's numbers start elsewhere.
             try await world.second.runScript(
                 """
                 update pushq.feedback set verdict = 'undone', cursor = null, listed_at = null
@@ -90,12 +90,12 @@ import Transport
             #expect(
                 try await world.number(
                     "select min(cursor) from pushq.feedback where verdict = 'undone'", in: world.second) > lastCursor)
-            // The audit has what was before, and that it has moved.
+            // The audit contains the earlier entries, and one about the move.
             let entries = try await world.second.auditEntries(of: "acme", since: nil, limit: 500)
             #expect(entries.contains { $0.object == "audience" && $0.action == "created" })
             #expect(entries.contains { $0.object == "tenant" && $0.action == "moved" })
 
-            // Its campaign goes on here.
+            // The tenant's campaign continues in the second database.
             let queue = try await world.number("select pushq.queue_id('\(Self.name)')", in: world.second)
             while try await world.secondWorker.fanOutStep(queueID: Int32(queue), jobLimit: 40, scanLimit: 50_000) != nil
             {}
@@ -121,7 +121,7 @@ import Transport
             _ = try await back.run(under: world.keys)
             let after = try await world.rows(of: "acme", in: world.first.connection)
             for (table, rows) in before.sorted(by: { $0.key < $1.key }) { #expect(after[table] == rows, "\(table)") }
-            // What is new is behind what came along.
+            // New feedback comes after the feedback that was moved.
             try await world.first.run(
                 """
                 update pushq.feedback set cursor = null, listed_at = null where verdict = 'undone';
@@ -129,7 +129,7 @@ import Transport
                 """)
             #expect(
                 try await world.first.number("select min(cursor) from pushq.feedback where verdict = 'undone'") > last)
-            // So are new devices counted.
+            // New devices are counted.
             try await world.first.run(
                 "select pushq.count_usage(tenant_id, true), pushq.enter('\(Self.name)', false) from pushq.tenant_usage;"
             )
@@ -169,7 +169,7 @@ import Transport
                 try await world.number("select count(*) from pushq.send_key where key = 'late'", in: world.second) == 1)
             let told = "tenant “acme” has moved to database two at b"
             #expect(try await world.refusal(early, in: world.first.connection) == told)
-            // Its logins may know, and nobody else.
+            // The tenant's logins get this message. No other login does.
             let shop = try await world.here.connect(login: "\(world.here.name)_shop")
             #expect(try await world.refusal(early, in: shop) == told)
             try await world.first.run(
@@ -207,7 +207,7 @@ import Transport
             }
             try await world.second.runScript("update pushq.tenant_move set leaves = false, stage = 'copying'")
 
-            // Nobody's mind is changed by that: either of the two is possible.
+            // The refused calls have changed nothing: the move can still go on or be abandoned.
             #expect(try await world.mover().abandon())
             #expect(try await world.first.number("select count(*) from pushq.tenant_move") == 0)
             #expect(try await world.number("select count(*) from pushq.tenant_move", in: world.second) == 0)
@@ -217,7 +217,7 @@ import Transport
             }
             #expect(try await world.rows(of: "acme", in: world.first.connection) == before)
             _ = try await world.mover().run(under: world.keys)
-            // Also to whoever takes it for a move to somewhere else.
+            // Also for an operator who names another destination.
             for mover in [try await world.mover(), elsewhere] {
                 await #expect(throws: TenantMoveError.isElsewhere("acme", "database two at b")) {
                     _ = try await mover.abandon()
@@ -243,7 +243,7 @@ import Transport
         }
     }
 
-    /// A list of the feedback service, and the next time that it is asked.
+    /// The move waits while a worker repeats a poll of the feedback service, but not until the next poll is due.
     @Test func `waits for a list that is read again after a failure, and not for the next time`() async throws {
         try await withMoveWorld { _, world in
             let worker = world.first.connection
@@ -310,7 +310,7 @@ import Transport
                 to: .init(try await world.there.connect(), name: "two"))
             try await world.second.runScript("alter table pushq.device drop more")
             await #expect(throws: TenantMoveError.noTenant("nobody")) { _ = try await nobody.run(under: world.keys) }
-            // Nothing was begun.
+            // The command has begun nothing.
             #expect(try await world.first.number("select count(*) from pushq.tenant where suspended_at is null") == 1)
             #expect(try await world.first.number("select count(*) from pushq.tenant_move") == 0)
             #expect(try await world.number("select count(*) from pushq.tenant_move", in: world.second) == 0)
@@ -320,7 +320,7 @@ import Transport
     @Test func `is over when it is over, also for whoever asks again`() async throws {
         try await withMoveWorld { _, world in
             try await world.fill()
-            // Interrupted while it deletes.
+            // The move is interrupted while it deletes.
             try await world.first.run("create table public.kept as select * from pushq.device")
             _ = try await world.mover().run(under: world.keys)
             try await world.first.run("insert into pushq.device select * from public.kept")

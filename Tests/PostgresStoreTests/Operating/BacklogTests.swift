@@ -4,9 +4,9 @@ import TestSupport
 import Testing
 import Transport
 
-/// What runs every few seconds, or while an operator waits, reads so many rows however many there are.
+/// Statements that run every few seconds, or while an operator waits, read a bounded number of rows.
 @Suite(.timeLimit(.minutes(10))) struct `With a large backlog and a long history` {
-    /// Rows that PostgreSQL read, in whole-table scans and by index, while `body` ran.
+    /// The number of rows that PostgreSQL read, in full table scans and by index, while `body` ran.
     private func rowsRead(in queue: QueueFixture, _ body: () async throws -> Void) async throws -> Int {
         let count = "select sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) from pg_stat_user_tables"
         try await queue.reportStatistics()
@@ -61,10 +61,10 @@ import Transport
             var verdict = SuspectVerdict()
             let judged = try await rowsRead(in: queue) { verdict = try await queue.worker.judgeSuspects() }
             #expect(verdict.paused.isEmpty)
-            // Four jobs of 500 are enough for one step, and there are five suspects.
+            // Four jobs of 500 answers are enough for one step, and there are five suspects.
             let left = try await queue.number("select count(*) from pushq.feedback where verdict = 'suspect'")
             #expect(left == (answersOfEach == 1 ? 0 : 1))
-            // Of each of two days as many jobs as have two thousand answers, at most, and what is to be judged.
+            // For each of two days, jobs with at most two thousand answers, and the suspects.
             #expect(judged < (answersOfEach == 1 ? 5000 : 300))
         }
     }

@@ -108,23 +108,23 @@ private func withQueue(_ body: @Sendable @escaping (PostgresConnection) async th
                     reactivates: false
                 ) { _ in }.replaced
             }
-            // The last line; that of the latest seen_at; and each of another kind.
+            // Kept are the last line, the one with the latest seen_at, and each line of another kind.
             #expect(try await add("01,ann,A,,\n02,ann,A,,\n03,ann,A,voip,\n") == 1)
             #expect(
                 try await add("11,bob,B,,2026-02-01T00:00:00Z\n12,bob,B,,2026-01-01T00:00:00Z\n13,bob,B,,\n") == 2)
             #expect(
                 try await contents(store)
                     == ["01 - false", "02 ann true", "03 ann true", "11 bob true", "12 - false", "13 - false"])
-            // A file of before does not bring it back, and a newer token takes the place of the one that was imported.
+            // An older file does not bring the token back. A newer token replaces the imported one.
             #expect(try await add("01,ann,A,,\n02,ann,A,,\n") == 0)
             #expect(try await add("04,ann,A,,\n") == 1)
             #expect(try await contents(store).filter { $0.hasSuffix("ann true") } == ["03 ann true", "04 ann true"])
-            // What the app has registered stays, whatever the file says.
+            // A token that the app has registered stays, whatever the file says.
             try await store.runScript(
                 "select pushq.register_device('\(queue)', 'aa', 'eve', installation => 'E')")
             #expect(try await add("ab,eve,E,,2999-01-01T00:00:00Z\n") == 1)
             #expect(try await contents(store).filter { $0.hasPrefix("a") } == ["aa eve true", "ab - false"])
-            // Inactive ones take nobody's place, and devices without an installation stay.
+            // Inactive devices replace no other device, and devices without an installation stay.
             #expect(try await add("21,zoe,,,\n22,zoe,,,\n") == 0)
         }
     }
@@ -197,7 +197,7 @@ private func withQueue(_ body: @Sendable @escaping (PostgresConnection) async th
             try await register("a2", "ann", "ann")
             try await store.runScript("select pushq.unregister_device('\(queue)', 'b1')")
             _ = try await store.setDevice(DeviceToken(hex: "c1"), inQueue: queue, isActive: false)
-            // As if APNs had reported it.
+            // The state after APNs has reported the token.
             try await store.runScript(
                 """
                 update pushq.device set active = false, inactive_since = now(), inactive_reason = 1
@@ -215,7 +215,7 @@ private func withQueue(_ body: @Sendable @escaping (PostgresConnection) async th
         }
     }
 
-    /// A file that says only what tokens are for must not pass for one of bare tokens, which changes nothing.
+    /// A file that contains only tokens and kinds must not count as a file of bare tokens, which would change nothing.
     @Test func `notes what known tokens are for`() async throws {
         try await withQueue { store in
             let kinds = Statement(
@@ -237,14 +237,14 @@ private func withQueue(_ body: @Sendable @escaping (PostgresConnection) async th
             }
             #expect(error?.line == 3)
             #expect(try await contents(store).isEmpty)
-            // The connection is as good as before.
+            // The connection is still usable.
             let summary = try await store.importDevices(from: .text("ab\n"), inQueue: queue, reactivates: false) { _ in
             }
             #expect(summary.new == 1)
         }
     }
 
-    /// What a queue exports, each line once, without the order in which the devices were made.
+    /// The pages of a queue's export, seven devices each.
     private func exported(
         _ store: PostgresConnection, _ queue: QueueName, as format: DeviceFormat
     ) async throws -> [String] {
@@ -258,7 +258,7 @@ private func withQueue(_ body: @Sendable @escaping (PostgresConnection) async th
         return lines
     }
 
-    /// Devices with texts of all kinds, registered, imported and inactive.
+    /// Devices with texts of all kinds; some are registered, some imported, some inactive.
     private static let nasty = #"""
         insert into pushq.device (queue_id, token, user_key, kind, active, inactive_since, registered_at)
         select pushq.queue_id('acme/com.acme.shop/production'), int4send(i),
@@ -304,7 +304,7 @@ private func withQueue(_ body: @Sendable @escaping (PostgresConnection) async th
                         before.joined(separator: "\n").split(separator: "\n").sorted()
                             == after.joined(separator: "\n").split(separator: "\n").sorted())
                 }
-                // And again into the same queue, where nothing is different.
+                // A second import into the same queue changes nothing.
                 let again = try await store.importDevices(from: .text(file), inQueue: other, reactivates: false) { _ in
                 }
                 #expect(again.changed == 0 && again.profiles == 0 && again.new == 0)
@@ -463,7 +463,7 @@ private func withQueue(_ body: @Sendable @escaping (PostgresConnection) async th
                 "0e-3",
                 "0.0001e3", "1e400", "-1.5e-300", "123456789012345678901234567890",
             ]
-            // Any way to write a number that is stored.
+            // Random spellings of numbers that can be stored.
             var random = SeededGenerator(seed: 1)
             let anyNumbers = (0..<200).map { _ in
                 let digits = { (count: Int) in
@@ -476,7 +476,7 @@ private func withQueue(_ body: @Sendable @escaping (PostgresConnection) async th
                     + ["e", "E", "e+", "e-"].randomElement(using: &random)!
                     + "\(Int.random(in: 0...[9, 300, 16_000].randomElement(using: &random)!, using: &random))"
             }
-            // The ends of an exponent that fits into 64 bits, and what is beyond; PostgreSQL takes none of these.
+            // The limits of a 64-bit exponent, and values beyond them. PostgreSQL accepts none of these.
             for exponent in ["9223372036854775807", "-9223372036854775808", "-9223372036854775809", "1e9"] {
                 var reader = JSONReader("1e\(exponent)")
                 #expect((try? reader.read().storedBytes) ?? .max > 8192, "\(exponent)")
@@ -513,7 +513,7 @@ private func withQueue(_ body: @Sendable @escaping (PostgresConnection) async th
             _ = try await store.createTenant("acme")
             _ = try await store.createApp("com.acme.shop", of: "acme")
             _ = try await store.createQueue(queue)
-            // Not committed yet, so the import does not see it and then waits for it.
+            // The registration is not committed, so the import does not see it and then waits for it.
             try await other.runScript("begin; select pushq.register_device('\(queue)', 'ab', 'theirs')")
             let importing = Task {
                 _ = actor  // where the connection lives
@@ -541,7 +541,7 @@ private func withQueue(_ body: @Sendable @escaping (PostgresConnection) async th
                 Self.message, toDevicesIn: .text("cd\nab\ncd\n"), key: "k", inQueue: queue
             ) { _ in }
             #expect(first == second)
-            // A producer may have started it by SQL.
+            // A producer may have started the campaign by SQL.
             try await store.runScript(
                 #"""
                 select pushq.start_campaign('\#(queue)', 'k', '{"aps": {"alert": "hello"}}'::jsonb, tokens => array['CD', 'ab']);

@@ -9,7 +9,7 @@ import Transport
     private static let unavailable = Reason.named("ServiceUnavailable")
     private static let tooMany = Reason.named("TooManyRequests")
 
-    /// A campaign to 20 devices in one job, of which three have failed.
+    /// Sends a campaign to 20 devices in one job, of which three fail.
     private func fail(in queue: QueueFixture) async throws -> (campaign: Int64, job: ClaimedJob) {
         let campaign = try await queue.startCampaign()
         try await queue.fanOut(campaign)
@@ -22,7 +22,7 @@ import Transport
         return (campaign, job)
     }
 
-    /// Whether the campaign's total is the sum of what has ended and of what waits.
+    /// Returns the campaign's counts by outcome.
     private func counts(_ queue: QueueFixture) async throws -> [Int] {
         let row = try await queue.connection.execute(
             Statement(
@@ -90,7 +90,7 @@ import Transport
             #expect(try await list({ $0.campaign = "k" }, nil) == [id])
             #expect(try await list({ $0.campaign = "other" }, nil).isEmpty)
             #expect(try await list({ $0.reason = Self.tooMany }, nil) == [id])
-            // Somebody was rejected for it, and nobody failed.
+            // A recipient was rejected with this reason, but none failed.
             #expect(try await list({ $0.reason = .unregistered }, nil).isEmpty)
             #expect(try await list({ $0.since = ended.addingTimeInterval(-1) }, nil) == [id])
             #expect(try await list({ $0.since = ended.addingTimeInterval(1) }, nil).isEmpty)
@@ -168,7 +168,7 @@ import Transport
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 20)
             _ = try await fail(in: queue)
-            // It was paused when some still waited.
+            // The campaign was paused while some recipients waited.
             try await queue.run("update pushq.campaign set paused_at = now(); update pushq.fan_out set paused = true")
             #expect(try await queue.connection.retryFailed(ofCampaign: "k", inQueue: QueueFixture.name) == 3)
             #expect(try await queue.claim().isEmpty)

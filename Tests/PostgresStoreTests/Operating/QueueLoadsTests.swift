@@ -35,7 +35,7 @@ import Transport
         }
     }
 
-    /// To an operator it looked as if nothing were to do, with no worker there to begin.
+    /// Such a queue once looked idle to an operator, although no worker was there to begin.
     @Test func `has a campaign in it that no worker has begun`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 30)
@@ -47,7 +47,7 @@ import Transport
             #expect(waiting.state == "no credential")
             waiting.hasCredential = true
             #expect(waiting.state == "campaign waits")
-            // One that is paused, or for later, is not due.
+            // A campaign that is paused or scheduled for later is not due.
             try await queue.run("update pushq.fan_out set start_at = now() + interval '1 hour'")
             #expect(try await load(queue).state == "idle")
             try await queue.run("update pushq.fan_out set start_at = now() - interval '90 seconds', paused = true")
@@ -86,7 +86,7 @@ import Transport
             #expect(load.answerTimes.bound(of: 0.5) == 10 && load.answerTimes.bound(of: 0.99) == 100)
             #expect((load.unreachable, load.inOutage, load.state) == (1, 1, "outage"))
 
-            // The next sign replaces the last one, and a worker that goes takes its own away.
+            // The next heartbeat replaces the last one, and a worker that stops removes its own row.
             (sign.throughput, sign.inOutage) = ([], [])
             try await queue.worker.showWorker(1, sign)
             #expect(try await self.load(queue).inFlight == 7)
@@ -111,13 +111,13 @@ import Transport
                 update pushq.worker set seen_at = now() - interval '2 minutes'
                 """)
             #expect(try await load(queue).workers == 0)
-            // Another one clears it away with the worker's row.
+            // Another worker removes the lost worker's rows.
             try await queue.worker.showWorker(2, WorkerSign(name: "v"))
             #expect(try await queue.number("select count(*) from pushq.throughput") == 0)
         }
     }
 
-    /// 2000 queues, 1500 of them with jobs: a question that reads all jobs would read 60,000.
+    /// There are 2000 queues, 1500 of them with jobs. A statement that reads all jobs would read 60,000.
     @Test func `is bounded, and shows the queues that matter most`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)

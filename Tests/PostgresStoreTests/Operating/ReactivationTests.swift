@@ -5,8 +5,8 @@ import Testing
 import Transport
 
 @Suite(.timeLimit(.minutes(10))) struct `Undoing deactivations` {
-    /// Starts a campaign and has APNs answer with `reason` to `devices` of its recipients, the first ones; all others
-    /// took the push. Bad tokens are judged at once.
+    /// Starts a campaign. APNs answers with `reason` for the first `devices` recipients and accepts all others. Bad
+    /// tokens are judged at once.
     @discardableResult
     private func campaign(_ key: String, _ reason: Reason, devices: Int, in queue: QueueFixture) async throws -> Int64 {
         let root = try await queue.startCampaign(key: key)
@@ -86,7 +86,7 @@ import Transport
             let queue = try await QueueFixture(database, devices: 400)
             try await campaign("one", .unregistered, devices: 10, in: queue)
             try await queue.run("update pushq.feedback set recorded_at = '2001-02-03 04:05Z'")
-            // The day of a report is that on which it was written.
+            // The day of a report is the day on which it was written.
             try await queue.run(
                 """
                 create table pushq.feedback_20010203 partition of pushq.feedback for values from ('2001-02-03') to ('2001-02-04');
@@ -109,17 +109,17 @@ import Transport
                 Statement("ids", "select id, token from pushq.device where not active order by id")
             ).map { (id: $0.int8("id"), token: try? DeviceToken(bytes: $0.bytes("token"))) }
             let tokens = ids.compactMap(\.token)
-            // Its app has registered it again, and it was found dead since.
+            // The app has registered the device again, and APNs has reported it as dead since.
             try await queue.run("select pushq.register_device('\(QueueFixture.name)', '\(tokens[0].hex)')")
             try await campaign("two", .unregistered, devices: 1, in: queue)
             #expect(try await inactive(queue) == 10)
-            // Its user has logged out.
+            // The device's user has logged out.
             try await queue.run("select pushq.unregister_device('\(QueueFixture.name)', '\(tokens[1].hex)')")
-            // The feedback service calls it dead, too.
+            // The feedback service also reports the device as dead.
             try await queue.worker.keepFeedback(
                 of: queue.id, tokens: [tokens[2].bytes], times: [4_000_000_000])
             _ = try await queue.worker.actOnFeedback()
-            // It is active again already.
+            // The device is already active again.
             try await queue.run("select pushq.register_device('\(QueueFixture.name)', '\(tokens[3].hex)')")
 
             let result = try await undo(queue, root: root)

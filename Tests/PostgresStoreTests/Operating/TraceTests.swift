@@ -16,7 +16,7 @@ import Transport
         return try await queue.connection.trace(query, inQueue: QueueFixture.name)
     }
 
-    /// What is said last.
+    /// The text of the trace's last step.
     func end(
         _ subject: TraceQuery.Subject, root: Int64? = nil, campaign: String? = nil, _ queue: QueueFixture
     ) async throws -> String {
@@ -27,7 +27,7 @@ import Transport
         .token(try DeviceToken(bytes: QueueFixture.token(index)))
     }
 
-    /// Sends to devices of the fixture; returns the root.
+    /// Sends to devices of the fixture, and returns the root.
     func send(to devices: ClosedRange<Int>, _ queue: QueueFixture, options: String = "") async throws -> Int64 {
         let tokens = devices.map { "encode(int8send(\($0)), 'hex')" }.joined(separator: ", ")
         return Int64(
@@ -59,7 +59,7 @@ import Transport
                 [queue.settled(job, other: [place: .retried(Self.unavailable)], again: [again])], workerID: 7)
             #expect(try await end(of, queue).hasPrefix("it waits until then for its next attempt"))
 
-            // It fails for good, and is sent again by hand.
+            // The recipient fails, and is retried by hand.
             try await queue.run("update pushq.job set run_at = now()")
             let second = try #require(try await queue.claim(lane: .normal, workerID: 7).first)
             _ = try await queue.worker.endJobs(
@@ -110,7 +110,7 @@ import Transport
             }
             #expect(steps.contains { $0.rootID == plain })
             #expect(steps.contains { $0.what == "the message was submitted; its traceparent is \(Self.traceparent)" })
-            // A retry on the next day brings the message there.
+            // A retry on the next day copies the message to that day.
             try await queue.run(
                 """
                 select pushq.make_partition(pushq.today() + 1, 0);
@@ -207,7 +207,7 @@ import Transport
                 #expect(try await end(try token(index), campaign: "k", queue).contains(text), "\(index)")
             }
             #expect(try await end(try token(2), campaign: "k", queue).contains("Unregistered"))
-            // One for a filter.
+            // A campaign with a filter.
             let filtered = Statement(
                 "filtered",
                 #"select pushq.start_campaign('\#(QueueFixture.name)', 'f', '{"aps":{"alert":"x"}}', filter => 'tag ''vip''')"#
@@ -216,10 +216,10 @@ import Transport
             #expect(
                 try await end(try token(1), campaign: "f", queue)
                     == "it was not in the audience: it does not match the filter “tag 'vip'”")
-            // A campaign alone: its first devices.
+            // Only the campaign is given: the trace shows its first devices.
             let alone = try await trace(.recipients, campaign: "k", queue)
             #expect(Set(alone.compactMap(\.deviceID)).count == 3, "\(alone)")
-            // One for a list.
+            // A campaign with a list.
             _ = try await queue.connection.execute(
                 Statement(
                     "for a list",
@@ -245,7 +245,7 @@ import Transport
             _ = try await queue.worker.fanOutStep(
                 queueID: queue.id, campaignID: campaign, jobLimit: 1, scanLimit: 500)
             #expect(try await end(try token(1), campaign: "k", queue) == "APNs accepted it")
-            // As the day of the first job is dropped.
+            // The state after the day of the first job was dropped.
             try await queue.run(
                 "delete from pushq.body where job_id = \(job.key.jobID); delete from pushq.result")
             let kept = "the recipients of the campaign are no longer all kept"
@@ -260,7 +260,7 @@ import Transport
     @Test func `tells one reason why a device was left out of a campaign at a local time`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 2)
-            // Where the time has passed, nobody gets it. In other zones it is still to come.
+            // In zones where the time has passed, no device gets the push. In other zones it is still to come.
             try await queue.run(
                 """
                 insert into pushq.profile (queue_id, device_id, time_zone)
@@ -281,7 +281,7 @@ import Transport
         }
     }
 
-    /// What is asked of a device that a campaign does not reach, and how the campaign begins.
+    /// Devices that a campaign does not reach, and the options of the campaign.
     private static let strangers: [(about: String, options: String, device: String)] = [
         ("of another kind", "filter => 'user is missing'", "token = int8send(2)"),
         ("inactive", "filter => 'user is missing'", "token = int8send(3)"),
@@ -327,14 +327,14 @@ import Transport
                     told.append(steps.dropFirst().map { $0.replacing(key, with: "k") })
                 }
                 if about == "not on the list" {
-                    // Nobody knows any more who was.
+                    // The list is no longer kept.
                     #expect(told[0].last?.hasPrefix("it was not on the list that the campaign was for, or") == true)
                 } else {
                     #expect(told[0] == told[1], "\(about)")
                 }
                 #expect(!told.joined().contains { $0.contains("this device gets the share") }, "\(about): \(told)")
             }
-            // Those of the audience, before fan-out reaches them and afterwards.
+            // Devices of the audience, before and after fan-out reaches them.
             let campaign = try await queue.startCampaign(key: "held", options: ", holdout => 0.999999")
             let held = "it is in the holdout of the campaign, which gets nothing"
             #expect(try await end(try token(1), campaign: "held", queue) == held)
@@ -534,7 +534,7 @@ import Transport
             try await queue.run("select pg_stat_force_next_flush()")
             let first = try await queue.number("\(reads) -- after one")
             #expect(first - before < 51_000)
-            // The one that was named is found.
+            // The named send is found.
             #expect(try await end(try token(1), root: old, queue).hasPrefix("it waits: the queue has no credential"))
             try await queue.run("select pg_stat_force_next_flush()")
             #expect(try await queue.number("\(reads) -- after two") - first < 100)

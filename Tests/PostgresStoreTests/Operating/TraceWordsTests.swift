@@ -66,7 +66,7 @@ extension `The trace of a notification` {
             #expect(steps.contains { $0.rootID == root && $0.what == "APNs accepted it" })
             #expect(Set(steps.compactMap(\.campaignKey)).count == 10)
             #expect(steps.last?.what != cut, "there is nothing else")
-            // One more of either than the limit.
+            // One campaign and one send more than the limit.
             try await queue.fanOut(
                 try await queue.startCampaign(key: "k11", options: ", tokens => array[encode(int8send(2), 'hex')]"))
             steps = try await trace(token(1), queue)
@@ -138,7 +138,7 @@ extension `The trace of a notification` {
                 """
                 select pushq.pause_campaign('\(QueueFixture.name)', 'k');
                 select pushq.resume_campaign('\(QueueFixture.name)', 'k', '2040-01-02 03:04:05Z');
-                -- As of one that a worker has held meanwhile.
+                -- The state of a job that a worker has held meanwhile.
                 update pushq.job set send_by = now() + interval '1 hour'
                 """)
             #expect(try await end(token(1), campaign: "k", queue).hasSuffix("after 2040-01-02T03:04:05Z"))

@@ -43,7 +43,7 @@ import Transport
                 try await queue.worker.showWorker(id, WorkerSign(name: "w"))
                 try await queue.worker.fallAsleep(id, serving: "*")
             }
-            // The first is gone, of the second only its sleep is left, the third is at work.
+            // The first worker is gone, only the sleeper's row of the second is left, and the third is working.
             try await queue.run(
                 """
                 update pushq.worker set seen_at = now() - interval '2 minutes' where id = 1;
@@ -73,7 +73,8 @@ import Transport
             let silent = try await HealthCheck.silentWorkers.findings(in: queue.connection)
             #expect(silent.map { $0.evidence.contains("since the database's clock was set back") } == [true])
 
-            // Another worker takes the time for now, and after a minute the row for that of a dead one.
+            // Another worker's heartbeat sets the time to now. A minute later, it takes the row for that of a lost
+            // worker.
             try await queue.worker.showWorker(2, WorkerSign(name: "w"))
             #expect(try await queue.number("select count(*) from pushq.worker where seen_at <= now()") == 2)
             try await queue.run("update pushq.worker set seen_at = seen_at - interval '2 minutes' where id = 1")

@@ -4,13 +4,13 @@ import TestSupport
 import Testing
 import Transport
 
-/// A database that went back in time. Here it is told so by hand; that it is seen of real backups,
-/// `EndToEndTests/RestoreTests.swift` tries.
+/// A restored database. These tests mark it as restored by hand. `EndToEndTests/RestoreTests.swift` tests that pushq
+/// recognises real backups.
 @Suite(.timeLimit(.minutes(10))) struct `After a restore` {
     private static let name = "\(QueueFixture.name)"
     private static let payload = #"'{"aps":{"alert":"x"}}'"#
 
-    /// What this database would be if it were a copy of another cluster's. Calls it restored.
+    /// Makes this database look like a copy of another cluster's database, that is, restored.
     private func restore(_ queue: QueueFixture) async throws {
         try await queue.run(
             """
@@ -19,7 +19,7 @@ import Transport
             """)
     }
 
-    /// What a worker does when it connects.
+    /// Does what a worker does when it connects.
     @discardableResult
     private func found(_ queue: QueueFixture) async throws -> DatabaseCopy {
         try #require(try await queue.worker.followTimeline())
@@ -31,7 +31,7 @@ import Transport
         try await withDatabase { _, database in try await body(database, QueueFixture(database, devices: devices)) }
     }
 
-    /// Something that waits, and how many recipients it is still for.
+    /// Something that waits, with the number of its remaining recipients.
     struct Backlog: Sendable, CustomTestStringConvertible {
         let testDescription: String
         let sql: String
@@ -99,7 +99,7 @@ import Transport
         }
     }
 
-    /// Has everything made that is due and claims it.
+    /// Fans out everything that is due, and claims it.
     private func claimAll(_ queue: QueueFixture) async throws -> [ClaimedJob] {
         let open = "select count(*) from pushq.fan_out where not done and not paused"
         for _ in 0..<50 {
@@ -111,7 +111,7 @@ import Transport
             + queue.claim(100, lane: .urgent)
     }
 
-    /// Expects so many recipients without an outcome: those who end as unknown, and those who are sent to.
+    /// Expects `unknown` recipients that end as unknown, and `sent` recipients that are sent to.
     private func expect(
         _ jobs: [ClaimedJob], unknown: Int, sent: Int, sourceLocation: SourceLocation = #_sourceLocation
     ) {
@@ -209,7 +209,7 @@ import Transport
                 """)
             try await restore(queue)
             #expect(try await found(queue).undecidedQueues == 0)
-            // Beside something that is due, it is not counted.
+            // With something else that is due, this send is still not counted.
             _ = try await queue.startCampaign()
             try await restore(queue)
             #expect(try await found(queue).undecidedQueues == 1)
@@ -228,7 +228,7 @@ import Transport
             try await restore(queue)
             let producer = try await database.connect()
             let send = "select pushq.send('\(Self.name)', \(Self.payload), tokens => array['aa'])"
-            // What is taken back has drawn numbers nevertheless.
+            // A transaction that is rolled back has drawn identifiers all the same.
             try await producer.runScript("begin; \(send); rollback; \(send)")
             try await found(queue)
             #expect(try await queue.connection.resumeRestored(QueueFixture.name, sends: false).unknown == 5)
@@ -250,7 +250,7 @@ import Transport
                 try await queue.connection.resumeQueue(QueueFixture.name)
             }
             #expect(error?.description.contains("pushq-admin restore resume \(Self.name) --send") == true)
-            // Again, as the next worker does.
+            // The next worker finds the same.
             #expect(try await found(queue).undecidedQueues == 1)
             _ = try await queue.connection.resumeRestored(QueueFixture.name, sends: true)
             #expect(try await found(queue).undecidedQueues == 0)
@@ -276,7 +276,7 @@ import Transport
         }
     }
 
-    /// How jobs come back to those that wait while nobody has decided.
+    /// The ways in which jobs start to wait again before an operator has decided.
     enum Return: CaseIterable { case campaignResumed, rescued, yielded, jobResumed }
 
     @Test(arguments: Return.allCases)
@@ -296,7 +296,7 @@ import Transport
                     select queue_id, id, 'refused', now() from pushq.job
                     """)
             }
-            // Its worker was lost with it before.
+            // The job's previous worker was lost.
             try await queue.run("update pushq.lease set rescues = 1")
             try await restore(queue)
             try await found(queue)
@@ -324,7 +324,7 @@ import Transport
         }
     }
 
-    /// What is done about its credential before the decision.
+    /// What an operator does about the credential before the decision.
     enum Remedy: CaseIterable { case nothing, replaced, another }
 
     @Test(arguments: Remedy.allCases)
@@ -416,7 +416,7 @@ import Transport
         }
     }
 
-    /// A worker that runs on knows queues and credentials by their numbers, also those that are lost.
+    /// A worker that keeps running knows queues and credentials by their IDs, including those that are lost.
     @Test(arguments: ["found", "declared"])
     func `no number of a tenant, an app, a credential or a queue that may be lost is given out again`(how: String)
         async throws

@@ -5,9 +5,9 @@ import Testing
 
 @testable import PostgresStore
 
-/// Who changed what when: `pushq.audit`.
+/// Tests `pushq.audit`, which records who changed what and when.
 @Suite(.timeLimit(.minutes(10))) struct `The audit` {
-    /// Tables that hold no settings. Whoever adds a table decides.
+    /// Tables without settings. The author of a new table decides whether it belongs here.
     private static let data: Set<String> = [
         "audit", "badge", "body", "call", "campaign_share", "campaign_tally", "cancelled", "channel", "device", "duty",
         "empty_send", "fan_out", "fan_out_turn",
@@ -22,7 +22,7 @@ import Testing
         "send_key", "sleeper",
         "stuck_job", "tenant_move", "tenant_usage", "throughput", "wave", "webhook_progress", "worker",
     ]
-    /// Of tables with settings: columns that are not changed by anybody who administers.
+    /// Columns of settings tables that no operator changes.
     private static let state: Set<String> = [
         "frequency_cap: set_at", "quiet_hours: set_at", "campaign: quiet_hours", "rate_limit: tat",
         "credential: warned_days", "campaign: created_at",
@@ -32,12 +32,12 @@ import Testing
         "schedule: next_at", "schedule: run_at", "schedule: started_at", "schedule: missed_at", "schedule: problem",
         "schedule: retry_at", "schedule: tried_at", "schedule: failures",
     ]
-    /// What a row is called, and what it belongs to. Entries name it.
+    /// Columns that identify a row and its owner. Entries name them.
     private static let identity: Set<String> = [
         "id", "tenant_id", "queue_id", "app_id", "campaign_id", "created_at", "granted_at",
     ]
 
-    /// Settings of each kind, by plain SQL.
+    /// Settings of each kind, as plain SQL.
     private static let settings = """
         insert into pushq.tenant_login (login, tenant_id) select 'shop', id from pushq.tenant;
         insert into pushq.tenant_quota (tenant_id, max_devices) select id, 100 from pushq.tenant;
@@ -64,7 +64,7 @@ import Testing
         order by id
         """#)
 
-    /// The entries that `body` causes.
+    /// The entries that `body` adds.
     private func entries(_ store: PostgresConnection, _ body: () async throws -> Void) async throws -> [String] {
         let last = try await store.execute(Statement("last", "select coalesce(max(id), 0) as id from pushq.audit"))
         let parameters: Parameters = ["after": .int8(try last.one().int8("id"))]
@@ -82,7 +82,7 @@ import Testing
         order by c.relname, a.attnum
         """#)
 
-    /// What sets a column to another value than `settings` do, and violates no constraint.
+    /// An assignment that gives a column another value than `settings` and violates no constraint.
     private static func change(_ table: String, _ column: String, _ type: String) -> String {
         let value =
             switch "\(table).\(column)" {
@@ -257,7 +257,7 @@ import Testing
                     error?.description.contains("cannot be changed or deleted by hand") == true,
                     "\(String(describing: error))")
             }
-            // Entries as of a year and a day ago: of the tenant, of one that is gone, and of none.
+            // Entries from 366, 364 and 11 days ago: of the tenant, of a tenant that is gone, and of none.
             let old = { (days: Int, tenant: String) in
                 """
                 insert into pushq.audit (changed_at, login, tenant, object, action, changes)
@@ -306,7 +306,8 @@ import Testing
             #expect(try await store.setTenant("acme", to: change))
             try await store.forget()
             #expect(try await queue.number(count) == 2)
-            // What is about the new one goes as it says; and the days are forgotten with the last entry.
+            // Entries about the new tenant follow its own setting. The days of the former one are forgotten with its
+            // last entry.
             let former = "select count(*) from pushq.former_tenant"
             try await queue.run("update pushq.former_tenant set removed_at = now() - interval '3649 days'")
             try await queue.run(insert(2))
@@ -406,7 +407,7 @@ import Testing
                 let to = "select max(octet_length(changes -> '\(column)' ->> 'to')) \(change)"
                 #expect(try await queue.number(to) < 300)
             }
-            // Still, nobody can fill it.
+            // Even so, no tenant can fill the table.
             try await queue.run(
                 """
                 select pushq.add_schedule(

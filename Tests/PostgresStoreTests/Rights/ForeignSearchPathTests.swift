@@ -4,15 +4,15 @@ import TestSupport
 import Testing
 import Transport
 
-/// A login may have a schema of its own, or create functions in `public`, where producers' tables often are too. A
-/// function there whose parameters fit better, or that comes first in the search path, is what a name means that has no
-/// schema.
+/// A login may have a schema of its own, or create functions in `public`, where producers often have their tables. If a
+/// statement calls a function without naming its schema, PostgreSQL may choose the login's function, because its
+/// parameters fit better or it comes first in the search path.
 @Suite(.timeLimit(.minutes(10))) struct `A function of somebody's own` {
     private func rows(_ sql: String, _ connection: PostgresConnection) async throws -> [String] {
         try await connection.execute(Statement("rows", "select v::text as v from (\(sql)) q(v)")).map { $0.text("v") }
     }
 
-    /// Two tenants with a queue each, and a login for the first, which has a schema.
+    /// Runs `body` with two tenants that have a queue each, and a login of the first tenant that has a schema.
     private func withLogin(
         _ body: @escaping @Sendable (isolated LoopActor, TestDatabase, _ login: String) async throws -> Void
     ) async throws {

@@ -4,10 +4,11 @@ import Transport
 
 @testable import PostgresStore
 
-/// A function in plpgsql keeps the types of its variables for a session as its first caller found them. So a login that
-/// has types of its own, with checks, calls all that it may call with its own rights, and then what has the owner's.
+/// A plpgsql function keeps the types of its variables for the session as its first caller resolved them. So a login
+/// with types of its own, whose checks fail for others, first calls all functions that run with its own rights, and
+/// then those that run with the owner's.
 extension `A login of one tenant` {
-    /// Has a type of its own for each of PostgreSQL's, whose check fails for everybody else.
+    /// Creates a type for each of PostgreSQL's, with a check that fails for every other role.
     private func makeTypes(_ login: PostgresConnection, _ admin: PostgresConnection) async throws {
         try await login.runScript(
             """
@@ -31,7 +32,8 @@ extension `A login of one tenant` {
         for domain in made { try await login.runScript(domain) }
     }
 
-    /// Calls, with nulls, all that the login may execute: first what has the caller's rights. Returns what was refused.
+    /// Calls everything that the login may execute with nulls, first what runs with the caller's rights. Returns the
+    /// errors.
     private func callAll(_ login: PostgresConnection, _ admin: PostgresConnection) async throws -> [String] {
         let me = try await login.execute(Statement("me", "select session_user::pg_catalog.text as name")).one()
         let calls = Statement(
@@ -67,7 +69,7 @@ extension `A login of one tenant` {
             let (producer, admin) = (neighbours.producer, neighbours.admin)
             try await makeTypes(producer, admin)
             var answers = try await callAll(producer, admin)
-            // Where a null ends a call early.
+            // Calls that a null would end early.
             for call in [
                 "message_problem('{}', 'alert', 11, 1, repeat('x', 99))", "broadcast_problem('{\"aps\":7}', 11, 1, 1)",
             ] {
@@ -86,7 +88,7 @@ extension `A login of one tenant` {
                 answers.append(sent)
             }
             expectNoUse(answers)
-            // Nor may it see more.
+            // The login does not see more either.
             #expect(await answer(producer, "string_agg(queue, ' ') from pushq.my_queues") == "acme/com.acme/production")
         }
     }
@@ -102,7 +104,7 @@ extension `A login of one tenant` {
                 try await makeTypes(connection, admin)
                 expectNoUse(try await callAll(connection, admin))
             }
-            // A run of a schedule, with the owner's rights, wakes the workers that sleep.
+            // A run of a schedule, with the owner's rights, wakes the sleepers.
             try await admin.runScript("update pushq.schedule set next_at = now() - interval '1 second'")
             try await worker.runScript(
                 "insert into pushq.sleeper (worker_id, queues) values (1, '%'); select pushq.wake(1)")
@@ -129,7 +131,7 @@ extension `A login of one tenant` {
                         from unnest(array['pushq_producer', 'pushq_reader', 'pushq_worker']) role
                         where has_function_privilege(role, p.oid, 'execute'))
                       and line ~ '^  \w'
-                      -- What the grammar knows by itself, and what is qualified.
+                      -- Types that the grammar knows itself, and qualified types.
                       and line !~ '^  \w+ +(constant +)?((int|bigint|smallint|boolean|numeric|record|interval)\M|pushq\.|pg_catalog\.)'
                     """#))
             #expect(found.map { $0.text("variable") } == [])

@@ -5,8 +5,8 @@ import Transport
 
 @testable import PostgresStore
 
-/// Two tenants in one database. What a login of one of them can do is tried with what belongs to the other, and with
-/// what does not exist: the answers must not differ.
+/// Two tenants in one database. A login of one tenant tries all calls with objects of the other tenant, and with
+/// objects that do not exist. The answers must not differ.
 @Suite(.timeLimit(.minutes(10)))
 struct `A login of one tenant` {
     struct Neighbours {
@@ -14,7 +14,7 @@ struct `A login of one tenant` {
         let producer: PostgresConnection
         let reader: PostgresConnection
         let stranger: PostgresConnection
-        /// Of the other tenant: ids that exist.
+        /// Existing IDs of the other tenant.
         let send: Int64
         let list: Int64
         let job: Int64
@@ -24,7 +24,7 @@ struct `A login of one tenant` {
     static let token = String(repeating: "b1", count: 32)
     static let payload = #"'{"aps":{"alert":"x"}}'"#
 
-    /// Calls `body` with two tenants, acme with logins of each kind, and beta with something of everything.
+    /// Runs `body` with two tenants: acme with logins of each kind, and beta with objects of every kind.
     func withNeighbours(
         _ body: @escaping @Sendable (isolated LoopActor, TestDatabase, Neighbours) async throws -> Void
     ) async throws {
@@ -72,13 +72,13 @@ struct `A login of one tenant` {
         }
     }
 
-    /// The one value of a query: an expression, perhaps with `from` behind it.
+    /// The single value of a query: an expression, optionally followed by `from`.
     private func text(_ connection: PostgresConnection, _ query: String) async throws -> String? {
         let sql = "select value::text as value from (select \(query)) q(value)"
         return try await connection.execute(Statement("probe", sql)).one().optionalText("value")
     }
 
-    /// What a query gives, or the error.
+    /// The result of a query, or its error.
     func answer(_ connection: PostgresConnection, _ query: String) async -> String {
         do {
             return try await text(connection, query) ?? "null"
@@ -111,7 +111,7 @@ struct `A login of one tenant` {
         where t.typnamespace = 'pushq'::regnamespace and t.typrelid = 0 and t.typelem = 0
         """#)
 
-    /// Rules for messages and other calculations, which read nothing.
+    /// Functions that check messages or calculate, and read no table.
     private static let pure: Set<String> = [
         "apns_id", "broadcast_problem", "caller", "csv_field", "device_kind", "message_kind", "message_problem",
         "payload_kind", "reason", "started_type",
@@ -161,11 +161,11 @@ struct `A login of one tenant` {
 
     struct Probe {
         let function: String
-        /// With `QUEUE` for a queue's name.
+        /// The call, with `QUEUE` for a queue's name.
         let query: String
     }
 
-    /// A call of each function with what exists at the neighbour's, or with other ids.
+    /// A call of each function, with objects of the neighbour, or with other IDs.
     static func probes(
         _ send: Int64, _ list: Int64, _ job: Int64, _ campaign: Int64, key: String = "sale",
         channel: String = "dGhlaXJz", audience: String = "vips", schedule: String = "weekly"
@@ -262,7 +262,7 @@ struct `A login of one tenant` {
             Probe(function: "cancel_job", query: "pushq.cancel_job('QUEUE', \(job))"),
             Probe(function: "register_device", query: "pushq.register_device('QUEUE', '\(token)')"),
             Probe(function: "register_device", query: "pushq.register_device('QUEUE', '\(token)', 'anna')"),
-            // All as it is at the neighbour's.
+            // All properties are the same as the neighbour's.
             Probe(
                 function: "register_device",
                 query: "pushq.register_device('QUEUE', '\(token)', 'anna', installation => 'i7')"),
@@ -307,17 +307,17 @@ struct `A login of one tenant` {
         ]
     }
 
-    /// Rows that a function shows, as one text.
+    /// The rows that a function returns, as one text.
     private static func shown(_ function: String, _ arguments: String) -> Probe {
         Probe(function: function, query: "jsonb_agg(to_jsonb(s)) from pushq.\(function)(\(arguments)) s")
     }
 
-    /// Of these, what a login that may only read may call, too.
+    /// The probes that a read-only login may also call.
     static let readersProbes = probes(1, 1, 1, 1).filter {
         $0.function.hasPrefix("show_") && !["show_devices", "show_device", "show_feedback"].contains($0.function)
     }
 
-    /// What lists over several queues: calls for all of the caller's, and for those of `TENANT`.
+    /// Functions that list rows of several queues: calls for all queues of the caller, and for those of `TENANT`.
     static let listings: [String: [String]] = [
         "show_queues": ["null, null, 9, 9", "'TENANT', null, 9, 9"],
         "show_load": ["null, null, 9", "'TENANT', null, 9"],
@@ -328,7 +328,7 @@ struct `A login of one tenant` {
 
     @Test func `is shown nothing of a neighbour where it names no queue`() async throws {
         try await withNeighbours { _, _, neighbours in
-            // Both tenants have what each of the functions shows.
+            // Both tenants have rows for each of the functions.
             for tenant in ["acme", "beta"] {
                 let queue = "'\(tenant)/com.\(tenant)/production'"
                 try await neighbours.admin.runScript(
@@ -363,7 +363,7 @@ struct `A login of one tenant` {
                         }
                     }
                     #expect(await seen(neighbours.stranger, of: "acme").contains("permission denied"))
-                    // The operator sees them all, if no tenant is named.
+                    // The operator sees all tenants if the call names none.
                     if arguments.contains("TENANT") {
                         let misspelt = await seen(neighbours.admin, of: "betta")
                         #expect(misspelt.contains("there is no tenant “betta”; did you mean “beta”?"), "\(misspelt)")
@@ -438,7 +438,8 @@ struct `A login of one tenant` {
             let nobodys = Self.probes(
                 none, none, none, none, key: "nobodys", channel: "bm9ib2R5cw", audience: "nobodies", schedule: "never")
             for (probe, other) in zip(theirs, nobodys) {
-                // Each in a transaction that is rolled back, so that the first does not make what the second names.
+                // Each probe runs in a transaction that is rolled back, so that the first does not create what the
+                // second names.
                 func tried(_ probe: Probe) async throws -> String {
                     try await neighbours.producer.runScript("begin")
                     let result = await answer(
@@ -450,7 +451,7 @@ struct `A login of one tenant` {
                 let answers = (try await tried(probe), try await tried(other))
                 #expect(answers.0 == answers.1, "\(probe.function)")
             }
-            // Nothing of the neighbour's was touched.
+            // The neighbour's objects are unchanged.
             let state = "count(*) from pushq.campaign where cancelled_at is null and paused_at is null and key = 'sale'"
             #expect(try await text(neighbours.admin, state) == "1")
             #expect(try await text(neighbours.admin, "count(*) from pushq.cancelled") == "0")
@@ -466,7 +467,7 @@ struct `A login of one tenant` {
         try await withNeighbours { _, _, neighbours in
             let start = "pushq.start_campaign('acme/com.acme/production', 'own', \(Self.payload))"
             _ = try await text(neighbours.producer, start)
-            // The cheapest of functions would be called for every app and campaign, if the views let it.
+            // PostgreSQL would call the cheapest function for every app and campaign, if the views allowed it.
             let spy = """
                 create function pg_temp.spy(seen text) returns boolean language plpgsql cost 0.000001 as $$
                 begin
@@ -477,7 +478,7 @@ struct `A login of one tenant` {
                 """
             for login in [neighbours.producer, neighbours.reader] {
                 try await login.runScript(spy)
-                // Plans that begin with all rows of a table.
+                // These settings force plans that begin with all rows of a table.
                 try await login.runScript(
                     "set enable_nestloop = off; set enable_indexscan = off; set enable_bitmapscan = off; set enable_indexonlyscan = off"
                 )
@@ -535,7 +536,7 @@ struct `A login of one tenant` {
             func may(_ tenant: String) async -> Bool {
                 await answer(connection, "pushq.new_list('\(tenant)/com.\(tenant)/production')").allSatisfy(\.isNumber)
             }
-            // Membership alone acts for nobody.
+            // Membership alone gives access to no tenant.
             #expect(await !may("acme"))
             try await connection.runScript("set role producer_\(database.name)")
             #expect(await may("acme"))

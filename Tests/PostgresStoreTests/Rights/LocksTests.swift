@@ -4,15 +4,15 @@ import Transport
 
 @testable import PostgresStore
 
-/// Whoever may connect to the database can take each advisory lock whose key they see in `pg_locks`, and keep it.
+/// A login that may connect to the database can take and keep each advisory lock whose key it sees in `pg_locks`.
 @Suite(.timeLimit(.minutes(10))) struct `A stranger who holds locks` {
-    /// A key that is seen in `pg_locks`, as the function that takes the lock wants it.
+    /// A key that is visible in `pg_locks`, as arguments of the function that takes the lock.
     private static let keysSeen = """
         select case l.objsubid when 1 then (l.classid::bigint << 32 | l.objid::bigint)::text
                                else format('%s, %s', l.classid::int, l.objid::int) end
         from pg_locks l where l.locktype = 'advisory'
         """
-    /// What is locked and unlocked again within one call.
+    /// Keys that one call locks and unlocks again.
     private static let keysUnseen = ["hashtextextended('pushq timeline', 0)"]
 
     @Test func `stops nothing that locks something by name`() async throws {

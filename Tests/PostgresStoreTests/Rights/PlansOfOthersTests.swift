@@ -4,11 +4,11 @@ import Transport
 
 @testable import PostgresStore
 
-/// The planner estimates by the statistics of whole tables, which have values of all tenants; and `explain analyze`
-/// tells how many rows of a table fit a condition, if the condition is evaluated where the table is read.
+/// The planner estimates with the statistics of whole tables, which contain values of all tenants. `explain analyze`
+/// tells how many rows of a table match a condition, if the condition is evaluated where the table is read.
 extension `A login of one tenant` {
-    /// A column of a view, with a value that only the other tenant has there, the next value above it, and one far from
-    /// all. The last two are nobody's.
+    /// A column of a view, with a value that only the other tenant has there, the next value above it, and a value far
+    /// from all others. No tenant has the last two.
     private struct ForeignValue {
         let view: String
         let column: String
@@ -17,8 +17,8 @@ extension `A login of one tenant` {
         let far: String
     }
 
-    /// Of every type that the views have, but for booleans, of which each value is somebody's: the next value, and one
-    /// that is far from all.
+    /// For every type in the views, the next value and a value far from all others. Booleans are left out, because
+    /// every boolean occurs.
     private static let nobodys: [String: (next: String, far: String)] = [
         "text": (next: "value || '!'", far: "'nothing of the kind'"),
         "timestamp with time zone": ("value + interval '1 microsecond'", "timestamptz '1999-01-01'"),
@@ -27,7 +27,7 @@ extension `A login of one tenant` {
         "uuid": ("translate(value::text, '0123456789abcdef', '123456789abcdef0')", "gen_random_uuid()"),
     ]
 
-    /// The values that a login sees in a view, as texts.
+    /// The values that a login sees in a view, as text.
     private func values(
         _ column: String, of view: String, type: String, _ login: PostgresConnection
     ) async throws -> [(value: String, next: String, far: String)] {
@@ -69,8 +69,8 @@ extension `A login of one tenant` {
 
     @Test func `is told nothing of a neighbour's values by the plan of a query, nor by its rows`() async throws {
         try await withNeighbours { _, database, neighbours in
-            // What is frequent is in PostgreSQL's statistics with its value. The login's own tenant has rows, too:
-            // nothing is read for rows that do not exist.
+            // PostgreSQL's statistics contain frequent values. The login's own tenant has rows too, because without
+            // rows nothing would be read.
             try await neighbours.admin.runScript(
                 """
                 select pushq.start_campaign('acme/com.acme/production', 'own', \(Self.payload));
@@ -123,7 +123,7 @@ extension `A login of one tenant` {
             ] {
                 try await login.runScript("select 1; \(settings)")
                 for one in foreign {
-                    /// The plan of a query with a condition, and what was read, without the condition itself.
+                    /// The plan of a query with a condition, and what was read, without the text of the condition.
                     func plan(_ sign: String, _ value: String) async throws -> String {
                         let literal = "'" + value.replacing("'", with: "''") + "'"
                         let query = """

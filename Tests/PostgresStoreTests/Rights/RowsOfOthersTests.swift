@@ -4,12 +4,12 @@ import Transport
 
 @testable import PostgresStore
 
-/// Two tenants in one database, each with rows in every table that has a tenant's or queue's key. Which tables these
-/// are is taken from PostgreSQL's catalog. A row of the other tenant is recognised by any of its values.
+/// Two tenants in one database, each with rows in every table that has the key of a tenant or queue. PostgreSQL's
+/// catalog names these tables. A row of the other tenant is recognised by any of its values.
 @Suite(.timeLimit(.minutes(10))) struct `Rows of another tenant` {
     private typealias Login = `A login of one tenant`
 
-    /// The keys of the second tenant, and the ids of its rows, begin here: no other number in an answer is as large.
+    /// The first key and row ID of the second tenant. No other number in an answer is as large.
     private static let firstKey = 700_000_001
     private static let firstID = 7_000_000_000_001
 
@@ -18,7 +18,8 @@ import Transport
 
     // MARK: Making rows
 
-    /// Makes rows in every table for `TENANT`: through the functions for producers, and what workers write by hand.
+    /// Creates rows in every table for `TENANT`, with the functions for producers and with statements as workers use
+    /// them.
     private static func rows(of tenant: String, device: String) -> String {
         let job = #"select * from pushq.job where queue_id = pushq.queue_id('QUEUE') order by id limit 1"#
         return #"""
@@ -121,7 +122,7 @@ import Transport
 
     // MARK: What the catalog says
 
-    /// Each column with a tenant's or queue's key, or with the name of one; and the tables without any, with no column.
+    /// Each column with a key or name of a tenant or queue, and each table without such a column.
     private static let keyColumns = Statement(
         "key_columns",
         #"""
@@ -135,10 +136,10 @@ import Transport
         order by 1, 2
         """#)
 
-    /// How a key of the second tenant, or a name in which it occurs, looks in JSON.
+    /// A key of the second tenant, or a name that contains it, as in JSON.
     private static let theirs = #"beta|\m7000000[0-9]{2}\M"#
 
-    /// Values of at least six characters in a table's rows: those of the second tenant's rows, and those of all others.
+    /// Values of at least six characters in a table's rows: those of the second tenant, and all others.
     private static func values(
         of table: String, _ connection: PostgresConnection
     ) async throws -> (theirs: Set<String>, others: Set<String>) {
@@ -164,14 +165,14 @@ import Transport
 
     // MARK: Asking
 
-    /// A query, the function or view that it is about, and what it answered.
+    /// A query, its function or view, and its answer.
     private struct Answer: Equatable {
         let function: String
         let query: String
         let text: String
     }
 
-    /// What a query gives, or the error; nothing of it stays.
+    /// The result of a query, or its error. The query is rolled back.
     private static func answer(_ connection: PostgresConnection, _ query: String) async throws -> String {
         try await connection.runScript("begin")
         var text: String
@@ -185,7 +186,7 @@ import Transport
         return text
     }
 
-    /// Every function that reads, and the views, about all that the login may see and about its own queue.
+    /// Calls of every function that reads, and the views, for everything the login may see and for its own queue.
     private static func reading(tenant: String, device: String) -> [(function: String, query: String)] {
         var queries: [(function: String, query: String)] = [
             ("my_queues", "jsonb_agg(to_jsonb(s)) from pushq.my_queues s"),
@@ -220,7 +221,7 @@ import Transport
         return queries
     }
 
-    /// Every function that producers may call, about the first tenant's queue, and with the second one's ids and names.
+    /// Calls of every function for producers, for the first tenant's queue, with IDs and names of the second tenant.
     private static func misusing(_ send: Int64, _ list: Int64, _ job: Int64, _ campaign: Int64) -> [Login.Probe] {
         Login.probes(
             send, list, job, campaign, key: "beta-sale", channel: "beta0channel", audience: "beta-vips",
@@ -269,7 +270,7 @@ import Transport
             try await admin.runScript(Self.rows(of: "beta", device: "be7a"))
             try await admin.grantTenant("beta", to: "neighbour_\(database.name)", isReadOnly: false)
 
-            // Each column that the catalog names holds a key of the neighbour, and a table without one is listed.
+            // Each column that the catalog names contains a key of the neighbour, and tables without one are listed.
             var values: (theirs: Set<String>, others: Set<String>) = ([], [])
             var count = 0
             for row in try await admin.execute(Self.keyColumns) {
@@ -291,11 +292,11 @@ import Transport
             let secrets = values.theirs.subtracting(values.others)
             #expect(secrets.count > 60)
 
-            // The neighbour's own answers have such values: the calls below would show them.
+            // The neighbour's own answers contain such values, so the calls below would show them.
             let neighbour = try await database.connect(login: "neighbour_\(database.name)")
             for (function, query) in Self.reading(tenant: "beta", device: "be7a") {
                 let text = try await Self.answer(neighbour, query)
-                // Their own ids are not 1.
+                // The neighbour's own IDs are not 1.
                 if query.contains("send => 1") || query.contains("device => 1") { continue }
                 let isCounts = [
                     "show_refusals", "show_timeline", "show_last_end", "show_send", "show_job", "preview_campaign",
@@ -305,7 +306,7 @@ import Transport
                 #expect(isCounts || secrets.contains { text.contains($0) }, "\(function) shows its owner: \(text)")
             }
 
-            // What is about the first tenant is as it was without the second one.
+            // The answers about the first tenant are the same as without the second one.
             for (login, before) in [(producer, alone.0), (reader, alone.1)] {
                 for (before, after) in zip(before, try await answers(login)) {
                     #expect(before == after)
@@ -323,7 +324,7 @@ import Transport
             for probe in misuses {
                 for login in [producer, reader] {
                     var text = try await Self.answer(login, probe.query)
-                    // What it was asked about may be in what it says.
+                    // The answer may repeat words of the query.
                     for word in probe.query.split(whereSeparator: { !$0.isLetter && !$0.isNumber && $0 != "-" })
                     where word.count > 3 { text = text.replacing(word, with: "…") }
                     for secret in secrets {
@@ -346,7 +347,7 @@ import Transport
         where c.relnamespace = 'pushq'::regnamespace and c.relkind in ('r', 'i')
         """#)
 
-    /// What a query reads: for each table and index that it reads of, scans, rows returned, rows fetched and pages.
+    /// What a query reads of each table and index: scans, rows returned, rows fetched and pages.
     private static func reads(_ connection: PostgresConnection, _ query: String) async throws -> [Substring: [Int]] {
         func counters() async throws -> [Substring: [Int]] {
             var counters: [Substring: [Int]] = [:]
@@ -358,8 +359,8 @@ import Transport
         }
         var read: [Substring: [Int]] = [:]
         try await connection.runScript("begin; savepoint s")
-        // The first calls are planned anew, for which indexes are looked into. Any later one may be, too, if the server
-        // has analysed a table meanwhile: so the last three have to be alike.
+        // The first calls are planned anew, and the planner reads indexes. Later calls may be, too, if the server has
+        // analysed a table meanwhile. So the last three calls have to be alike.
         var alike = 0
         for call in 0..<50 where call < 8 || alike < 3 {
             let before = try await counters()
@@ -376,7 +377,7 @@ import Transport
         return read
     }
 
-    /// Also with the plans that a login asks for: every login sees what its own session has read.
+    /// Also with plans that a login forces. Every login sees what its own session has read.
     @Test(arguments: [
         "",
         """

@@ -5,11 +5,11 @@ import Transport
 
 @testable import PostgresStore
 
-/// What PostgreSQL shows to every login: docs/security.md says what of it a tenant can learn.
+/// What PostgreSQL shows to every login. docs/security.md says what a tenant can learn from it.
 extension `A login of one tenant` {
     @Test func `learns nothing of a neighbour by what PostgreSQL shows to everybody`() async throws {
         try await withNeighbours { _, database, neighbours in
-            // The neighbour's login is at work, and its transaction is open.
+            // The neighbour's login is working, and its transaction is open.
             let neighbour = try await database.connect(login: "neighbour_\(database.name)")
             let queue = "'beta/com.beta/production'"
             try await neighbour.runScript(
@@ -62,7 +62,7 @@ extension `A login of one tenant` {
         }
     }
 
-    /// The number of a worker is the only part of its channel that nobody knows.
+    /// The ID of a worker is the only secret part of its channel's name.
     @Test func `hears nothing of a neighbour's campaign, of which workers are told`() async throws {
         try await withNeighbours { _, database, neighbours in
             let neighbour = try await database.connect(login: "neighbour_\(database.name)")

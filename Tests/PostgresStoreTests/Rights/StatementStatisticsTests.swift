@@ -4,9 +4,9 @@ import Testing
 
 @testable import PostgresStore
 
-/// The extension that counts the statements of all logins, as docs/tuning-postgres.md has it installed.
+/// Tests the extension that counts the statements of all logins, installed as in docs/tuning-postgres.md.
 @Suite(.timeLimit(.minutes(10))) struct `The statistics of statements` {
-    /// The statements of the page that install it.
+    /// The statements on the page that install the extension.
     private static func statements() throws -> String {
         let page = try String(
             contentsOf: URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
@@ -16,7 +16,7 @@ import Testing
         return String(try #require(block))
     }
 
-    /// Without its library in the server, whoever has the rights is told that this is missing.
+    /// If the server has not loaded the library, a login with the rights gets an error that says so.
     @Test func `are for operators, and not for the logins of tenants`() async throws {
         try await withDatabase { _, database in
             let admin = try await database.connect()

@@ -5,9 +5,9 @@ import Transport
 
 @testable import PostgresStore
 
-/// What a worker's login may do: it is a member of `pushq_worker` and of nothing else.
+/// The rights of a worker's login: it is a member of `pushq_worker` only.
 @Suite(.timeLimit(.minutes(10))) struct `A login that only runs workers` {
-    /// Rights on all of a table, or on the columns in parentheses.
+    /// Rights on a whole table, or on the columns in parentheses.
     private static let tables = """
         badge: insert select update(count figures kept_until root_ids)
         body: delete insert select
@@ -53,7 +53,7 @@ import Transport
         webhook_progress: select(tenant_id) update(newest)
         worker: delete insert select update
         """
-    /// What it cannot read: of each table the columns. A new table or column is here, or among the rights above.
+    /// The columns of each table that it cannot read. A new table or column must be here, or among the rights above.
     private static let unreadable = """
         app: bundle_id created_at id tenant_id
         audience: created_at filter name queue_id
@@ -164,7 +164,7 @@ import Transport
         "select proname::text as name from pg_proc where pronamespace = 'pushq'::regnamespace and has_function_privilege($role, oid, 'execute')"
     )
 
-    /// Calls `body` with a queue, and with a connection of a worker's login.
+    /// Runs `body` with a queue, and with a connection of a worker's login.
     private func withWorker(
         _ body: @escaping @Sendable (isolated LoopActor, QueueFixture, PostgresConnection) async throws -> Void
     ) async throws {
@@ -215,7 +215,7 @@ import Transport
                     }
                 }
             }
-            // A day of history is read through its table only.
+            // A worker can read a day of history only through the partitioned table.
             let day = try await queue.connection.execute(
                 Statement("a_day", "select min(relname)::text as name from pg_class where relname like 'message\\_2%'")
             ).one().text("name")
@@ -256,7 +256,7 @@ import Transport
                 try await worker.maintainPartitions(retention, today: far).count == 3 * 4,
                 "tomorrow is as far as it gets")
             #expect(try await queue.number(days) == before + 3)
-            // A day of long ago, and a reader that keeps it busy.
+            // A day of long ago, and a reader that has it open.
             try await queue.run(
                 """
                 set role pushq_owner;
@@ -268,7 +268,7 @@ import Transport
             try await queue.run("commit")
             #expect(try await worker.maintainPartitions() == ["dropped body_20010203"])
             try await worker.forget()
-            // What everybody keeps is not cleared for a worker either.
+            // A worker cannot clear history that is kept for all queues either.
             await #expect(throws: PostgresError.self) {
                 try await worker.runScript(
                     "select pushq.clear_day('result', pushq.today(), array[\(queue.id)], 1, 0, 0)")

@@ -6,7 +6,7 @@ import Transport
 /// The moment of the first call, in microseconds since 1970.
 private let start: Int64 = 1_900_000_000_000_000
 
-/// Most of these tests say what time it is, so that they do not depend on how fast the machine is.
+/// Most of these tests pass the time, so that they do not depend on the speed of the machine.
 @Suite(.timeLimit(.minutes(10))) struct `Taking permits` {
     private struct Fixture {
         let queue: QueueFixture
@@ -15,7 +15,7 @@ private let start: Int64 = 1_900_000_000_000_000
         var ofQueue: RateLimitOwner { .queue(queue.id, ofTenant: tenant) }
         var ofTenant: RateLimitOwner { .tenant(tenant) }
 
-        /// Sets limits, unused for an hour.
+        /// Sets limits that look unused for an hour.
         func limit(
             queue rate: Double? = nil, burst: Double = 1, tenant tenantRate: Double? = nil, tenantBurst: Double = 1
         )
@@ -56,12 +56,13 @@ private let start: Int64 = 1_900_000_000_000_000
     {
         try await withTenant { world in
             try await world.limit(queue: 100, burst: 31)
-            // Of a burst of 31 ten are kept back for permits that are used late; the one at this moment and 25 more are
-            // due within a quarter of a second. Four fifths of that are for one who has none.
+            // Ten of the burst's 31 permits are kept back for permits that are used late. The other 21 include the one
+            // due now, and 25 more are due within a quarter of a second. A worker that holds none gets four fifths of
+            // these.
             let first = try await world.take(1000, of: world.ofQueue)
             #expect(first.startsIn == .milliseconds(-200))
             #expect(first.count == 36)
-            // Those of the burst are used at once, 16 are held.
+            // The worker uses the permits of the burst at once and holds 16.
             let second = try await world.take(1000, of: world.ofQueue, held: 16)
             #expect(second.count == 4)
             #expect(second.startsIn == .milliseconds(160))
@@ -101,7 +102,7 @@ private let start: Int64 = 1_900_000_000_000_000
             #expect(first.rate == 20, "the slower one of the two")
             #expect(first.count == 4)
             #expect(first.lateness == .milliseconds(50))
-            // Other queues of the tenant find what is left.
+            // The tenant's other queues get what is left.
             let others = try await world.take(1000, of: world.ofTenant)
             #expect(others.count == 1)
             #expect(others.startsIn == .milliseconds(175))
@@ -116,7 +117,7 @@ private let start: Int64 = 1_900_000_000_000_000
             let none = try await world.take(10, of: world.ofQueue)
             #expect(none.count == 0)
             #expect(none.startsIn == .milliseconds(475))
-            // The tenant has what it had, but for one.
+            // The tenant has all its permits but one.
             let others = try await world.take(1000, of: world.ofTenant)
             #expect(others.startsIn == .milliseconds(-99))
         }
@@ -127,7 +128,7 @@ private let start: Int64 = 1_900_000_000_000_000
             try await world.limit(queue: 10, tenant: 100, tenantBurst: 10)
             let first = try await world.take(10, of: world.ofQueue)
             #expect(first.count == 1)
-            // The queue's next one is due in 75 ms, and the tenant's others may send until then.
+            // The queue's next permit is due in 75 ms, and other queues of the tenant may send until then.
             #expect(try await world.take(10, of: world.ofQueue, at: 20).count == 0)
             #expect(try await world.take(10, of: world.ofQueue, at: 60).count == 1)
             let others = try await world.take(1000, of: world.ofTenant, at: 60)
@@ -148,7 +149,7 @@ private let start: Int64 = 1_900_000_000_000_000
                 held += others.count
                 if step.isMultiple(of: 2) { ofQueue += try await world.take(2, of: world.ofQueue, at: now).count }
             }
-            // In ten seconds, and a quarter ahead.
+            // The permits of ten seconds, and a quarter second ahead.
             #expect((196...206).contains(ofQueue), "\(ofQueue)")
             #expect((2040...2060).contains(ofQueue + ofOthers), "\(ofQueue) and \(ofOthers)")
         }
@@ -166,7 +167,7 @@ private let start: Int64 = 1_900_000_000_000_000
                 """)
             var granted = 0
             for step in 1...100 { granted += try await world.take(1000, of: campaign, at: Int64(step * 100)).count }
-            // In ten seconds, and a quarter ahead.
+            // The permits of ten seconds, and a quarter second ahead.
             #expect((19...21).contains(granted), "\(granted)")
         }
     }
@@ -221,7 +222,7 @@ private let start: Int64 = 1_900_000_000_000_000
         try await withTenant { world in
             try await world.limit(queue: 100, burst: 10)
             let request = PermitRequest(owner: world.ofQueue, wanted: 5)
-            // `limit` means the future.
+            // `limit` uses a time in the future.
             try await world.queue.run("update pushq.rate_limit set tat = clock_timestamp() - interval '1 hour'")
             let before = try await world.queue.number("select extract(epoch from clock_timestamp()) * 1000000")
             let granted = try await world.queue.worker.takePermits([request], horizon: .milliseconds(250))

@@ -18,7 +18,7 @@ import Transport
         }
     }
 
-    /// Either the one who replaces it finds the pause, or the pause finds that it was replaced.
+    /// Either the session that replaces the credential finds the pause, or the pause finds that it was replaced.
     @Test(arguments: [false, true])
     func `are paused for no credential that is replaced at the same time`(isPausedFirst: Bool) async throws {
         try await withDatabase { actor, database in
@@ -39,7 +39,8 @@ import Transport
             let other = try await database.connect()
             let id = try #require(try await other.sealedCredential("main", of: QueueFixture.name.tenant)).id
             if isPausedFirst {
-                // The one who replaces it waits for a pause that is being written, and then ends it.
+                // The session that replaces the credential waits for the pause that is being written, and then ends the
+                // pause.
                 try await queue.worker.runScript("begin")
                 #expect(try await pause() == true)
                 let replacing = Task {

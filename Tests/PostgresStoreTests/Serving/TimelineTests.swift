@@ -6,7 +6,7 @@ import Transport
 
 @testable import PostgresStore
 
-/// A primary is lost together with its last commits, and its asynchronous standby takes its place.
+/// A primary is lost with its last commits, and its asynchronous standby takes its place.
 @Suite(.timeLimit(.minutes(10))) struct `Identifiers` {
     private static let send = Statement(
         "send",
@@ -49,7 +49,7 @@ import Transport
                 (try? await replica.execute(sends).one().int8("sends")) == 10
             }
 
-            // From here on nothing reaches the standby.
+            // From here on, nothing reaches the standby.
             try await replica.runScript("alter system set primary_conninfo = ''")
             try await replica.runScript("select pg_reload_conf()")
             let receivers = Statement("receivers", "select count(*) as receivers from pg_stat_wal_receiver")
@@ -61,11 +61,11 @@ import Transport
             try await primary.stop(.immediate)
             try await standby.promote()
 
-            // This session was there while the server was a standby.
+            // This session was open while the server was a standby.
             let first = try await roots(1, of: "cc", replica)
             #expect(try await replica.execute(sends).one().int8("sends") == 11, "the others are lost")
             #expect(try await replica.followTimeline()?.undecidedQueues == 0, "this is no backup: nothing is paused")
-            // At once, and one of them in a transaction that lasts.
+            // All sessions start at once, and one of them is in a long transaction.
             let sessions = (0..<4).map { session in
                 Task {
                     _ = actor

@@ -5,7 +5,7 @@ import Transport
 
 @testable import PostgresStore
 
-/// What a tenant may have at most, from the side of its producers.
+/// The maximum that a tenant may have, as its producers see it.
 @Suite(.timeLimit(.minutes(10))) struct `A tenant's quota` {
     private static let payload = #"'{"aps":{"alert":"x"}}'"#
 
@@ -40,7 +40,7 @@ import Transport
         #expect(try await store.setTenant("acme", to: change))
     }
 
-    /// The error of a call, or nil. `QUEUE` stands for the queue's name.
+    /// Returns the error of a call; nil if there is none. `QUEUE` stands for the queue's name.
     private func refusal(_ store: PostgresConnection, _ call: String) async throws -> String? {
         let call = call.replacing("QUEUE", with: "'\(QueueFixture.name)'")
         let rows = try await store.execute(
@@ -61,7 +61,7 @@ import Transport
                 "pushq.start_campaign(QUEUE, 'k', \(Self.payload), tokens => array['\(Self.token(13))'])",
                 "pushq.add_to_list(QUEUE, pushq.new_list(QUEUE), array['\(Self.token(14))'])",
             ]
-            // One more fits in, but not two.
+            // The quota has room for one more device, but not for two.
             for call in calls {
                 try await queue.run("begin")
                 #expect(try await refusal(store, call) == nil, "\(call)")
@@ -84,13 +84,13 @@ import Transport
                 let known = call.replacing(/a{62}\d\d/, with: Self.token(10))
                 #expect(try await refusal(store, known) == nil, "\(known)")
             }
-            // An import is all or nothing.
+            // An import is done completely or not at all.
             let file = DeviceFile.text(Self.token(30))
             await #expect(throws: PostgresError.self) {
                 _ = try await store.importDevices(from: file, inQueue: QueueFixture.name, reactivates: false) { _ in }
             }
             #expect(try await queue.number("select count(*) from pushq.device") == 6)
-            // Devices that are not needed any more make room, once all are counted.
+            // Devices that become inactive make room, as soon as all are counted.
             try await queue.run(
                 "update pushq.device set active = false, inactive_since = now() where id = (select min(id) from pushq.device)"
             )
@@ -112,11 +112,11 @@ import Transport
             #expect(try await register(10, "i10") == nil)
             try await set(store) { $0.devices = .limit(6) }
             try await store.countUsage()
-            // It takes the place of an active token.
+            // The new token replaces an active one.
             #expect(try await register(11, "i10") == nil)
             #expect(try await register(12, "i12")?.hasPrefix("PQ507") == true)
             #expect(try await queue.number("select count(*) from pushq.device where active") == 6)
-            // Of two tokens of the installation, the later one is dead.
+            // The later of the installation's two tokens is dead.
             try await queue.run(
                 """
                 update pushq.device set active = false, inactive_since = now() where token = '\\x\(Self.token(11))';
@@ -128,7 +128,7 @@ import Transport
             #expect(try await queue.number("select count(*) from pushq.device where active") == 6)
 
             try await queue.run("select pushq.set_device('\(QueueFixture.name)', '\(Self.token(13))', false)")
-            // Ten seconds later, and not only after an hour.
+            // The devices are counted again after ten seconds, and not only after an hour.
             try await queue.run(
                 "update pushq.tenant_usage set devices_counted_at = devices_counted_at - interval '11 seconds'")
             try await store.countUsage()
@@ -195,7 +195,7 @@ import Transport
                     try await refusal(store, call)?.hasPrefix("PQ507 tenant “acme” may have at most 7 waiting") == true,
                     "\(call)")
             }
-            // A campaign for all takes its recipients from the devices; it has a quota of its own.
+            // A campaign to all devices has a quota of its own.
             #expect(try await refusal(store, "pushq.start_campaign(QUEUE, 'k', \(Self.payload))") == nil)
         }
     }
@@ -214,7 +214,7 @@ import Transport
             #expect(try await store.usage(of: "acme")?.waiting == .init(used: 6, quota: 10))
             let refused = try await refusal(store, add(1...11))
             #expect(refused?.hasPrefix("PQ507 tenant “acme” may have at most 10 waiting recipients: it has 6") == true)
-            // Known ones are not added again.
+            // Known devices are not counted again.
             #expect(try await refusal(store, add(3...10)) == nil)
         }
     }
@@ -258,12 +258,12 @@ import Transport
         try await withQueue { _, queue, _ in
             let store = queue.connection
             try await set(store) { $0.dayBytes = .limit(100) }
-            // 21 bytes each.
+            // Each payload has 21 bytes.
             let send = "pushq.send(QUEUE, \(Self.payload), tokens => array['\(Self.token(10))'])"
             for _ in 1...4 { #expect(try await refusal(store, send) == nil) }
             try await store.countUsage()
             #expect(try await store.usage(of: "acme")?.dayBytes == .init(used: 84, quota: 100))
-            // Also where nobody is reached: the message is kept.
+            // A send that reaches no device counts too, because its message is kept.
             let toNobody = "pushq.send(QUEUE, \(Self.payload), user_key => 'nobody')"
             for call in [send, toNobody, "pushq.start_campaign(QUEUE, 'k', \(Self.payload))"] {
                 #expect(
@@ -289,7 +289,7 @@ import Transport
                 try await refusal(store, third)
                     == "PQ507 tenant “acme” may have at most 2 campaigns under way: it has 2, and this call would add 1; wait until one has ended, or "
                     + "cancel it; an operator can allow more with: pushq-admin tenant set acme --max-campaigns")
-            // The same once more is no other campaign.
+            // A repetition is not another campaign.
             #expect(try await queue.startCampaign(key: "one") == first)
             try await queue.fanOut(first)
             #expect(try await refusal(store, third) == nil)
@@ -331,7 +331,7 @@ import Transport
                 "pushq.pause_campaign(QUEUE, 'k')",
                 "pushq.cancel_campaign(QUEUE, 'k')",
             ]
-            // As if they had come in the last moments, however long this takes.
+            // The time is in the future, so that the calls count for the current second, however long the test takes.
             try await queue.run("update pushq.call set called_at = now() + interval '1 hour'")
             for call in calls.prefix(3) {
                 #expect(try await refusal(store, call) == nil, "\(call)")
@@ -344,7 +344,7 @@ import Transport
                         + "pushq-admin tenant set acme --max-calls", "\(call)")
             }
             #expect(try await store.usage(of: "acme")?.calls == .init(used: 3, quota: 3))
-            // Refused calls are not counted: once the others are past, calls are taken again.
+            // Refused calls are not counted. A second later, calls are accepted again.
             try await queue.run("update pushq.call set called_at = now() - interval '1 second'")
             #expect(try await refusal(store, calls[3]) == nil)
         }
@@ -354,7 +354,7 @@ import Transport
         try await withQueue { _, queue, _ in
             try await set(queue.connection) { $0.calls = .limit(1) }
             try await queue.run(#"select pushq.send('\#(QueueFixture.name)', \#(Self.payload), '{aa}')"#)
-            // As after a restart of the server, and when no worker has counted for a while.
+            // The state after a restart of the server, or if no worker has counted for a while.
             try await queue.run("select setval('pushq.known_start', 1); delete from pushq.call")
             try await queue.run("update pushq.tenant_usage set counted_at = now() - interval '1 hour'")
             for call in [
@@ -378,7 +378,7 @@ import Transport
     func `of many calls a second is kept by chance, which the caller cannot choose`(first: String) async throws {
         try await withQueue { _, queue, _ in
             try await set(queue.connection) { $0.calls = .limit(1000) }
-            // All in one moment: the clock of this table stands.
+            // All calls happen in the same second: the table's time is in the future.
             try await queue.run("alter table pushq.call alter called_at set default now() + interval '1 hour'")
             let accepted = try await queue.number(
                 """
@@ -387,7 +387,7 @@ import Transport
                 where public.attempt(
                   format('select \(first)pushq.unregister_device(%L, %L)', '\(QueueFixture.name)', 'ab')) is null
                 """)
-            // Fifty rows of twenty calls each: a seventh is one standard deviation.
+            // Fifty rows of twenty calls each: one standard deviation is a seventh.
             #expect((500...2000).contains(accepted), "\(accepted)")
         }
     }
@@ -404,7 +404,7 @@ import Transport
                 $0.dayBytes = .limit(1000)
             }
             let send = "pushq.send(QUEUE, \(Self.payload), tokens => array['\(Self.token(10))', '\(Self.token(11))'])"
-            // Nobody has counted for a minute: the first producer does.
+            // No session has counted for a minute, so the first producer counts.
             try await queue.run("update pushq.tenant_usage set counted_at = now() - interval '1 minute'")
             try await queue.run("begin")
             #expect(try await refusal(store, send) == nil)
@@ -460,7 +460,7 @@ import Transport
 }
 
 @Suite(.timeLimit(.minutes(10))) struct `A suspended tenant's producer` {
-    /// Each function with what it would do.
+    /// A call of each function that is refused.
     private static let refused = [
         #"pushq.send(QUEUE, PAYLOAD, tokens => array['aa'])"#, #"pushq.send(QUEUE, PAYLOAD, user_key => 'anna')"#,
         "pushq.send_many(QUEUE, array[PAYLOAD], tokens => array['aa'])",
@@ -515,7 +515,7 @@ import Transport
                   delete from pushq.call;
                   execute 'select ' || call;
                   return (select count(*) from pushq.call);
-                -- It has no list, no channel or no schedule, or its key is used; what is refused counts nothing.
+                -- There is no such list, channel or schedule, or the key is in use. A refused call counts nothing.
                 exception when sqlstate 'PQ404' or sqlstate 'PQ409' then return 0;
                 end $$
                 """)
@@ -568,7 +568,7 @@ import Transport
                   when sqlstate 'PQ403' then null;
                 end $do$
                 """)
-            // Every function that producers call is in one of the two lists.
+            // Every function for producers is in one of the two lists.
             let named = Set((Self.refused + Self.accepted).map { String($0.prefix { $0 != "(" }) })
             let functions = try await store.execute(
                 Statement(

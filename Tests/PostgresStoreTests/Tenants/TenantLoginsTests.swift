@@ -6,7 +6,7 @@ import Transport
 @testable import PostgresStore
 
 @Suite(.timeLimit(.minutes(10))) struct `Granting a tenant to a login` {
-    /// As a script does that sets up a customer's tenants.
+    /// A script that sets up a customer's tenants does this.
     @Test func `goes well for several tenants at once, since a login is made a producer but once`() async throws {
         try await withDatabase { actor, database in
             let admin = try await database.connect()
@@ -59,7 +59,7 @@ import Transport
         }
     }
 
-    /// What one customer's login was granted is not the next one's, whoever has dropped the role meanwhile.
+    /// A new role does not inherit the grants of a dropped role with the same name.
     @Test func `is refused to a namesake of the role that other tenants were granted to, until they are revoked`()
         async throws
     {
@@ -91,7 +91,7 @@ import Transport
             #expect(queues.map { $0.text("queue") } == ["beta/com.beta/sandbox"])
             #expect(try await HealthCheck.tenantLogins.findings(in: admin) == [])
 
-            // Created anew for the same tenant, as after a restore on another server.
+            // The login is created again for the same tenant, as after a restore on another server.
             try await admin.runScript("drop role \(login); create role \(login) login")
             try await admin.grantTenant("beta", to: login, isReadOnly: false)
             try await admin.grantTenant("acme", to: login, isReadOnly: false)

@@ -8,7 +8,7 @@ import Transport
 @Suite(.timeLimit(.minutes(10))) struct `Removing a tenant` {
     private static let payload = #"'{"aps":{"alert":"x"}}'"#
 
-    /// Gives a queue and its tenant rows in every table that has queues or tenants.
+    /// Returns SQL that gives a queue and its tenant rows in every table with a queue or tenant.
     static func fill(_ queue: String) -> String {
         """
         create temporary view named as select * from pushq.queue_name where name = '\(queue)';
@@ -28,7 +28,7 @@ import Transport
         """
     }
 
-    /// Gives a queue rows in every table that has queues.
+    /// Returns SQL that gives a queue rows in every table with a queue.
     private static func fillQueue(_ queue: String) -> String {
         """
         insert into pushq.rate_limit (tenant_id, queue_id, rate, burst)
@@ -63,8 +63,8 @@ import Transport
         """
     }
 
-    /// The tables that have rows of a tenant or its queue, with how many: from the catalogue, so that none is
-    /// forgotten.
+    /// The tables with rows of a tenant or its queue, and the number of these rows. The catalog names the tables, so
+    /// none is forgotten.
     private static let rows = #"""
         create function public.rows_of(tenant int, queue int) returns table (name text, count bigint) language plpgsql as $$
         declare
@@ -103,7 +103,7 @@ import Transport
                 \(`Removing a tenant`.fill("acme/com.acme/sandbox"));
                 \(`Removing a tenant`.fill("beta/com.beta/sandbox"))
                 """)
-            // Results and leases of both.
+            // Results and leases of both tenants.
             for row in try await store.execute(Statement("ids", "select id from pushq.queue order by id")) {
                 let id = row.int4("id")
                 for _ in 1...2 {
@@ -125,7 +125,7 @@ import Transport
             (acme, beta) = (try await ids("acme"), try await ids("beta"))
         }
 
-        /// Tables with rows of a tenant: `job.queue_id`.
+        /// The tables with rows of a tenant, such as `job.queue_id`, and the number of these rows.
         func rows(of place: (tenant: Int32, queue: Int32)) async throws -> [String: Int] {
             let rows = try await store.execute(
                 Statement("rows_of", "select name, count from public.rows_of($tenant, $queue)"),
@@ -155,7 +155,7 @@ import Transport
             #expect(try await neighbours.store.removeTenant("acme") == nil)
             let entry = try await neighbours.store.auditEntries(of: "acme", since: nil, limit: 1).first
             #expect(entry?.object == "tenant" && entry?.action == "removed")
-            // The name is free again.
+            // The name can be used again.
             #expect(try await neighbours.store.createTenant("acme"))
         }
     }
@@ -201,7 +201,7 @@ import Transport
         }
     }
 
-    /// What it commits then is found by the clearing a day later, whatever table it is in.
+    /// The clearing a day later finds what the transaction commits, in every table.
     @Test func `leaves nothing that a transaction commits for a removed app`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 1)

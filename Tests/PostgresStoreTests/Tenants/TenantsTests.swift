@@ -7,7 +7,7 @@ import Testing
 private let queue = QueueName(tenant: "acme", app: "com.acme.shop", environment: .production)
 
 extension PostgresConnection {
-    /// The tenant, app and queue that these tests are about.
+    /// Creates the tenant, app and queue of these tests.
     fileprivate func makeQueue() async throws {
         #expect(try await createTenant("acme"))
         #expect(try await createApp("com.acme.shop", of: "acme") == .created)

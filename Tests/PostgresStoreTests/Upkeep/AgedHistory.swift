@@ -2,7 +2,7 @@ import PostgresStore
 import TestSupport
 
 extension QueueFixture {
-    /// Does upkeep as if the day had come that lies so far ahead.
+    /// Runs upkeep as if it were `days` days later.
     func upkeep(inDays days: Int = 0) async throws {
         let rows = try await connection.execute(
             Statement("ahead", "select (pushq.today() + $1::int)::date as day"), [.int4(Int32(days))])
@@ -10,8 +10,7 @@ extension QueueFixture {
         try await worker.forget()
     }
 
-    /// Has all of it been made so many days ago; a day ahead if it is -1, as it is after the clock was set back over
-    /// midnight.
+    /// Makes all history `days` days older. With -1 it is a day ahead, as after the clock was set back over midnight.
     func age(byDays days: Int) async throws {
         try await run(
             """

@@ -5,7 +5,7 @@ import Testing
 @testable import PostgresStore
 
 @Suite struct `The days of history` {
-    /// A plan may compute the day of any table in the catalogue before it knows that the table is one of history.
+    /// A plan may compute the day of any table in the catalog before it checks that the table is one of history.
     @Test(arguments: ["hashjoin", "mergejoin", "nestloop"])
     func `are found by any plan, and other tables in the catalogue are passed over`(join: String) async throws {
         try await withDatabase { _, database in

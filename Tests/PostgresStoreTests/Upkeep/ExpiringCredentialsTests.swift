@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 @Suite struct `Certificates that come to their end` {
-    /// Adds a certificate that has so many days left, and a queue that is sent with it.
+    /// Adds a certificate with `daysLeft` days left, and a queue that uses it.
     private func add(_ name: String, daysLeft: Double, to store: PostgresConnection) async throws {
         let queue = QueueName(tenant: "acme", app: "com.\(name)", environment: .production)
         _ = try await store.createTenant("acme")
@@ -30,7 +30,7 @@ import Testing
             #expect(told.map(\.queueCount) == [1])
             #expect(try await other.noteExpiringCredentials().isEmpty)
 
-            // Three thresholds later, one warning.
+            // Three thresholds have passed, but there is only one warning.
             try await store.runScript(
                 "update pushq.credential set not_after = now() + interval '5 days' where name = 'near'")
             #expect(try await other.noteExpiringCredentials().map(\.expiry.threshold) == [7])

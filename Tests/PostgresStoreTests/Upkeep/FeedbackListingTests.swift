@@ -6,13 +6,13 @@ import Transport
 
 @testable import PostgresStore
 
-/// What a producer reads of its devices, page after page, while others write.
+/// A producer that reads feedback page by page, while other sessions write.
 @Suite(.timeLimit(.minutes(10))) struct `A reader of feedback` {
-    /// Reads on from a cursor in pages, as a producer does who keeps it.
+    /// Reads on from a cursor in pages, as a producer does that keeps the cursor.
     private struct Reader {
         let queue: QueueFixture
         var cursor: Int64 = 0
-        /// The devices that it was told of, with the verdicts.
+        /// The devices that the reader got, with their verdicts.
         var seen: [String] = []
 
         private static let page = Statement(
@@ -67,7 +67,7 @@ import Transport
         try await withDatabase { actor, database in
             let queue = try await QueueFixture(database)
             var reader = Reader(queue: queue)
-            // A worker that was taken for lost lists while another one does.
+            // A worker that was taken for lost lists feedback at the same time as another one.
             let first = try await database.connect()
             try await queue.run(Self.report(1))
             try await first.runScript("begin; select pushq.list_feedback(10)")

@@ -4,7 +4,7 @@ import QueueCore
 import TestSupport
 import Testing
 
-/// When the feedback service is asked about a queue: the queue's setting, and nobody's who asks.
+/// When the feedback service is polled for a queue. The queue's setting decides, not the worker that polls.
 @Suite(.timeLimit(.minutes(10))) struct `The schedule of the feedback service` {
     private static let queues = """
         insert into pushq.tenant (name) values ('acme');
@@ -24,7 +24,7 @@ import Testing
         }
     }
 
-    /// A database in which time may pass for the schedule.
+    /// A database in which a test can let time pass for the schedule.
     private struct Clock {
         let store: PostgresConnection
         private static let lease = Duration.seconds(900)
@@ -72,7 +72,7 @@ import Testing
         try await run { clock in
             let both = try await clock.takeDue()
             #expect(both.count == 2)
-            // Whoever took them is killed here, and nothing is noted.
+            // The worker that took them is killed here, and no result is written.
             try await clock.pass("14 minutes")
             #expect(try await clock.takeDue() == [])
             try await clock.pass("2 minutes")

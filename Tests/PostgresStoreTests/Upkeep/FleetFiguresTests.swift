@@ -53,7 +53,7 @@ import Testing
         try await withDatabase { _, database in
             let fixture = try await QueueFixture(database, devices: 1)
             try await fixture.fanOut(try await fixture.startCampaign())
-            // Lanes of campaigns' own: three for later, and then three that are due.
+            // Lanes of campaigns: three that are due later, and three that are due now.
             try await fixture.run(
                 """
                 insert into pushq.job
@@ -121,7 +121,7 @@ import Testing
         }
     }
 
-    /// With so much in the queue, a question that counts all would read a hundred times as many rows.
+    /// A statement that counts everything would read a hundred times as many rows.
     @Test func `are bounded, and say so`() async throws {
         try await withDatabase { _, database in
             let fixture = try await QueueFixture(database, devices: 1)

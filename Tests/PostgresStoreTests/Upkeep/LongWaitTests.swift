@@ -9,7 +9,7 @@ import Transport
     private static let payload = #"{"aps":{"alert":"x"}}"#
     private static let unavailable = Reason.named("ServiceUnavailable")
 
-    /// Sends to the first devices of the fixture. Returns the root.
+    /// Sends to the first `devices` devices of the fixture. Returns the root.
     private func send(to devices: Int, _ queue: QueueFixture, options: String = "") async throws -> Int64 {
         Int64(
             try await queue.number(
@@ -102,7 +102,7 @@ import Transport
         }
     }
 
-    /// Whose day is gone before that of the outcome, as when the job was held for days.
+    /// The day of the recipients is dropped before that of the outcome, as when a job was held for days.
     @Test func `recipients that failed and are no longer kept are not listed, and nobody promises to send to them`()
         async throws
     {
@@ -213,7 +213,7 @@ import Transport
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 1)
             for _ in 1...7 { _ = try await send(to: 1, queue) }
-            // The messages of all but the last one are still needed.
+            // The messages of all jobs but the last are still needed.
             try await queue.run("delete from pushq.body where job_id = (select max(id) from pushq.job)")
             var (pages, gone) = (0, 0)
             var last: (Int32, Int64)? = (0, 0)

@@ -34,7 +34,7 @@ import Transport
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 1)
             try await queue.fanOut(try await queue.startCampaign())
-            // The job was made yesterday, and the day after tomorrow has come.
+            // The job was created yesterday, and the day after tomorrow has come.
             try await queue.run(
                 """
                 update pushq.body set day = day - 1; update pushq.message set day = day - 1;

@@ -118,7 +118,7 @@ import Transport
         }
     }
 
-    /// As `pushq.retry_failed` does, called after midnight in a transaction that stays open.
+    /// Does what `pushq.retry_failed` does, called after midnight in a transaction that stays open.
     private static let bringing = """
         begin;
         select pushq.bring_message(queue_id, id, day)
@@ -149,7 +149,7 @@ import Transport
             let written = try await queue.worker.endJobs(again, workerID: 1)
             #expect(written.keys == [jobs[1].key])
             #expect(written.locked == [jobs[0].key])
-            // What is not sent again needs no message of today.
+            // A job without retries needs no message of today.
             #expect(try await queue.worker.endJobs([queue.settled(jobs[0])], workerID: 1).keys == [jobs[0].key])
 
             let done = "select campaign_id from pushq.fan_out where done order by campaign_id"
@@ -175,7 +175,7 @@ import Transport
             try await queue.age(byDays: 9)
             let session = try await database.connect()
             try await session.runScript(Self.bringing.replacing("$campaign", with: "\(campaigns[0])"))
-            // A day cannot be dropped while a transaction has read it, and that is tried again.
+            // A day cannot be dropped while a transaction has read it. The worker tries again later.
             try await queue.run(
                 """
                 select pushq.move_waiting(pushq.today(), 7, 1000, 0, 0);
@@ -239,7 +239,7 @@ import Transport
         }
     }
 
-    /// So that a repeated call is warned of it as long as it sends nothing.
+    /// So a repeated call that sends nothing gets a warning about the cancellation.
     @Test(arguments: [(nil, 30), (2, 2), (60, 60)])
     func `a cancellation is kept as long as the key of its send`(keyDays: Int?, kept: Int) async throws {
         try await withDatabase { _, database in
@@ -280,7 +280,7 @@ import Transport
         }
     }
 
-    /// History and feedback of a send, each as so many days old.
+    /// Writes the history and feedback of a send, with various ages in days.
     private static func writeHistory(_ queue: QueueFixture, inQueue name: QueueName, token: String) async throws {
         try await queue.run("select pushq.send('\(name)', '\(payload)', array['\(token)'])")
         let id = try await queue.number("select pushq.queue_id('\(name)')")
@@ -318,7 +318,7 @@ import Transport
             #expect(try await !setRetention("nobody", .days(2), nil, in: store))
             try await Self.writeHistory(queue, inQueue: QueueFixture.name, token: "aa")
             try await Self.writeHistory(queue, inQueue: others, token: "bb")
-            // What waits needs its recipients and its message, however old they are.
+            // What waits needs its recipients and its message, whatever their age.
             try await queue.run("select pushq.send('\(QueueFixture.name)', '\(Self.payload)', array['cc'])")
 
             let expected: [(day: Int, own: [Int], others: [Int])] = [
@@ -407,7 +407,8 @@ import Transport
                 insert into pushq.feedback (queue_id, device_id, reason, reported_at, verdict)
                 select queue_id, id, 1, now(), 'deactivated' from pushq.device
                 """)
-            // Its lists and reports have rows of the device, and one list is being added to. Its key is kept.
+            // The open transaction locks the device's rows in lists and reports, and the list that it adds to. It locks
+            // no key.
             let producer = try await database.connect()
             try await producer.runScript(
                 """

@@ -5,7 +5,7 @@ import Testing
 import Transport
 
 @Suite(.timeLimit(.minutes(10))) struct `Judging suspects` {
-    /// Sends to `devices` and has APNs call the tokens of every `nth` bad.
+    /// Sends to `devices`, and lets APNs answer that every `nth` token is bad.
     private func send(_ devices: Int, badEvery nth: Int, in queue: QueueFixture) async throws {
         try await queue.fanOut(try await queue.startCampaign())
         for job in try await queue.claim() {
@@ -88,7 +88,7 @@ import Transport
         }
     }
 
-    /// What became of reports of the only device, by the time that they are of.
+    /// The verdicts on the reports about the only device, in the order of their times.
     private func verdicts(in queue: QueueFixture) async throws -> [String] {
         let rows = try await queue.connection.execute(
             Statement("verdicts", "select verdict from pushq.feedback where device_id is not null order by reported_at")
@@ -167,8 +167,8 @@ import Transport
         }
     }
 
-    /// Has a statement end `results`, one each `interval`, the first of them `ago`: of each, `delivered` were taken and
-    /// of `bad` devices the tokens called bad.
+    /// Ends `results` jobs in one statement, one each `interval`, the first of them `ago`. In each, `delivered` pushes
+    /// are delivered, and `bad` tokens are bad.
     private func end(
         _ results: Int, delivered: Int, bad: Int, reason: Reason = .badDeviceToken, ago: String = "1 second",
         every interval: String = "0", in queue: QueueFixture
@@ -193,7 +193,7 @@ import Transport
             """)
     }
 
-    /// Judges step after step, as the duty does.
+    /// Judges step by step, as the duty does.
     private func judgeAll(in queue: QueueFixture) async throws -> SuspectVerdict {
         var sum = SuspectVerdict(goesOn: true)
         while sum.goesOn {
@@ -212,7 +212,7 @@ import Transport
     @Test func `a single push that ends before a campaign's jobs pauses no queue with few bad tokens`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 200)
-            // The campaign's jobs were made before the push, and end after it.
+            // The campaign's jobs were created before the push, and end after it.
             try await end(60, delivered: 498, bad: 2, ago: "6 seconds", every: "50 milliseconds", in: queue)
             try await end(1, delivered: 1, bad: 0, ago: "7 seconds", in: queue)
             let verdict = try await judgeAll(in: queue)
@@ -227,13 +227,13 @@ import Transport
             try await end(300, delivered: 0, bad: 1, ago: "1 hour", in: queue)
             #expect(try await queue.worker.judgeSuspects().paused.count == 1)
             #expect(try await count("kept", in: queue) == 300)
-            // These were on their way when it was paused.
+            // These pushes were on their way when the queue was paused.
             try await end(30, delivered: 0, bad: 1, ago: "50 minutes", in: queue)
             try await queue.connection.resumeQueue(QueueFixture.name)
             #expect(try await queue.worker.judgeSuspects() == SuspectVerdict())
             #expect(try await count("kept", in: queue) == 330)
 
-            // The worker's clock of results is that of the database, which goes on.
+            // Results have the database's time, which goes on.
             try await end(1, delivered: 0, bad: 1, ago: "-1 second", in: queue)
             try await end(400, delivered: 1, bad: 0, ago: "-2 seconds", in: queue)
             #expect(try await queue.worker.judgeSuspects() == SuspectVerdict(deactivated: 1))
@@ -290,7 +290,7 @@ import Transport
     {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 3000)
-            // A hundred results, and one in a hundred tokens bad, before and after the two seconds of the block.
+            // A hundred results, with one bad token in a hundred, before and after the two seconds of the block.
             try await end(80, delivered: 495, bad: 5, ago: "10 seconds", every: "50 milliseconds", in: queue)
             try await end(4, delivered: 0, bad: 500, ago: "6 seconds", every: "50 milliseconds", in: queue)
             try await end(80, delivered: 495, bad: 5, ago: "5 seconds", every: "50 milliseconds", in: queue)
@@ -319,7 +319,7 @@ import Transport
         }
     }
 
-    /// A queue that has had nothing but bad tokens, beside one of the same tenant that may have the same tokens.
+    /// A queue that has had only bad tokens, beside a queue of the same tenant that may have the same tokens.
     private func problem(
         reason: Reason = .badDeviceToken, environment: String = "sandbox", neighbour: String? = nil,
         sharing share: Double = 1

@@ -6,12 +6,12 @@ import Transport
 
 @testable import PostgresStore
 
-/// What is sent to a tenant's webhook, and who may say how it went.
+/// What is sent to a tenant's webhook, and which worker may report the result.
 @Suite(.timeLimit(.minutes(10))) struct `The turns of a webhook` {
     private static let lease = Duration.seconds(60)
     private static let keys = MasterKeys(MasterKey(Array(repeating: 7, count: 32))!)
 
-    /// What begins as a secret does that was sealed under ``keys``.
+    /// Bytes that begin like a secret sealed under ``keys``.
     private static func sealed(_ end: UInt8) -> [UInt8] { keys.first.name.bytes + [end] }
 
     private static func report(_ device: Int, _ verdict: String = "deactivated") -> String {
@@ -21,7 +21,7 @@ import Transport
         """
     }
 
-    /// A queue whose tenant has a webhook.
+    /// Runs `body` with a queue whose tenant has a webhook.
     private func withWebhook(_ body: @escaping @Sendable (QueueFixture, Int32) async throws -> Void) async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
@@ -153,7 +153,7 @@ import Transport
         try await withWebhook { queue, tenant in
             try await queue.run(Self.report(1) + Self.report(2))
             _ = try await queue.worker.listFeedback()
-            // A worker that was stopped for longer than its lease.
+            // A worker was stopped for longer than its lease.
             let late = try #require(try await queue.worker.takeWebhook(lease: .zero, most: 1, opening: Self.keys))
             let next = try #require(try await queue.worker.takeWebhook(lease: Self.lease, most: 1, opening: Self.keys))
             #expect(next.message == late.message)
@@ -162,7 +162,7 @@ import Transport
             let untouched =
                 "select count(*) from pushq.webhook_progress where cursor = \(next.first) and failures = 0 and not_before > now()"
             #expect(try await queue.number(untouched) == 1)
-            // So is one that was under way when the webhook changed: the new receiver gets it.
+            // The same holds for a turn that was under way when the webhook changed: the new receiver gets the message.
             try await queue.connection.setWebhook(
                 ofTenant: tenant, url: "https://b.example/", sealed: nil, formerFor: .zero)
             _ = try await queue.worker.noteTaken(next)
