@@ -32,7 +32,8 @@ struct `Behind PgBouncer in transaction mode` {
                 }
             }
             for (number, task) in zip(Int64(0)..., tasks) { #expect(try await task.value == number * number) }
-            // The two servers met statements that others had prepared, or that were unknown to them.
+            // The two server connections received statements that other clients had prepared, or that they did not
+            // know.
             #expect(clients.contains { !$0.preparesStatements })
             for client in clients { client.close() }
             await pooler.end()

@@ -4,7 +4,7 @@ import Transport
 @testable import Workers
 
 extension EngineContext {
-    /// What a part of an engine gets, for tests that make the part alone.
+    /// The context of an engine, for tests of a single part of an engine.
     static func testing(
         over address: DatabaseAddress, on loop: EventLoop, settings: EngineSettings = EngineSettings(),
         workerID: Int64 = 1,

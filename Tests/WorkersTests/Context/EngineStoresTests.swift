@@ -7,22 +7,22 @@ import Transport
 @testable import Workers
 
 @Suite(.timeLimit(.minutes(10))) struct `The connections of an engine` {
-    /// Counts how often it was told that a connection is back.
+    /// Counts the reports that a connection is back.
     private final class Listener: EngineStoresDelegate {
         var count = 0
 
         func storeIsBack() { count += 1 }
     }
 
-    /// Whoever rescues leases has to know before the first statement that PostgreSQL was away: the leases may have run
-    /// out meanwhile, and their holders had no way to renew them.
+    /// The part that rescues leases must know before its first statement that PostgreSQL was away. The leases may have
+    /// expired meanwhile, because their holders could not renew them.
     @Test func `are said to be back one by one, each before anybody uses it`() async throws {
         try await withDatabase { actor, database in
             let leasesMayCome = Locked(true)
             let isAway = Locked(false)
             let leases = Locked<Set<Int>>([])
             let proxy = try await DatabaseProxy { message in
-                // The first message names the program.
+                // The client's first message contains the program's name.
                 if message.type == nil, String(decoding: message.bytes, as: UTF8.self).contains("(leases)") {
                     leases.withLock { _ = $0.insert(message.connection) }
                 }
@@ -69,7 +69,7 @@ import Transport
             let stores = EngineStores(to: database.address, on: actor.loop) { _ in }
             let all = [stores.claims, stores.leases, stores.fanOut, stores.upkeep]
             for store in all { _ = try await store.connection() }
-            // As if PostgreSQL went away, and stayed away.
+            // From here on, PostgreSQL is away for good.
             stores.close()
             var isOver = 0
             for store in all {

@@ -40,7 +40,7 @@ struct `The sessions of an engine` {
 }
 
 @Suite(.timeLimit(.minutes(10))) struct `A server whose place another one has taken` {
-    /// What a server says of its timeline is set by hand here; that it is true, `TimelineTests` see.
+    /// Sets by hand what a server reports about its timeline. `TimelineTests` test real reports.
     private func claim(_ timeline: Int, at connection: PostgresConnection) async throws {
         try await connection.runScript(
             """

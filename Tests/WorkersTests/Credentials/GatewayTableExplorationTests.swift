@@ -5,8 +5,8 @@ import Testing
 @testable import PostgresStore
 @testable import Workers
 
-/// Queues whose credentials change, gateways that take time to open or cannot be opened, and rounds that drop what
-/// nobody uses.
+/// Queues whose credentials change, gateways that take time to open or fail to open, and rounds that drop unused
+/// gateways.
 private struct GatewayTableWorld {
     private final class Gateway {
         let secret: UInt8
@@ -23,7 +23,7 @@ private struct GatewayTableWorld {
     private var table = GatewayTable<Gateway>()
     private var queues: [Int32: QueueSettings] = [:]
     private var secrets: [CredentialVersion: UInt8] = [:]
-    /// Credentials that cannot be used.
+    /// Unusable credentials.
     private var broken: Set<CredentialVersion> = []
     private var opening: [GatewayUse] = []
     private var all: [Gateway] = []
@@ -109,7 +109,7 @@ private struct GatewayTableWorld {
         }
     }
 
-    /// A credential was opened, or could not be.
+    /// Opening a credential succeeds or fails.
     private mutating func finishOpening() {
         guard let index = opening.indices.randomElement(using: &generator) else { return }
         let use = opening.remove(at: index)
@@ -139,7 +139,7 @@ private struct GatewayTableWorld {
         }
     }
 
-    /// A round that drops what nobody uses.
+    /// A round drops unused gateways.
     private mutating func drop() {
         let used = uses
         let before = used.compactMap { use in
@@ -160,7 +160,7 @@ private struct GatewayTableWorld {
     }
 }
 
-/// Random sequences of events against the promises of ``GatewayTable``.
+/// Checks the promises of ``GatewayTable`` in random sequences of events.
 @Suite struct `Which gateway serves whom, in any order of events` {
     @Test func `is always one of its own, which is open while it is used and dropped once after`() {
         explore(seeds: 60, reaching: ["found", "unusable", "superseded", "dropped"], moreThan: 20) { seed in

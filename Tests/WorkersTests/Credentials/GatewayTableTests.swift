@@ -5,7 +5,7 @@ import Testing
 @testable import PostgresStore
 @testable import Workers
 
-/// Settings of a queue that is sent with a credential.
+/// The settings of a queue with a credential.
 private func settings(
     _ id: Int32 = 1, credential: CredentialVersion? = .init(id: 1, version: 1), environment: Environment = .sandbox,
     interface: GatewayKind = .http2, connections: Int = 4, tenantID: Int32 = 1
@@ -30,7 +30,7 @@ extension GatewayTable {
         if case .open(let entry) = find(use, now: now) { entry } else { nil }
     }
 
-    /// Opens a gateway for a use whose secret is known.
+    /// Opens a gateway for a use, with a known secret.
     fileprivate mutating func open(_ entry: Entry, secret: UInt8, for use: GatewayUse) -> Bool {
         note(secret: [secret], of: use.credential)
         if case .inserted = insert(entry, for: use) { return true }

@@ -6,7 +6,7 @@ import Testing
 @Suite struct `That APNs is out of reach` {
     private final class Gateway {}
 
-    /// Asserts with calls that change it.
+    /// A class, so that `#expect` can contain calls that change the notices.
     private final class Dialogue {
         var notices = OutageNotices()
 

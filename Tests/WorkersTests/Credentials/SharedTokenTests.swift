@@ -17,7 +17,7 @@ import Transport
         signer = try TokenSigner(key: key, teamID: "TEAM123456", keyID: "ABC123DEFG")
     }
 
-    /// What a worker that has just started has of it, on a connection of its own.
+    /// The shared token of a worker that has just started, on a connection of its own.
     private func tokens(
         of signer: TokenSigner, _ database: TestDatabase, events: EventLog = EventLog(),
         masterKeys: MasterKeys = Self.masterKeys
@@ -69,7 +69,7 @@ import Transport
                 seen += now
                 try await age(connection, by: "5 minutes")
             }
-            // The clock moves by five minutes a step: each token serves for nine of them.
+            // Each step moves the clock by five minutes, so each token is used in nine steps.
             let lifetimes = seen.reduce(into: [String: Int]()) { $0[$1, default: 0] += 1 }.values
             #expect(lifetimes.sorted() == [9, 9, 9, 9])
         }
@@ -226,14 +226,14 @@ import Transport
 
     // MARK: Kept in another database
 
-    /// What a worker has of it that serves a database, while another one keeps the tokens.
+    /// The shared token of a worker that serves one database while another database keeps the tokens.
     private func tokens(
         of signer: TokenSigner, in own: EngineStore, keeper: EngineStore
     ) -> SharedToken {
         SharedToken(store: own, keeper: keeper, masterKeys: Self.masterKeys, signer: signer) { _ in }
     }
 
-    /// Runs `body` with a worker's ways to its own database and to the keeper, and a connection to each.
+    /// Runs `body` with a worker's stores for its own database and for the keeper, and a connection to each.
     private func withKeeper(
         _ body:
             @escaping @Sendable (
@@ -275,7 +275,7 @@ import Transport
             #expect(kept.age >= .seconds(600) && kept.age < .seconds(700))
             #expect(token.nextPoll > .now + .seconds(2000) && token.nextPoll < .now + .seconds(2100))
 
-            // What is too old itself is not brought.
+            // A token that is too old itself is not copied to the keeper.
             try await age(connections.own, by: "36 minutes")
             try await age(connections.keeper, by: "36 minutes")
             #expect(try await token.current().text != own.text)

@@ -2,7 +2,7 @@ import QueueCore
 
 @testable import Workers
 
-/// A queue of numbers: how many wait in each lane, and what may be sent.
+/// A queue that has only counts: the recipients waiting in each lane, and the pushes that may be sent.
 final class FakeContender: Contender {
     let tenant: TenantShare
     var turn: FairShare.Turn
@@ -13,14 +13,14 @@ final class FakeContender: Contender {
     var inFlight = 0
     var inSilence = 0
     var mayWork = true
-    /// Recipients that wait, by lane.
+    /// The waiting recipients, by lane.
     var waiting = [0, 0, 0]
-    /// Pushes that its connections take, with those in flight.
+    /// The pushes that its connections can take, including those in flight.
     var slots = Int.max
-    /// Permits left; nil: no limit. They may be used from a time on; nil: at any time.
+    /// The remaining permits; nil: no limit. They may be used from `permitsFrom` on; nil: at any time.
     var permits: Int?
     var permitsFrom: ContinuousClock.Instant?
-    /// Sent so far, by lane.
+    /// The pushes sent so far, by lane.
     private(set) var sent = [0, 0, 0]
 
     init(_ tenant: TenantShare = TenantShare(), weight: Double = 1, urgent: Int = 0, bulk: Int = 0) {
@@ -31,7 +31,7 @@ final class FakeContender: Contender {
 
     var hasJobs: Bool { waiting.contains { $0 > 0 } }
     func hasJobs(in lane: Lane) -> Bool { waiting[Int(lane.rawValue)] > 0 }
-    /// How often it was asked what its connections take.
+    /// The number of times that it was asked for the room of its connections.
     private(set) var visits = 0
     func roomForPushes(now: ContinuousClock.Instant) -> Int {
         visits += 1
@@ -45,7 +45,7 @@ final class FakeContender: Contender {
     var nextPermit: ContinuousClock.Instant? { permits == nil || permits == 0 ? nil : permitsFrom }
     func noteSent(_ count: Int) { permits = permits.map { $0 - count } }
 
-    /// Hands over what a turn allows, and no more than `most`. Returns how much that was.
+    /// Sends what a turn allows, but no more than `most`. Returns the number of pushes.
     func send(_ turn: Turns<FakeContender>.Turn, most: Int = .max) -> Int {
         var left = min(turn.room, most)
         for lane in turn.isUrgent ? 0..<1 : 0..<3 {
@@ -61,7 +61,7 @@ final class FakeContender: Contender {
 }
 
 extension Turns<FakeContender> {
-    /// Runs a round in which every queue sends what it may. Returns the turns, in order.
+    /// Runs a round in which every queue sends what it may. Returns the turns in order.
     @discardableResult
     mutating func round(_ now: ContinuousClock.Instant = .now) -> [(queue: FakeContender, isUrgent: Bool, sent: Int)] {
         var all: [(FakeContender, Bool, Int)] = []

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Workers
 
-/// Queues that get jobs, answers, permits and room by chance, and take turns. After each turn the promises are checked.
+/// Queues take turns while jobs, answers, permits and room change at random. The promises are checked after each turn.
 private struct TurnsWorld {
     private(set) var violation: String?
     private(set) var reached: [String: Int] = [:]
@@ -13,11 +13,11 @@ private struct TurnsWorld {
     private var turns: Turns<FakeContender>
     private let queues: [FakeContender]
     private let tenantCount: Int
-    /// Hardly goes on: permits come due, but nobody is looked at only because time has passed.
+    /// The time advances little: permits come due, but no queue is looked at only because time has passed.
     private var now = ContinuousClock.now
-    /// For each queue: the weights of all queues of its tenant; the pushes of other tenants since it could have sent
-    /// and had nothing of its tenant in flight; and those of other queues of its tenant since it could have sent and
-    /// had nothing in flight. Checked after each turn, so nothing is looked up or allocated for it.
+    /// For each queue: the weights of all queues of its tenant; the pushes of other tenants since the queue could have
+    /// sent while its tenant had nothing in flight; and the pushes of its tenant's other queues since it could have
+    /// sent with nothing in flight. These are checked after each turn, so the check looks up and allocates nothing.
     private let weights: [Double]
     private var passedOver: [(byTenants: Int, byQueues: Int)]
 
@@ -26,7 +26,7 @@ private struct TurnsWorld {
         limit = Int.random(in: 1...400, using: &generator)
         turns = Turns(limit: limit)
         let tenants = (0..<Int.random(in: 1...3, using: &generator)).map { _ in TenantShare() }
-        // Beyond so many, those that can send nothing are parked.
+        // With this many queues, those that cannot send are parked.
         queues = (0..<(Int.random(in: 0...3, using: &generator) == 0 ? 80 : Int.random(in: 1...6, using: &generator)))
             .map { _ in
                 FakeContender(
@@ -45,7 +45,7 @@ private struct TurnsWorld {
     private mutating func broken(_ promise: String) { violation = violation ?? promise }
 
     mutating func run(rounds: Int) {
-        // A round of eighty queues takes as long as twenty of a few.
+        // A round of eighty queues takes as long as twenty rounds of a few.
         for _ in 0..<(queues.count > 6 ? rounds / 5 : rounds) where violation == nil {
             for _ in 0..<Int.random(in: 1...4, using: &generator) { change() }
             now += .milliseconds(Int.random(in: 0...1, using: &generator))
@@ -53,7 +53,7 @@ private struct TurnsWorld {
         }
     }
 
-    /// Something happens to one queue.
+    /// Changes one queue.
     private mutating func change() {
         let queue = queues.randomElement(using: &generator)!
         let change = Int.random(in: 0..<20, using: &generator)
@@ -73,8 +73,8 @@ private struct TurnsWorld {
         case 18: queue.permits = nil
         default: queue.mayWork.toggle()
         }
-        // Its gateway says so when it takes more, its settings when it may send again, and who takes permits when there
-        // are some. Jobs and answers need nobody to say so.
+        // The gateway reports more room, the settings report that the queue may send again, and the permit taker
+        // reports permits. Nobody reports jobs and answers.
         switch change {
         case 15, 16: turns.wake(waitingFor: ObjectIdentifier(queue))
         case 17...19: turns.wake(queue)
@@ -103,7 +103,7 @@ private struct TurnsWorld {
                 }
                 if !urgent.isEmpty { reached["urgent before others", default: 0] += 1 }
             }
-            // From then on, something of its tenant is in flight.
+            // From here on, the tenant has pushes in flight.
             if turn.isUrgent { hadTurn.insert(ObjectIdentifier(turn.queue.tenant)) }
             take(turn)
         }
@@ -117,7 +117,7 @@ private struct TurnsWorld {
         if turn.room > min(queue.roomForPushes(now: now), queue.allowance(at: now)) {
             broken("a turn of \(turn.room) is more than slots and permits")
         }
-        // Some jobs may have nobody left to send to, or wait for their lease.
+        // Some jobs may have no recipient left to send to, or wait for their lease.
         let most = Int.random(in: 0..<10, using: &generator) == 0 ? Int.random(in: 0...4, using: &generator) : .max
         let count = queue.send(turn, most: most)
         let isSilent = Int.random(in: 0..<20, using: &generator) == 0
@@ -167,7 +167,7 @@ private struct TurnsWorld {
     }
 }
 
-/// Random sequences of events against the promises of ``Turns``, without gateways.
+/// Checks the promises of ``Turns`` in random sequences of events, without gateways.
 @Suite struct `Taking turns, in any order of events` {
     @Test func `keeps to room and permits, sends what is urgent first, and lets nobody starve`() {
         explore(seeds: 80, reaching: ["urgent before others", "full", "as far ahead as may be", "parked"], moreThan: 3)
@@ -179,7 +179,7 @@ private struct TurnsWorld {
         }
     }
 
-    /// All have more than they can send, and answers come for what is in flight by chance.
+    /// All queues have more than they can send. Pushes in flight are answered at random.
     @Test func `shares alike among tenants and by weight among their queues, whatever is answered when`() {
         for seed in seeds(4) {
             var generator = SeededGenerator(seed: seed)

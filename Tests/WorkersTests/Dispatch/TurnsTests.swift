@@ -47,7 +47,7 @@ import Testing
         turns.round()
         let other = FakeContender(tenant, bulk: 100)
         turns.join(other)
-        // An answer of the silent one's is all that comes.
+        // The silent queue's answers are the only ones.
         turns.noteEnded(silent, isSilent: false)
         turns.noteEnded(silent, isSilent: false)
         for _ in 0..<100 {
@@ -65,7 +65,7 @@ import Testing
         let first = round.prefix { $0.isUrgent }
         #expect(first.map(\.sent).reduce(0, +) == 256)
         #expect(!first.contains { $0.queue === bulk })
-        // What it is ahead the other one makes up for.
+        // The bulk queue then makes up for the urgent queue's lead.
         #expect(round.dropFirst(first.count).prefix(16).allSatisfy { $0.queue === bulk })
     }
 
@@ -119,7 +119,7 @@ import Testing
     }
 
     @Test func `looks at no queue that waits for a connection, however many wait, until it may have one`() {
-        // It waits, too, for answers that make room.
+        // This queue also waits for answers that make room.
         let busy = FakeContender(bulk: 1_000_000)
         busy.slots = 100
         let waiting = (0..<9000).map { _ in
@@ -141,7 +141,7 @@ import Testing
         turns.wake(waitingFor: ObjectIdentifier(waiting[7]))
         turns.round(now)
         #expect(waiting[7].sentInAll == 1)
-        // Nobody said anything of this one.
+        // No notice came for this queue.
         waiting[8].slots = 10
         turns.round(now + .seconds(1))
         #expect(waiting[8].sentInAll == 1)
@@ -151,7 +151,8 @@ import Testing
         let busy = FakeContender(bulk: 1_000_000)
         busy.slots = 100
         let now = ContinuousClock.now
-        // The next permit of each comes a second after that of the one before; the first ones have to be granted some.
+        // Each queue's next permit is due a second after the previous queue's. The first queues have to be granted
+        // some.
         let waiting = (0..<9000).map { number in
             let queue = FakeContender(bulk: 10)
             queue.permits = number < 10 ? 0 : 1
@@ -174,7 +175,7 @@ import Testing
         turns.round(now)
         #expect(waiting[3].sentInAll == 2)
         #expect(waiting.reduce(0) { $0 + $1.visits } < before + 20)
-        // Before the next look at all of them.
+        // Before all queues are looked at again.
         turns.round(now + .milliseconds(200))
         #expect(waiting.allSatisfy { $0 === waiting[3] || $0.sentInAll == 0 })
     }

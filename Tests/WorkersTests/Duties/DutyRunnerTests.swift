@@ -6,7 +6,7 @@ import Transport
 @testable import Workers
 
 @Suite(.timeLimit(.minutes(10))) struct `A duty of the fleet` {
-    /// Takes several times as long as its lease, in steps.
+    /// A duty that takes several times as long as its lease, in steps.
     private final class LongDuty: Duty {
         let name = "upkeep"
         let pause = Duration.seconds(3600)
@@ -37,7 +37,7 @@ import Transport
 
     @Test func `that takes longer than its lease is done by one worker`() async throws {
         try await withDatabase { actor, database in
-            // Eight seconds, under a lease of three.
+            // The duty takes eight seconds, under a lease of three.
             let (long, idle) = (LongDuty(steps: 40), LongDuty(steps: 0))
             let workers = [
                 runner(long, workerID: 1, of: database, on: actor.loop),
@@ -83,7 +83,7 @@ import Transport
         }
     }
 
-    /// Takes no time.
+    /// A duty that takes no time.
     private final class ShortDuty: Duty {
         let name: String
         let pause = Duration.seconds(3600)

@@ -17,7 +17,7 @@ import Transport
         } _: { actor, fixture in
             let queue = try await fixture.makeQueue(devices: 400, usesCertificate: true)
             try await fixture.useBinaryInterface(for: queue)
-            // The engine that sends is not to ask it.
+            // The engine that sends must not poll the feedback service.
             try await fixture.connection.runScript(
                 """
                 insert into pushq.feedback_poll (queue_id, not_before)
@@ -27,10 +27,10 @@ import Transport
                 try await fixture.startCampaign(queue)
                 try await fixture.waitForCampaigns(within: .seconds(60))
             }
-            // Dead or not, the interface takes every push; that is what the service is for.
+            // The binary interface accepts every push, even to dead tokens. The feedback service reports those.
             #expect(try await fixture.progress()["delivered"] == 400)
 
-            // A worker that reads the list, and is gone before it acts.
+            // A worker reads the list, and is lost before it acts on it.
             try await fixture.connection.runScript("delete from pushq.feedback_poll")
             let first = fixture.duty(on: actor.loop)
             #expect(try await first.askNext())
@@ -46,7 +46,7 @@ import Transport
                 select pushq.queue_id('\(queue)'), '\\x0badcafe', \(Reason.unregistered.code), now();
                 """)
 
-            // The list is empty by now: what the next worker acts on is what was kept.
+            // The service's list is empty by now. The next worker acts on the stored records.
             try await fixture.reports(on: actor.loop).run(fixture.lease(on: actor.loop))
             #expect(try await fixture.number("select count(*) from pushq.feedback_record") == 0)
             #expect(try await fixture.number("select count(*) from pushq.device where not active") == kept - 1)
@@ -54,7 +54,7 @@ import Transport
                 try await fixture.number("select count(*) from pushq.feedback where verdict = 'deactivated'") == kept
                     - 1)
             #expect(try await fixture.number("select count(*) from pushq.feedback where verdict = 'kept'") == 1)
-            // Until the next day.
+            // The next poll is due the next day.
             #expect(try await !fixture.duty(on: actor.loop).askNext())
         }
     }
@@ -85,14 +85,14 @@ import Transport
 }
 
 extension EngineFixture {
-    /// A hold on the duty that nobody disputes.
+    /// A lease on the duty that no other worker contests.
     fileprivate func lease(on loop: EventLoop) -> DutyLease {
         DutyLease(
             name: "feedback", workerID: 1, length: .seconds(60), store: context(on: loop).stores.upkeep, takenAt: .now,
             isStopping: { false })
     }
 
-    /// The duties as a new worker has them.
+    /// The duties of a new worker.
     fileprivate func duty(on loop: EventLoop) -> FeedbackDuty { FeedbackDuty(context(on: loop)) }
 
     fileprivate func reports(on loop: EventLoop) -> ReportsDuty { ReportsDuty(context(on: loop)) }

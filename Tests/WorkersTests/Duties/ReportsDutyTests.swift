@@ -7,7 +7,7 @@ import Testing
 @testable import Workers
 
 @Suite(.timeLimit(.minutes(10))) struct `A report that was kept for later` {
-    /// As most tests' workers, this one does not know the address of a feedback service.
+    /// As in most tests, this worker does not know the address of a feedback service.
     @Test func `is acted on by any worker, once nobody writes the device's row any more`() async throws {
         try await EngineFixture.run {
             $0.rules.outcomes = [OutcomeRule(.refuse(.init(.unregistered)))]

@@ -9,8 +9,8 @@ import Transport
 
 @testable import Workers
 
-/// A whole engine before a server that does whatever HTTP/2 and APNs allow, by chance, and a judge that knows nothing
-/// but what the server was sent and what it answered.
+/// A whole engine with a server that does anything that HTTP/2 and APNs allow, at random. A judge knows only what the
+/// server received and what it answered.
 @Suite(.timeLimit(.minutes(10))) struct `Whatever APNs does to a worker` {
     private static let devices = 400
 
@@ -43,7 +43,7 @@ import Transport
                       tokens => (select array_agg(encode(token, 'hex')) from pushq.device
                                  where queue_id = pushq.queue_id('\(queues[0])')), at_most_once => true)
                     """)
-                // In the middle of it the one queue gets its key again, as an operator might give it.
+                // Meanwhile one queue's key is replaced by the same key, as an operator might do.
                 try await eventually("a part of it", within: .seconds(60)) { oracle.taken.count > 100 }
                 let id = try #require(try await fixture.connection.sealedCredential("com.other", of: "other")).id
                 _ = try await fixture.connection.replaceCredential(id, by: try fixture.signingKey(id: id))
@@ -57,13 +57,13 @@ import Transport
             }
             try await judge(fixture, oracle)
             let seconds = begun.duration(to: .now) / .seconds(1)
-            // Four connections of two gateways at the most, each replaced after what was done to it; five a second
-            // would be a storm.
+            // The two gateways have at most four connections, each of which is replaced when the server breaks it. Five
+            // new ones a second would be a storm.
             #expect(Double(server.connections.count) < 40 + seconds * 5)
         }
     }
 
-    /// Holds the books against what the server knows.
+    /// Compares the stored outcomes with what the server knows.
     private func judge(_ fixture: EngineFixture, _ oracle: Oracle) async throws {
         let sums = try await fixture.connection.execute(
             Statement(
@@ -80,7 +80,7 @@ import Transport
         #expect(delivered + rejected + failed + unknown + others == Int64(3 * Self.devices))
         #expect(others == 0)
         #expect(failed == 0, "nothing was refused ten times")
-        // What is told to be delivered was taken, and what was taken is told to be, but for what is uncertain.
+        // Pushes recorded as delivered were accepted, and accepted pushes are recorded as delivered or as uncertain.
         #expect(delivered <= Int64(oracle.taken.count))
         #expect(delivered + unknown + rejected >= Int64(oracle.taken.count))
         #expect(rejected <= Int64(oracle.rejected.count))
@@ -88,7 +88,7 @@ import Transport
     }
 }
 
-/// What the server does, by chance, and what it knows. Touched on the loop of one test, and read by it.
+/// Decides at random what the server does, and records it. Used on the loop of one test, and read by that test.
 private final class Oracle: @unchecked Sendable {
     private let lock = Locked<State>(State())
 
@@ -99,7 +99,7 @@ private final class Oracle: @unchecked Sendable {
         var rejected: Set<String> = []
         var once: Set<String> = []
         var onceTwice: [String] = []
-        /// Certainly not acted on: a push that may be sent once may come again.
+        /// Pushes that were certainly not acted on. Such a push may come again, even if it is sent at most once.
         var untouched: Set<String> = []
     }
 
@@ -115,7 +115,7 @@ private final class Oracle: @unchecked Sendable {
     }
     private var isCalm: Bool { lock.withLock { $0.isCalm } }
 
-    /// Lets the number of streams go up and down, for all connections.
+    /// Raises and lowers the stream limit of all connections.
     func flap(_ server: MockAPNs, on loop: EventLoop) {
         for connection in server.connections where !connection.isClosed && !isCalm {
             connection.allow([0, 1, 20, 1000][number(0...3)])
@@ -141,18 +141,18 @@ private final class Oracle: @unchecked Sendable {
         case 20: passing(request, 403, "ExpiredProviderToken")
         case 21..<27: refuseStream(request, id)
         case 27:
-            // Leaves, and takes what has come.
+            // Sends GOAWAY, and accepts what has arrived.
             connection.goAway(last: 0x7FFF_FFFF)
             accept(request, id)
         case 28:
-            // Leaves at once: nothing from this request on was looked at.
+            // Sends GOAWAY at once: nothing from this request on was acted on.
             connection.goAway(last: request.streamID >= 2 ? request.streamID - 2 : 0)
             lock.withLock { _ = $0.untouched.insert(id) }
         case 29:
-            lock.withLock { _ = $0.taken.insert(id) }  // Taken, and nobody hears of it.
+            lock.withLock { _ = $0.taken.insert(id) }  // Accepted, but the worker gets no answer.
             connection.cut()
         case 30: connection.cut()
-        case 31: break  // Silence.
+        case 31: break  // No answer.
         case 32..<50:
             connection.stream.loop.schedule(after: .milliseconds(number(1...200))) { self.accept(request, id) }
         default: accept(request, id)

@@ -8,14 +8,15 @@ import Transport
 
 @testable import Workers
 
-/// Badges that count, through real engines, TLS and HTTP/2: which numbers arrive at the devices.
+/// Counting badges through real engines, TLS and HTTP/2: the numbers that arrive at the devices.
 @Suite(.timeLimit(.minutes(10))) struct `A message that raises badges` {
-    /// The text of a message, and what a device gets with a figure.
+    /// The payload of a message, or what a device gets with its badge.
     private static func payload(_ name: String, _ badge: String) -> String {
         #"{"aps":{"alert":"\#(name)","badge":\#(badge)}}"#
     }
 
-    /// What each push brought, by its apns-id, and whether it was taken; expects that each attempt brought the same.
+    /// The payload digest of each push by its apns-id, and whether it was accepted. Expects that each attempt brought
+    /// the same payload.
     private func pushes(in file: String, _ fixture: EngineFixture) async throws -> [String: (
         digest: String, taken: Bool
     )] {

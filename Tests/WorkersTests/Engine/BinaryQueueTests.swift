@@ -27,7 +27,7 @@ import Testing
             #expect(delivered == seen.accepted)
             #expect(rejected == seen.refused["BadDeviceToken"])
             #expect(rejected > 5)
-            // Every error costs its connection, and nothing else: what was thrown away behind it never arrived.
+            // Every error ends its connection, but loses nothing: the pushes discarded behind it never arrived.
             #expect(seen.distinct == 1500)
             #expect(seen.repeated == 0)
         }
@@ -44,7 +44,7 @@ import Testing
                 try await eventually(
                     "all arrivals", within: .seconds(30), { await fixture.simulator.snapshot().arrived },
                     until: { $0 == 300 })
-                // The engine is drained from here on, with the grace pending.
+                // From here on the engine drains, with the grace pending.
             }
             let progress = try await fixture.progress()
             #expect(progress["delivered"] == 300)
@@ -65,7 +65,7 @@ import Testing
                 try await fixture.waitForCampaigns()
                 let before = await fixture.simulator.snapshot()
                 try await fixture.useBinaryInterface(for: queue)
-                // The binary interface has a connection of its own.
+                // The binary interface uses a separate connection.
                 var campaigns = 1
                 try await eventually(
                     "a campaign over it",
@@ -86,7 +86,7 @@ import Testing
     ) async throws {
         try await EngineFixture.run {
             $0.binaryPort = 0
-            // One is bad, and that is told when the change has been made: what came behind it goes over the other
+            // One token is bad, and the error comes after the change. The pushes sent after it go over the other
             // gateway.
             $0.rules.latency = .milliseconds(800) ... .milliseconds(800)
             $0.rules.outcomes = [OutcomeRule(.refuse(.init(.badDeviceToken)), share: 0.01, times: 1)]
@@ -111,7 +111,7 @@ import Testing
             let seen = await fixture.simulator.snapshot()
             #expect((progress["delivered"] ?? 0) + (progress["rejected"] ?? 0) == 400)
             #expect(progress["rejected"] ?? 0 > 0)
-            // Over either interface, everybody arrived once.
+            // Over either interface, every recipient's push arrived once.
             #expect(seen.arrived == 400)
             #expect(seen.connections > 1)
         }
@@ -178,7 +178,7 @@ import Testing
             #expect(fixture.events.contains("too short for the binary interface"))
             #expect(fixture.events.contains("--drain 3s or more"))
             #expect(fixture.events.contains("300 pushes had no answer yet"))
-            // Given back at once all the same, and sent again.
+            // Still, the jobs were given back at once, and are sent again.
             #expect(try await fixture.number("select count(*) from pushq.lease") == 0)
             try await fixture.withEngine { _ in try await fixture.waitForCampaigns() }
             #expect(await fixture.simulator.snapshot().arrived == 600)
@@ -192,7 +192,7 @@ import Testing
             $0.binaryPort = 0
         } _: { _, fixture in
             let queue = try await fixture.makeQueue(devices: 5)
-            // As a credential might be replaced by one of the other kind.
+            // A credential might be replaced by one of the other kind.
             try await fixture.connection.runScript(
                 """
                 alter table pushq.queue disable trigger queue_gateway_fits;

@@ -7,12 +7,12 @@ import Testing
 @testable import Workers
 
 @Suite(.timeLimit(.minutes(10))) struct `A lane of a queue` {
-    /// The next permit comes when the lease of the job before is not trusted any more: after two seconds, where a lease
-    /// of a second is trusted for two thirds of one.
+    /// The next permit is due after two seconds. By then the previous job's lease is no longer trusted: a lease of one
+    /// second is trusted for two thirds of a second.
     @Test func `goes on behind a job that has ended, and whose last recipient was not to be sent to`() async throws {
         try await EngineFixture.run { _, fixture in
             let queue = try await fixture.makeQueue(devices: 3)
-            // One job for two, as there is no rate limit yet.
+            // One job for both recipients, because there is no rate limit yet.
             try await fixture.connection.runScript(
                 """
                 begin;

@@ -10,11 +10,10 @@ import Transport
 
 @testable import Workers
 
-/// Where broadcasts have a host of their own, which the samples on Apple's pages name and its page on connections does
-/// not.
+/// The separate host for broadcasts that the samples on Apple's pages name, but its page on connections does not.
 @Suite(.timeLimit(.minutes(10))) struct `A host for broadcasts` {
-    /// Runs a test with a queue of a few devices, a second simulator for broadcasts, which takes the same signing key,
-    /// and a channel that it and the queue know.
+    /// Runs a test with a queue of a few devices, a second simulator for broadcasts with the same signing key, and a
+    /// channel that the second simulator and the queue know.
     private func withBroadcastHost(
         _ body: @escaping @Sendable (EngineFixture, QueueName, Simulator, ChannelID) async throws -> Void
     ) async throws {
@@ -136,7 +135,7 @@ import Transport
 }
 
 extension EngineFixture {
-    /// Another APNs, which has the certificates and keys of the first, and channels.
+    /// A second simulator, with the certificates and keys of the first, and with channels.
     func startSecondSimulator() async throws -> Simulator {
         let folder = URL(filePath: simulator.authority.caFile).deletingLastPathComponent().path
         var configuration = SimulatorConfiguration(folder: folder)
@@ -145,7 +144,7 @@ extension EngineFixture {
         return try await Simulator.start(configuration)
     }
 
-    /// A port of a simulator on this machine.
+    /// The endpoint of a simulator's port on this machine.
     func endpoint(of simulator: Simulator, port: UInt16) throws -> Endpoint {
         Endpoint(
             host: "127.0.0.1", port: port, authorities: try TrustStore(adding: [simulator.authority.certificate]))

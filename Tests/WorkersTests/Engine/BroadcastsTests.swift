@@ -12,7 +12,7 @@ import Transport
 @Suite(.timeLimit(.minutes(10))) struct `Broadcasts to channels` {
     private static let update = #"{"aps":{"timestamp":1,"event":"update","content-state":{}}}"#
 
-    /// Runs a test with a queue, and a client for its channels that shows the same credential as the engine will.
+    /// Runs a test with a queue, and a client for its channels with the engine's credential.
     private func withChannels(
         _ body: @escaping @Sendable (EngineFixture, QueueName, ChannelClient) async throws -> Void
     ) async throws {
@@ -33,7 +33,7 @@ import Transport
         }
     }
 
-    /// A channel that Apple and the queue know.
+    /// Creates a channel that Apple and the queue know.
     private func makeChannel(
         _ fixture: EngineFixture, _ queue: QueueName, _ client: ChannelClient, policy: ChannelPolicy = .none
     ) async throws -> ChannelID {
@@ -49,7 +49,7 @@ import Transport
         return try await fixture.connection.broadcast(draft, to: channel, ofQueue: queue, key: nil)
     }
 
-    /// The end of a broadcast.
+    /// Waits until a broadcast has ended, and returns its tally.
     private func tally(of root: Int64, _ fixture: EngineFixture, _ queue: QueueName) async throws -> OutcomeTally {
         let progress = try await eventually("the end of the broadcast", within: .seconds(30)) {
             try await fixture.connection.progress(ofRoot: root, inQueue: queue)
@@ -123,7 +123,7 @@ import Transport
                 try await eventually(
                     "the channel is throttled", { try await fixture.number(throttled) }, until: { $0 == 1 })
                 let newest = try await broadcast(to: slow, fixture, queue)
-                // Nothing else waits for the slow channel.
+                // No other push waits for the slow channel.
                 let beside = try await tally(of: try await broadcast(to: other, fixture, queue), fixture, queue)
                 #expect(beside.delivered == 1)
                 try await fixture.startCampaign(queue)

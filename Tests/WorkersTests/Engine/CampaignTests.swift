@@ -198,7 +198,7 @@ import Transport
             let rows = try await fixture.connection.execute(
                 Statement("a device", "select encode(token, 'hex') as hex from pushq.device order by id limit 1"))
             let token = try rows.one().text("hex")
-            // Past the end of this test, so that nothing of it depends on speed.
+            // Longer than this test, so that it does not depend on speed.
             let tooMany = OutcomeRule(.refuse(.init(.tooManyRequests, retryAfter: "3600")), tokenPrefix: token)
             await fixture.simulator.use(Rules(outcomes: [tooMany]))
             try await fixture.withEngine { _ in
@@ -255,7 +255,7 @@ import Transport
                 select queue_id, id, 'de' from pushq.device where queue_id = pushq.queue_id('\(acme)');
                 select pushq.save_audience('\(acme)', 'costly', 'locale in (' || repeat('''zz'',', 1900) || '''zz'')')
                 """)
-            // Nobody is found, which takes several seconds.
+            // The filter matches no device, which takes several seconds to find out.
             let filter = Array(repeating: "audience costly", count: 5).joined(separator: " or ")
             try await fixture.withEngine { _ in
                 try await fixture.startCampaign(acme, key: "acme", options: ", filter => '\(filter)'")

@@ -39,7 +39,7 @@ import Testing
         try await EngineFixture.run { _, fixture in
             let queue = try await fixture.makeQueue(devices: 20_000)
             let store = fixture.connection
-            /// Waits for a whole second with so many pushes, of those that begin from now on.
+            /// Waits for a whole second, from now on, with a number of pushes within `pace`.
             func expectPace(_ pace: ClosedRange<Int>) async throws {
                 let start = Int(Date().timeIntervalSince1970) + 1
                 try await eventually("a second with \(pace) pushes", within: .seconds(7)) {
@@ -69,7 +69,7 @@ import Testing
                 try await expectPace(61...100)
                 let before = await fixture.simulator.snapshot().arrived
                 try await store.liftRate(of: queue)
-                // Twice what the rate would allow.
+                // Twice the number that the rate allows.
                 try await eventually("many at once", within: .seconds(5)) {
                     await fixture.simulator.snapshot().arrived > before + 800
                 }
@@ -127,7 +127,7 @@ import Testing
         try await EngineFixture.run { _, fixture in
             let queue = try await fixture.makeQueue(devices: 10)
             try await fixture.withEngine { settings in
-                // Nobody listens there.
+                // No server listens there.
                 settings.endpoint = Endpoint(host: "127.0.0.1", port: 1)
             } _: { _ in
                 try await fixture.startCampaign(queue)
@@ -252,7 +252,7 @@ import Testing
         }
     }
 
-    /// The tests here read the settings more often; what a worker does by itself leaves three seconds for the rest.
+    /// The tests here read the settings more often than a worker does. Its default leaves three seconds for the rest.
     @Test func `is polled every two seconds`() {
         #expect(EngineSettings().settingsRefresh <= .seconds(2))
     }

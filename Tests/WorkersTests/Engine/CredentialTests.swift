@@ -11,7 +11,7 @@ import Transport
 @testable import Workers
 
 @Suite(.timeLimit(.minutes(10))) struct `A worker's credential` {
-    /// Attempts to connect come soon after one another.
+    /// Shortens the pauses between attempts to connect.
     private func brisk(_ settings: inout EngineSettings) {
         settings.connections.backoff = Backoff(base: .milliseconds(20), cap: .milliseconds(200))
         settings.connections.stableTime = .zero
@@ -44,7 +44,7 @@ import Transport
         }
     }
 
-    /// A pause that PostgreSQL refused was forgotten, and the push sent again without end.
+    /// A pause that PostgreSQL refused used to be forgotten, and the push was sent again without end.
     @Test func `pauses the queue when it is refused for a reason that PostgreSQL does not take as it is`() async throws
     {
         try await EngineFixture.run { configuration in
@@ -64,7 +64,7 @@ import Transport
         }
     }
 
-    /// PostgreSQL may refuse for reasons of its own: a full disk, a trigger.
+    /// PostgreSQL may refuse for reasons of its own, such as a full disk or a trigger.
     @Test func `is not used on while the pause cannot be written, which is tried again`() async throws {
         try await EngineFixture.run { configuration in
             configuration.rules.outcomes = [OutcomeRule(.refuse(.init(.invalidProviderToken)))]
@@ -87,7 +87,7 @@ import Transport
                 try await eventually("the refusal", within: .seconds(30)) {
                     fixture.events.contains("PostgreSQL refused")
                 }
-                // Meanwhile the settings are read again and again, and say that it is not paused.
+                // Meanwhile the worker reads the settings again and again, and they say that the queue is not paused.
                 try await eventually("the pause to be tried three times", within: .seconds(60)) {
                     try await fixture.number("select last_value from public.tries") >= 3
                 }
@@ -116,7 +116,7 @@ import Transport
                 await fixture.simulator.use(Rules())
                 try await fixture.waitForCampaigns(within: .seconds(60))
             }
-            // The simulator, as APNs, would say so to a second token.
+            // Like APNs, the simulator would refuse a second token.
             let seen = await fixture.simulator.snapshot()
             #expect(Set(seen.refused.keys) == ["ExpiredProviderToken"])
             #expect(fixture.events.all.count { $0.contains("correct the clock") } == 1)
@@ -180,7 +180,7 @@ import Transport
             configuration.rules.outcomes = [OutcomeRule(.refuse(.init(.unrelatedKeyIDInToken)))]
         } _: { _, fixture in
             let queue = try await fixture.makeQueue(devices: 20)
-            // Connections that do not last for ten seconds count as failed attempts.
+            // A connection that lasts less than ten seconds counts as a failed attempt.
             try await fixture.withEngine { _ in
                 try await fixture.startCampaign(queue)
                 try await eventually("the queue to pause", within: .seconds(60)) {
@@ -216,10 +216,10 @@ import Transport
                 try await eventually("the worker to say so", within: .seconds(60)) {
                     fixture.events.contains("paused: ")
                 }
-                // Over midnight it also says which days of history it has made.
+                // Around midnight, the worker also reports the days of history that it has created.
                 let lines = { fixture.events.all.count { !$0.hasPrefix("history: ") } }
                 let before = lines()
-                // Ten times as long as the longest delay between attempts.
+                // Ten times the longest delay between attempts.
                 await actor.loop.pause(.seconds(2))
                 #expect(lines() == before, "\(fixture.events.all)")
                 #expect(!fixture.events.contains("APNs is back"))

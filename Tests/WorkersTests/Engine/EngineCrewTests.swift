@@ -18,7 +18,7 @@ import Transport
                     }
                 })
             await #expect(throws: PostgresError.self) { try await crew.run() }
-            // The other one may have been told to end before it had connected.
+            // The other engine may have been told to end before it connected.
             #expect(fixture.events.contains("stopped after 0 requests"))
         }
     }

@@ -10,14 +10,14 @@ import Transport
 
 @testable import Workers
 
-/// A migrated database, a simulator, and queues whose credential the simulator knows: what an engine needs to work.
+/// What an engine needs to work: a migrated database, a simulator, and queues whose credential the simulator knows.
 final class EngineFixture {
     let database: TestDatabase
     let connection: PostgresConnection
     let simulator: Simulator
     let masterKeys: MasterKeys
     private let authorities: TrustStore
-    /// What the engines reported.
+    /// The events that the engines reported.
     let events = EventLog()
 
     private init(
@@ -31,7 +31,7 @@ final class EngineFixture {
         self.authorities = authorities
     }
 
-    /// Runs a test with a fixture whose simulator is set up by `configure`, and cleans up.
+    /// Runs a test with a fixture whose simulator is configured by `configure`, and cleans up.
     static func run(
         configure: @escaping @Sendable (inout SimulatorConfiguration) -> Void = { _ in },
         _ body: @escaping @Sendable (isolated LoopActor, EngineFixture) async throws -> Void
@@ -59,7 +59,7 @@ final class EngineFixture {
 
     // MARK: Queues
 
-    /// Makes a queue with a signing key, or with a certificate, and `devices` devices. Returns its name.
+    /// Creates a queue with a signing key, or with a certificate, and `devices` devices. Returns its name.
     func makeQueue(
         tenant: String = "acme", app: String = "com.acme", devices: Int = 0, usesCertificate: Bool = false,
         settings: String = ""
@@ -86,7 +86,7 @@ final class EngineFixture {
         }
     }
 
-    /// Gives a queue a signing key, which the simulator has to know.
+    /// Gives a queue a signing key. The simulator must know it.
     func addCredential(_ queue: QueueName, named name: String, key: PrivateKey, keyID: String, teamID: String)
         async throws
     {
@@ -107,7 +107,7 @@ final class EngineFixture {
         _ = try await connection.useCredential(name, forQueue: queue)
     }
 
-    /// A certificate that the simulator takes, as it is put into the row `id`.
+    /// A certificate that the simulator accepts, sealed for the row `id`.
     func certificate(for queue: QueueName, id: CredentialID) throws -> NewCredential {
         let identity = try simulator.authority.clientCertificate(topic: queue.app).identity
         return NewCredential(
@@ -118,7 +118,7 @@ final class EngineFixture {
             sealed: try masterKeys.seal(Array(identity.pem().utf8), for: id.secretOwner))
     }
 
-    /// A certificate that nobody takes, as it is put into the row `id`.
+    /// A certificate that no server accepts, sealed for the row `id`.
     func strangersCertificate(for queue: QueueName, id: CredentialID) throws -> NewCredential {
         let identity = try CertificateAuthority.make(commonName: "Stranger").issueClient(.init(userID: queue.app))
         return NewCredential(
@@ -129,7 +129,7 @@ final class EngineFixture {
             sealed: try masterKeys.seal(Array(identity.pem().utf8), for: id.secretOwner))
     }
 
-    /// The simulator's signing key, as it is put into the row `id`.
+    /// The simulator's signing key, sealed for the row `id`.
     func signingKey(id: CredentialID) throws -> NewCredential {
         let secret = Array(try simulator.authority.signingKey.pem().utf8)
         return NewCredential(
@@ -137,7 +137,7 @@ final class EngineFixture {
             sealed: try masterKeys.seal(secret, for: id.secretOwner))
     }
 
-    /// Sends a queue over the binary interface; its credential has to be a certificate.
+    /// Makes a queue use the binary interface. Its credential has to be a certificate.
     func useBinaryInterface(for queue: QueueName) async throws {
         var change = QueueChange()
         change.gateway = .binary
@@ -146,7 +146,7 @@ final class EngineFixture {
 
     // MARK: Engines
 
-    /// Those of an engine that sends to the simulator, and does so briskly.
+    /// The settings of an engine that sends to the simulator, with short times.
     var settings: EngineSettings {
         var settings = EngineSettings()
         let endpoint = { [authorities] (port: UInt16) in
@@ -160,9 +160,9 @@ final class EngineFixture {
         return settings
     }
 
-    /// Starts an engine, with no more rights than workers need; it is drained when `body` returns.
+    /// Starts an engine that has only the rights that workers need. Drains it when `body` returns.
     /// - Parameters:
-    ///   - address: of the database, if the engine is to reach it otherwise than the test does.
+    ///   - address: the database's address, if the engine's differs from the test's.
     ///   - admission: which queues have metrics of their own.
     func withEngine(
         over address: DatabaseAddress? = nil, admission: QueueAdmission = QueueAdmission(),
@@ -186,14 +186,14 @@ final class EngineFixture {
 
     // MARK: Looking
 
-    /// Runs a query that gives one number.
+    /// Runs a query that returns one number.
     func number(_ sql: String) async throws -> Int {
         let rows = try await connection.execute(
             Statement("number \(sql.hashValue)", "select (\(sql)\n)::int8 as number"))
         return Int(try rows.one().optionalInt8("number") ?? -1)
     }
 
-    /// Runs a query that gives one text.
+    /// Runs a query that returns one text.
     func text(_ sql: String) async throws -> String {
         try await connection.execute(Statement("text \(sql.hashValue)", "select (\(sql)\n)::text as text"))
             .one().optionalText("text") ?? ""
@@ -213,13 +213,13 @@ final class EngineFixture {
         try await eventually("the end of all campaigns", within: limit, { try await number(sql) }, until: { $0 == 0 })
     }
 
-    /// Until no job waits or is held any more.
+    /// Waits until no job waits or is held.
     func waitForJobs() async throws {
         let sql = "select (select count(*) from pushq.job) + (select count(*) from pushq.lease)"
         try await eventually("the end of all jobs", within: .seconds(90), { try await number(sql) }, until: { $0 == 0 })
     }
 
-    /// The columns of the only campaign's progress, by name.
+    /// The columns of a campaign's progress, by name.
     func progress(key: String = "k") async throws -> [String: Int] {
         let names: [StaticString] = [
             "total", "delivered", "rejected", "failed", "suppressed", "expired", "cancelled", "unknown", "retried",
@@ -231,7 +231,7 @@ final class EngineFixture {
     }
 }
 
-/// Events in the order in which they were reported.
+/// The events, in the order in which they were reported.
 final class EventLog: Sendable {
     private let events = Locked<[String]>([])
 

@@ -10,7 +10,7 @@ import Transport
 
 /// A frequency cap through real engines, TLS and HTTP/2: what arrives at the devices.
 @Suite(.timeLimit(.minutes(10))) struct `A queue with a frequency cap` {
-    /// Each recipient of each send and campaign, with what became of it in the end.
+    /// Each recipient of each send and campaign, with its final outcome.
     private static let ends = Statement(
         "ends",
         #"""
@@ -101,7 +101,7 @@ import Transport
                 #expect(try await send(", push_type => 'background'", background) == 401)
                 #expect(
                     try await fixture.connection.changeFrequencyCap(includesUrgent: true, timeZone: nil, of: queue))
-                // The engine reads settings every tenth of a second.
+                // The engine reads the settings every tenth of a second.
                 try await eventually(
                     "an urgent push that is held back", within: .seconds(30),
                     { try await send(", urgent => true", alert) % 100 }, until: { $0 > 1 })
@@ -136,7 +136,7 @@ import Transport
         }
     }
 
-    /// A period is over, and with it the places of that time: nobody knows whether a lost worker has sent this.
+    /// A period is over, and its places are gone. So it is unknown whether a lost worker has sent this push.
     @Test(arguments: [true, false])
     func `calls unknown what may have been sent longer ago than it counts`(isOld: Bool) async throws {
         try await EngineFixture.run { _, fixture in

@@ -8,7 +8,7 @@ import Transport
 @testable import Workers
 
 @Suite(.timeLimit(.minutes(10))) struct `A database without room` {
-    /// What PostgreSQL answers when it cannot extend a table.
+    /// Makes PostgreSQL answer as it does when it cannot extend a table.
     private static let fullDisk = """
         create function public.refuse() returns trigger language plpgsql as $$
         begin
@@ -29,7 +29,7 @@ import Transport
             } _: { _ in
                 try await fixture.startCampaign(queue)
                 try await eventually("the worker reports it") { fixture.events.contains("could not extend file") }
-                // Long past the lease that its last flush gave it.
+                // Long after the lease from its last flush would have expired.
                 try await eventually("the lease has been renewed for some time", within: .seconds(30)) {
                     try await fixture.number(
                         "select count(*) from pushq.lease where epoch = 1 and deadline > (select max(created_at) from pushq.campaign) + interval '7 s'"

@@ -10,8 +10,8 @@ import Testing
     @Test func `does not go to a device that was deactivated meanwhile`() async throws {
         try await EngineFixture.run { _, fixture in
             let queue = try await fixture.makeQueue(devices: 60)
-            // One job, as there is no rate limit yet. With it, the last recipient has its turn three seconds after the
-            // first.
+            // One job, because there is no rate limit yet. With the limit, the last recipient's turn comes three
+            // seconds after the first's.
             try await fixture.connection.runScript(
                 """
                 select pushq.send('\(queue)', '{"aps":{"alert":"x"}}', array_agg(encode(token, 'hex'))) from pushq.device;

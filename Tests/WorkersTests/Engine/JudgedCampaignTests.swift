@@ -20,7 +20,7 @@ import Testing
                 try await eventually("it to pause itself", within: .seconds(30)) {
                     try await fixture.number("select count(*) from pushq.campaign where paused_reason is not null") == 1
                 }
-                // The first job of 500 takes a second and a quarter here.
+                // At this rate, the first job of 500 takes 1.25 seconds.
                 let answered = try await fixture.progress()
                 #expect(try #require(answered["waiting"]) > 0)
                 #expect(try #require(answered["delivered"]) < 2500)

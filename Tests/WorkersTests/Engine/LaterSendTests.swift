@@ -23,7 +23,7 @@ import Transport
                 register(1001, "ann") + register(1002, "bob") + register(1003, "cid"))
             try await fixture.withEngine { _ in
                 try await fixture.connection.runScript(send("ann") + send("bob") + send("cid") + send("nobody"))
-                // A new phone, one that changes hands, and one whose owner logs out.
+                // One user gets a new phone, one phone changes hands, and one user logs out.
                 try await fixture.connection.runScript(
                     register(2001, "ann") + register(1002, "ann")
                         + "select pushq.unregister_device('\(queue)', repeat('1003', 16))")

@@ -6,12 +6,12 @@ import Transport
 @Suite(.timeLimit(.minutes(10))) struct `Loops that run side by side` {
     private struct Fault: Error, CustomStringConvertible { var description: String { "a fault" } }
 
-    /// Three loops, of which one does what the test wants, and the others run until they are told to end.
+    /// Three loops. One does what the test wants; the others run until they are told to end.
     private actor Course {
         private(set) var ended: [String] = []
         private var isToldToEnd = false
 
-        /// Runs the loops. Returns the error with which they ended.
+        /// Runs the loops, and returns the error with which they ended.
         func run(_ faulty: @escaping @Sendable (isolated Course) throws -> Void) async -> EngineError? {
             let loop = EventLoop(name: "loops")
             defer { loop.shutDown() }

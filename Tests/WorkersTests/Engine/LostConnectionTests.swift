@@ -9,8 +9,8 @@ import Transport
 @testable import Workers
 
 @Suite(.timeLimit(.minutes(10))) struct `A connection that is cut with hundreds in flight` {
-    /// Sends a campaign to a thousand devices over one connection, which is cut once at a certain request, and returns
-    /// how it ended.
+    /// Sends a campaign to a thousand devices over one connection that is cut once, at a given request. Returns the
+    /// result.
     private func sendAndCut(
         at request: Int, options: String
     ) async throws -> (progress: [String: Int], seen: Snapshot) {

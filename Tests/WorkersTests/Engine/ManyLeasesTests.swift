@@ -8,13 +8,13 @@ import Transport
 @testable import Workers
 
 @Suite(.timeLimit(.minutes(10))) struct `A worker with very many single pushes` {
-    /// Queues of one tenant with one job for each device.
+    /// Fills queues of one tenant with one job for each device.
     private func enqueue(_ count: Int, queues: Int, in fixture: EngineFixture) async throws {
         var names: [QueueName] = []
         for number in 0..<queues { names.append(try await fixture.makeQueue(app: "com.acme.n\(number)")) }
         for name in names {
             let id = try await fixture.number("select pushq.queue_id('\(name)')")
-            // What `pushq.send` would make of so many calls, which would take as many seconds in a debug build.
+            // The rows that so many calls of `pushq.send` would create. In a debug build the calls would take too long.
             try await fixture.connection.runScript(
                 """
                 with made as (
@@ -45,8 +45,8 @@ import Transport
         } _: { _, fixture in
             try await enqueue(count, queues: 30, in: fixture)
             try await fixture.withEngine { settings in
-                // All may be held at once, for longer than a lease lasts without renewals. A lease outlasts the stalls
-                // of a busy machine.
+                // The worker may hold all jobs at once, for longer than a lease lasts without renewals. A lease
+                // outlasts the stalls of a busy machine.
                 settings.maximumLeases = count
                 settings.lease = .seconds(9)
                 settings.rescueGrace = .milliseconds(200)
@@ -83,7 +83,7 @@ import Transport
                     return ended == 4000
                 }
                 #expect(most <= 300)
-                // Whoever comes first may get four fifths.
+                // The first engine to claim may get four fifths.
                 #expect(try #require(fewest) > 100)
             }
         }

@@ -11,7 +11,7 @@ import Transport
     @Test func `makes the days again, and sends to nobody twice because a result had no place`() async throws {
         try await EngineFixture.run { _, fixture in
             let queue = try await fixture.makeQueue(devices: 100)
-            // Upkeep fails at first: somebody holds the table whose day is missing.
+            // Upkeep fails at first, because another session locks the table whose day is missing.
             let blocker = try await fixture.database.connect()
             try await fixture.connection.runScript(
                 """

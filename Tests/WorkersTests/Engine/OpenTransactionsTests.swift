@@ -7,11 +7,11 @@ import Transport
 
 @testable import Workers
 
-/// Everything that a producer or operator can call or lock, left open in a transaction while another tenant's pushes
-/// have to go on.
+/// Everything that a producer or operator can call or lock, in a transaction that stays open. Another tenant's pushes
+/// must go on meanwhile.
 @Suite(.timeLimit(.minutes(10))) struct `A transaction that stays open` {
-    /// What it does. `$q` stands for the first tenant's queue, `$id` for its number, `$token` for a token of it, `$job`
-    /// for a job of it that has failed recipients.
+    /// What the transaction does. `$q` stands for the first tenant's queue, `$id` for its ID, `$token` for one of its
+    /// tokens, `$job` for one of its jobs that has failed recipients.
     struct Deed: CustomTestStringConvertible, Sendable {
         let testDescription: String
         let sql: String
@@ -69,7 +69,7 @@ import Transport
             let acme = try await fixture.makeQueue(devices: 2000)
             let beta = try await fixture.makeQueue(tenant: "beta", app: "com.beta", devices: 600)
             let deed = try await prepare(acme, for: deed, in: fixture)
-            // Its leases are a dead worker's: to be rescued, if nobody has locked them.
+            // The leases belong to a lost worker. They are rescued unless the transaction has locked them.
             _ = try await fixture.connection.claim(
                 [ClaimQuota(queueID: queueID(of: acme, in: fixture), lane: .bulk, jobs: 1)], workerID: 1,
                 lease: .zero, atMostOnceWindow: 100)
@@ -99,12 +99,12 @@ import Transport
         }
     }
 
-    /// Somebody sends to yesterday's failed recipients again. That brings the message to today, as does a worker that
-    /// sends to others of them again.
+    /// A producer retries yesterday's failed recipients. This copies the message to today, as a worker does that
+    /// retries other recipients of it.
     @Test func `and was begun after midnight keeps no other tenant's pushes from being recorded`() async throws {
         try await EngineFixture.run { _, fixture in
             let acme = try await fixture.makeQueue(devices: 2000)
-            // Its tokens are those of the job that has ended, so that none is refused.
+            // Its devices are those of the job that has ended, so that no push is refused.
             let beta = try await fixture.makeQueue(tenant: "beta", app: "com.beta", devices: 200)
             let deed = try await prepare(acme, for: Deed("select pushq.retry_failed('$q', $job)"), in: fixture)
             try await fixture.connection.runScript(
@@ -120,7 +120,7 @@ import Transport
                 update pushq.fan_out set message_day = message_day - 1;
                 delete from pushq.rate_limit;
                 """)
-            // One in each job that waits.
+            // One recipient in each waiting job.
             let tokens = try await fixture.connection.execute(
                 Statement(
                     "refused",
@@ -166,8 +166,8 @@ import Transport
         }
     }
 
-    /// Makes what is to be locked: a running campaign of which one job has ended with failures, a paused one, a suspect
-    /// that is due to be judged, a rate, a channel, a key. Returns the deed's SQL.
+    /// Creates what is to be locked: a running campaign with an ended job that has failures, a paused campaign, a
+    /// suspect that is due to be judged, a rate, a channel, and a key. Returns the deed's SQL.
     private func prepare(_ acme: QueueName, for deed: Deed, in fixture: EngineFixture) async throws -> String {
         let id = try await queueID(of: acme, in: fixture)
         try await fixture.connection.runScript(
@@ -206,8 +206,8 @@ import Transport
         return try await fixture.connection.execute(push, [.text("\(queue)")]).one().int8("send")
     }
 
-    /// For how many milliseconds a worker's statement has waited for a lock by now, that of upkeep left out: nobody
-    /// waits for it.
+    /// The milliseconds that a worker's statement has waited for a lock so far. Statements of upkeep are left out,
+    /// because nothing waits for them.
     private func lockWait(_ connection: PostgresConnection) async throws -> Int {
         let statement = Statement(
             "lock_wait",

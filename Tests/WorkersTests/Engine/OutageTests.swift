@@ -8,7 +8,7 @@ import Transport
 
 @testable import Workers
 
-/// What a worker makes of answers that say that APNs, a key or one push is in trouble.
+/// How a worker reacts to answers that tell of trouble with APNs, a key, or one push.
 @Suite(.timeLimit(.minutes(10))) struct `An outage of APNs` {
     @Test func `spends no attempts, lets one push through at a time, and delays what is delivered afterwards`()
         async throws
@@ -22,12 +22,12 @@ import Transport
                 try await eventually("it to be noticed", within: .seconds(60)) {
                     fixture.events.contains("APNs currently refuses the pushes of acme/com.acme/sandbox with 503")
                 }
-                // What was in flight at that moment is refused soon; from then on one push at a time tries.
+                // The pushes in flight are refused soon. From then on, the worker tries one push at a time.
                 try await eventually("three more", within: .seconds(60)) {
                     await fixture.simulator.snapshot().arrived >= 503
                 }
                 #expect(await fixture.simulator.snapshot().arrived < 520)
-                // APNs answers: the network is not at fault.
+                // APNs answers, so the network is not at fault.
                 let told = "(in_outage, refusals, unreachable) = (array[queue.id], '{503 ServiceUnavailable}', '{}')"
                 try await eventually("it to be shown with the worker", within: .seconds(60)) {
                     try await fixture.number("select count(*) from pushq.worker, pushq.queue where \(told)") == 1
@@ -42,7 +42,7 @@ import Transport
         }
     }
 
-    /// A few pushes are enough to notice it, and wait for its end.
+    /// A few pushes are enough to notice the outage, and they wait for its end.
     @Test func `is noticed by the retries of one small send, none of which fails`() async throws {
         try await EngineFixture.run { configuration in
             configuration.rules.outcomes = [OutcomeRule(.refuse(.init(.serviceUnavailable)))]
@@ -60,7 +60,7 @@ import Transport
         }
     }
 
-    /// As from a proxy, or a server that is none of APNs.
+    /// A proxy, or a server that does not belong to APNs, may send such a page.
     @Test(arguments: [404, 401, 302, 405, 400, 410])
     func `is what a page in place of a reason says, and rejects nobody`(status: Int) async throws {
         try await EngineFixture.run { configuration in
@@ -102,7 +102,8 @@ import Transport
         }
     }
 
-    /// As where few pushes are sent and some are refused for what they are: these are always there to try in vain.
+    /// Few pushes are sent, and some are always refused because of their content. They are tried in vain again and
+    /// again.
     @Test func `seen in pushes that are always refused makes no other wait behind all of them`() async throws {
         try await EngineFixture.run { _, fixture in
             let queue = try await fixture.makeQueue()
@@ -118,7 +119,7 @@ import Transport
                 let begun = ContinuousClock.now
                 for token in refused {
                     _ = try await send(token)
-                    // Refusals that come together could all be about one moment.
+                    // Refusals at the same time could all have one momentary cause.
                     if token == "08" {
                         try await eventually("more than a second to pass") {
                             begun.duration(to: .now) > .seconds(1.1)
@@ -128,8 +129,8 @@ import Transport
                 try await eventually("it to be taken for an outage", within: .seconds(60)) {
                     fixture.events.contains("APNs currently refuses")
                 }
-                // Some have tried in vain. The others have waited for longer than what comes now, and each of them
-                // would try twice as long after the one before.
+                // Some pushes have been tried in vain. The others have waited for longer than the push below, and each
+                // of them would be tried after twice the previous delay.
                 let opened = await fixture.simulator.snapshot().arrived
                 try await eventually("two more to try", within: .seconds(60)) {
                     await fixture.simulator.snapshot().arrived >= opened + 2
@@ -142,8 +143,8 @@ import Transport
         }
     }
 
-    /// As where all pushes to one app are refused for what they are: more than are needed for an outage are refused at
-    /// once, which spends none of their attempts, and they are older than all others, or more urgent.
+    /// All pushes to one app are refused because of their content. More pushes than are needed for an outage are
+    /// refused at once, which costs them no attempt. They are older, or more urgent, than all others.
     @Test(arguments: [(60, false), (200, false), (200, true)])
     func `seen in a burst that is always refused lets the others try first, whatever their queue`(
         burst: Int, isUrgent: Bool
@@ -189,7 +190,7 @@ import Transport
                     await fixture.simulator.snapshot().connections >= 4
                 }
                 #expect(fixture.events.contains("with 429 TooManyProviderTokenUpdates"))
-                // A push for each connection, or a few where several were allowed at that moment.
+                // One push for each connection, or a few where several were allowed at that moment.
                 #expect(await fixture.simulator.snapshot().arrived < 60)
                 await fixture.simulator.use(Rules())
                 try await fixture.waitForCampaigns(within: .seconds(60))
@@ -209,7 +210,7 @@ import Transport
             let token = try await fixture.text("select encode(token, 'hex') from pushq.device order by id limit 1")
             await fixture.simulator.use(
                 Rules(outcomes: [OutcomeRule(.refuse(.init(.shutdown)), tokenPrefix: token)]))
-            // Connections that do not last for ten seconds count as failed attempts, and its job is given back
+            // A connection that lasts less than ten seconds counts as a failed attempt. The job is given back
             // meanwhile.
             try await fixture.withEngine { _ in
                 try await fixture.startCampaign(queue)
@@ -226,15 +227,15 @@ import Transport
         status: 410, reason: "", rawBody: #"{"reason":"Unregistered"}"#)
 
     @Test func `stays active, if the answer does not say since when its token has been dead`() async throws {
-        // A machine may be so busy that the answers come first.
+        // On a busy machine, the answers may come first.
         for latency in [Duration.seconds(3), .seconds(8), .seconds(8), .seconds(8)] {
             if try await isRegistered(before: latency) { return }
         }
         Issue.record("no device was registered before its push was answered")
     }
 
-    /// Registers one of two devices while the answers to both are held back for so long, and expects that it stays
-    /// active. False if the answers came first.
+    /// Registers one of two devices while the answers to both pushes are delayed by `latency`, and expects that it
+    /// stays active. Returns false if the answers came first.
     private func isRegistered(before latency: Duration) async throws -> Bool {
         let isInTime = Locked(false)
         try await EngineFixture.run { configuration in
@@ -248,7 +249,7 @@ import Transport
                 try await eventually("both pushes to have arrived", within: .seconds(30)) {
                     await fixture.simulator.snapshot().arrived == 2
                 }
-                // When it was sent is known as exactly as the time that a statement takes to PostgreSQL.
+                // The time of a push is known only as precisely as a statement to PostgreSQL takes.
                 try await fixture.connection.runScript(
                     "select pg_sleep(1); select pushq.register_device('\(queue)', '\(token)')")
                 let unanswered = await fixture.simulator.snapshot().waiting

@@ -33,12 +33,12 @@ import Transport
             let record = try SimulatorRecord(path: file)
             let times = record.arrivals
             #expect(times.count == 1500)
-            // A permit may be used 100 ms late, and on a busy machine an arrival be noted 300 ms late.
+            // A permit may be used 100 ms late, and a busy machine may record an arrival 300 ms late.
             #expect(record.maximumPerSecond <= 250 + 10 + 100, "a second went over rate and burst")
             let seconds = Double(times[1499] - times[0]) / 1e6
             #expect(1500 <= 250 * seconds + 10 + 100, "all together went over rate and burst, in \(seconds) s")
-            // A worker that a busy machine keeps waiting lets permits lapse, so the rate is looked for in the best
-            // three seconds. The burst at the beginning is not the rate's.
+            // A worker that is delayed by a busy machine lets permits lapse, so the rate is measured in the best three
+            // seconds. The burst at the beginning does not count.
             let best = SimulatorRecord.maximumCount(of: times[100...], within: 3_000_000)
             #expect(best >= 3 * 237, "\(best) in three seconds")
         }
@@ -79,10 +79,10 @@ import Transport
             let record = try SimulatorRecord(path: file)
             let ofTenant = apps.flatMap(record.arrivals).sorted()
             let paced = record.arrivals(of: "com.paced")
-            // Permits may be used 100 ms late, and on a busy machine an arrival be noted as late.
+            // A permit may be used 100 ms late, and a busy machine may record an arrival just as late.
             expect(200.5, burst: 10, by: ofTenant, atLeast: 0.9)
             expect(30.5, burst: 2, by: paced, atLeast: 0.9)
-            // On a busy machine one of them may begin a second before the other.
+            // On a busy machine, one of the two queues may begin a second before the other.
             let both = apps.dropFirst().map(record.arrivals)
             let time = both.map(\.first!).max()!...both.map(\.last!).min()!
             let others = both.map { $0.count(where: time.contains) }
@@ -93,9 +93,9 @@ import Transport
         }
     }
 
-    /// Expects that a rate was held. A permit may be used 100 ms late, and on a busy machine an arrival be noted 300 ms
-    /// late: a permit that is used twice would show more. A worker that a busy machine keeps waiting lets permits
-    /// lapse, so the rate is looked for in the best three seconds after the burst.
+    /// Expects that a rate was kept and reached. A permit may be used 100 ms late, and a busy machine may record an
+    /// arrival 300 ms late; a permit that is used twice would exceed this. A worker that is delayed by a busy machine
+    /// lets permits lapse, so the rate is measured in the best three seconds after the burst.
     private func expect(_ rate: Double, burst: Double, by times: [Int], atLeast share: Double) {
         let late = rate * 0.4
         let second = SimulatorRecord.maximumCount(of: times[...], within: 1_000_000)
@@ -122,7 +122,7 @@ import Transport
         } _: { [file] _, fixture in
             let queue = try await fixture.makeQueue(devices: 10)
             try await fixture.withEngine { _ in
-                // A payload of its own tells whose push one is.
+                // Each campaign has a payload of its own, which identifies its pushes.
                 try await fixture.connection.runScript(
                     """
                     select pushq.start_campaign('\(queue)', 'k' || n, format('{"aps":{"alert":"%s"}}', n), max_rate => 4)
@@ -134,10 +134,11 @@ import Transport
             let answers = try SimulatorRecord(path: file).events.filter { $0.payloadDigest != nil }
             let byCampaign = Dictionary(grouping: answers) { $0.payloadDigest! }.mapValues { $0.map(\.at).sorted() }
             #expect(byCampaign.count == campaigns && byCampaign.values.allSatisfy { $0.count == 10 })
-            // At 4 per second, ten take two seconds; late permits and a busy machine may bring three more into one.
+            // At 4 a second, ten pushes take two seconds. Late permits and a busy machine may move three more into one
+            // second.
             let most = byCampaign.values.map { SimulatorRecord.maximumCount(of: $0[...], within: 1_000_000) }
             #expect(most.max()! <= 8, "\(most)")
-            // One after another they would take over two minutes.
+            // One after the other, the campaigns would take over two minutes.
             let times = byCampaign.values.joined()
             #expect(times.max()! - times.min()! < 30_000_000)
         }
@@ -198,14 +199,15 @@ import Transport
         }
     }
 
-    /// Sends a campaign of each queue that `make` makes, at 2,000 a second in all, and counts by topic what arrives
-    /// while all of them have enough to send.
+    /// Sends a campaign in each queue that `make` creates, at 2,000 pushes a second in total. Counts the arrivals by
+    /// topic while all queues have enough to send.
     private func shared(
         _ make: @escaping @Sendable (EngineFixture) async throws -> [QueueName],
         check: @escaping @Sendable ([String: Int]) -> Void
     ) async throws {
         try await EngineFixture.run { configuration in
-            // So slow that no queue waits for PostgreSQL on a busy machine: one that does gives its turns away.
+            // The answers are so slow that no queue waits for PostgreSQL on a busy machine. A queue that waits gives up
+            // its turns.
             configuration.rules.latency = .milliseconds(100) ... .milliseconds(100)
         } _: { _, fixture in
             for queue in try await make(fixture) { try await fixture.startCampaign(queue) }
@@ -243,7 +245,7 @@ import Transport
                 try await eventually("the urgent campaign to end") {
                     try await fixture.progress(key: "code")["delivered"] == 1
                 }
-                // At its rate, the big one is sent in a quarter of an hour.
+                // At its rate, the large campaign takes a quarter of an hour.
                 let other = try await fixture.progress()
                 #expect(try #require(other["delivered"]) < 10_000)
             }
@@ -279,7 +281,8 @@ import Transport
 }
 
 @Suite(.timeLimit(.minutes(10))) struct `A worker with nothing to do` {
-    /// - Parameter scheduled: queues with a push that is due tomorrow: more than one look comes to while there is work.
+    /// - Parameter scheduled: the number of queues with a push that is due tomorrow; 1200 are more than one poll covers
+    ///   while there is work.
     @Test(arguments: [0, 1200]) func `makes at most six statements a second`(scheduled: Int) async throws {
         try await EngineFixture.run { _, fixture in
             let queue = try await fixture.makeQueue(devices: 3)
@@ -305,9 +308,9 @@ import Transport
             } _: { _ in
                 try await fixture.startCampaign(queue)
                 try await fixture.waitForCampaigns()
-                // After the campaign it polls less and less often, until it polls at its idle interval: two polls a
-                // second, its settings every two seconds, its row every five and the duties of the fleet are about
-                // three statements a second. Six leave room for those that happen to fall into the same six seconds.
+                // After the campaign, the worker polls less and less often, down to its idle interval. Two polls a
+                // second, the settings every two seconds, the heartbeat every five seconds, and the duties make about
+                // three statements a second. Six allow for statements that happen to fall into the same six seconds.
                 try await eventually("the worker comes to rest", within: .seconds(90)) {
                     let perSecond = try await statements.perSecond(over: .seconds(6))
                     #expect(perSecond > 1, "it is alive")
@@ -318,7 +321,7 @@ import Transport
     }
 }
 
-/// Statements that went through a proxy.
+/// Counts the statements that pass through a proxy.
 private final class StatementCount: Sendable {
     private let count = Atomic(0)
 
@@ -326,7 +329,7 @@ private final class StatementCount: Sendable {
 
     var value: Int { count.load(ordering: .relaxed) }
 
-    /// How many there are in a second, measured for some time.
+    /// The statements in a second, measured over `time`.
     func perSecond(over time: Duration) async throws -> Double {
         let (before, begun) = (value, ContinuousClock.now)
         try await Task.sleep(for: time)
@@ -338,7 +341,8 @@ private final class StatementCount: Sendable {
     private let file = FileManager.default.temporaryDirectory.appending(path: "pushq-gaps-\(UUID().uuidString).ndjson")
         .path
 
-    /// Where few are refused they are sent again soon; where many are, within a second, and then within two.
+    /// If few pushes are refused, they are retried soon. If many are, they are retried within a second, and then within
+    /// two.
     @Test(arguments: [(served: 2, ceilings: [1.0, 2.0]), (served: 40, ceilings: [0.1, 0.3])])
     func `follow backoff with full jitter`(served: Int, ceilings: [Double]) async throws {
         defer { try? FileManager.default.removeItem(atPath: file) }
@@ -349,8 +353,8 @@ private final class StatementCount: Sendable {
             passing.times = 2
             configuration.rules.outcomes = [passing]
         } _: { [file] _, fixture in
-            // Forty small jobs, settled at different times; and devices that are always served, or it would be an
-            // outage.
+            // Forty small jobs that are settled at different times. Pushes to other devices always succeed, or this
+            // would count as an outage.
             let queue = try await fixture.makeQueue(devices: 40)
             let tokens = (0..<served).map { "'ff\(String($0 + 0x1000, radix: 16))'" }.joined(separator: ",")
             let others = #"select pushq.send('\#(queue)', '{"aps":{"alert":"x"}}', tokens => array[\#(tokens)]);"#
@@ -378,10 +382,10 @@ private final class StatementCount: Sendable {
             for (refusal, ceiling) in zip(1..., ceilings) {
                 let sorted = try #require(gaps[refusal]).sorted()
                 #expect(sorted.count == 40)
-                // Settling and claiming take their time on a busy machine: half a second is left for them.
+                // Half a second is allowed for settling and claiming on a busy machine.
                 #expect(sorted[39] <= ceiling + 0.5, "\(sorted)")
                 if ceiling >= 1 {
-                    // At first few were refused, and these are sent again soon.
+                    // At first few pushes were refused, and these are retried soon.
                     #expect((sorted[20] - 0.05) / ceiling < 0.9 && (sorted[30] - 0.05) / ceiling > 0.2, "\(sorted)")
                 }
                 #expect(Set(sorted.map { Int($0 / ceiling * 100) }).count > 10, "not all at one moment: \(sorted)")

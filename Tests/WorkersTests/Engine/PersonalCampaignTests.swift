@@ -8,15 +8,15 @@ import Transport
 
 @testable import Workers
 
-/// Personal messages through a real worker, TLS and HTTP/2: who got which text.
+/// Personal messages through a real worker, TLS and HTTP/2: the text that each device gets.
 @Suite(.timeLimit(.minutes(10))) struct `A personal campaign` {
     private static let message = #"""
         {"default":{"aps":{"alert":"Hi {{name|there}}"}},
          "languages":{"de":{"aps":{"alert":"Hallo {{name}}, {{text|-}}"}}}}
         """#
 
-    /// Gives every device a profile by its number, which is the last two bytes of its token's hash: those whose number
-    /// is even speak German, each third has a name, and one in ten a text that is too long.
+    /// Gives every device a profile that depends on its number, the last two bytes of its token's hash. Even numbers
+    /// speak German, each third device has a name, and one in ten has a text that is too long.
     private static let profiles = """
         insert into pushq.profile (queue_id, device_id, locale, attributes)
         select queue_id, id, case when n % 2 = 0 then 'de-AT' else 'fr' end,
@@ -25,7 +25,8 @@ import Transport
         from (select queue_id, id, get_byte(token, 30) * 256 + get_byte(token, 31) as n from pushq.device) d
         """
 
-    /// The payload of each device by its apns-id, and what becomes of the others: too plain to be wrong.
+    /// The expected payload of each device by its apns-id, and the outcome of the other devices, computed in a simple
+    /// way.
     private func expected(_ fixture: EngineFixture) async throws -> (
         payloads: [String: String], lacking: Int, long: Int
     ) {

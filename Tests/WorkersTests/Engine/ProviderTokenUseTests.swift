@@ -9,9 +9,9 @@ import Testing
 
 @testable import Workers
 
-/// How a running worker uses provider tokens; how old they get is shown by SharedTokenTests.
+/// How a running worker uses provider tokens. SharedTokenTests test how old they get.
 @Suite(.timeLimit(.minutes(10))) struct `The provider tokens of a running worker` {
-    /// Has a worker mint a token, and makes that look as if it was minted so long ago.
+    /// Lets a worker mint a token, and dates it `age` ago.
     private func mintToken(_ age: String, _ fixture: EngineFixture, _ queue: QueueName) async throws {
         try await fixture.withEngine { _ in
             try await fixture.startCampaign(queue, key: "first")
@@ -34,7 +34,7 @@ import Testing
         } _: { _, fixture in
             let queue = try await fixture.makeQueue(devices: 100, settings: "update pushq.queue set connections = 1")
             try await mintToken("25 minutes", fixture, queue)
-            // They come in many bursts, most of them long after the first.
+            // The refusals come in many bursts, most of them long after the first.
             let expired = OutcomeRule(.refuse(.init(.expiredProviderToken)), times: 1)
             await fixture.simulator.use(
                 Rules(latency: .milliseconds(50) ... .milliseconds(1500), outcomes: [expired]))
@@ -52,7 +52,7 @@ import Testing
             #expect(seen.refused == ["ExpiredProviderToken": 100])
             #expect(seen.connections - before.connections == 2, "one, and the one in its place")
             #expect(try await fixture.number(Self.newTokens) == 1)
-            // A second renewal would find a young token, and doubt the clock.
+            // A second renewal would find a young token, and report a wrong clock.
             #expect(!fixture.events.contains("correct the clock"))
         }
     }
@@ -72,7 +72,8 @@ import Testing
                 }
                 #expect(await fixture.simulator.snapshot().refused.isEmpty)
                 #expect(await fixture.simulator.snapshot().connections == before.connections + 1)
-                // By the simulator's clock the second token comes too soon, which shows that it is used.
+                // By the simulator's clock the second token comes too soon. Its refusal shows that the worker uses the
+                // token.
                 try await eventually("it to be used") {
                     try await fixture.startCampaign(queue, key: "\(ContinuousClock.now)")
                     return await fixture.simulator.snapshot().refused["TooManyProviderTokenUpdates"] ?? 0 > 0
@@ -100,7 +101,7 @@ import Testing
                 try await fixture.startCampaign(theirs, key: "theirs")
                 try await fixture.waitForCampaigns()
             }
-            // As APNs does, the simulator refuses a team on a connection that began with another.
+            // Like APNs, the simulator refuses a team on a connection that began with another team.
             let seen = await fixture.simulator.snapshot()
             #expect(seen.refused.isEmpty)
             #expect(seen.accepted == 600)
@@ -142,7 +143,7 @@ import Testing
             let theirs = try await fixture.makeQueue(tenant: "other", app: "com.other", devices: 30)
             try await fixture.connection.runScript("update pushq.queue set connections = 1")
             try await fixture.withEngine { _ in
-                // These stay unanswered, and take all streams of their connection.
+                // These pushes get no answer, and take all streams of their connection.
                 try await fixture.startCampaign(ours, key: "ours")
                 try await eventually("our pushes") { await fixture.simulator.snapshot().topics["com.acme"] ?? 0 > 0 }
                 try await fixture.startCampaign(theirs, key: "theirs")
@@ -164,7 +165,7 @@ import Testing
             configuration.recordFile = file
         } _: { _, fixture in
             let ours = try await fixture.makeQueue(devices: 300, usesCertificate: true)
-            // The simulator's authority makes one certificate for an app.
+            // The simulator's authority issues one certificate for an app.
             let theirs = try await fixture.makeQueue(tenant: "other", devices: 300, usesCertificate: true)
             try await fixture.connection.runScript("update pushq.queue set connections = 1")
             try await fixture.withEngine { _ in
@@ -179,7 +180,7 @@ import Testing
             await fixture.simulator.flushRecord()
             var campaigns: [Int: Set<Substring>] = [:]
             for event in try SimulatorRecord(path: file).events where event.event == "arrived" {
-                // The first digits of an apns-id are of the campaign.
+                // The first digits of an apns-id identify the campaign.
                 campaigns[event.connection ?? 0, default: []].insert(event.apnsID?.prefix(18) ?? "")
             }
             #expect(campaigns.count == 2)

@@ -8,9 +8,10 @@ import Transport
 
 @testable import Workers
 
-/// Quiet hours through real engines, TLS and HTTP/2: when what arrives at which devices.
+/// Quiet hours through real engines, TLS and HTTP/2: what arrives at which devices, and when.
 @Suite(.timeLimit(.minutes(10))) struct `A queue with quiet hours` {
-    /// What became of each recipient of each root, its zone, and in which of its jobs it waited for their end.
+    /// The outcome of each recipient of each root, its zone, and the jobs in which it waited for the end of quiet
+    /// hours.
     private static let ends = Statement(
         "ends",
         #"""
@@ -25,8 +26,8 @@ import Transport
         group by 1, 2, 3
         """#)
 
-    /// Makes a queue whose devices are in three zones: in two of them clocks show quiet hours, which began two hours
-    /// ago and end in `seconds`. Returns the moment of their end, in microseconds since 1970.
+    /// Creates a queue whose devices are in three zones. In two of them it is within quiet hours, which began two hours
+    /// ago and end in `seconds`. Returns the time of the end, in microseconds since 1970.
     private func setUp(
         _ fixture: EngineFixture, _ queue: QueueName, seconds: Int, columns: (names: String, values: String) = ("", "")
     ) async throws -> Int {
@@ -55,7 +56,7 @@ import Transport
         defer { try? FileManager.default.removeItem(atPath: file) }
         try await EngineFixture.run { configuration in
             configuration.recordFile = file
-            // Retries must not come in quiet hours either.
+            // Retries must not arrive in quiet hours either.
             var passing = OutcomeRule(.refuse(.init(.serviceUnavailable)))
             passing.share = 0.1
             passing.times = 2
@@ -83,7 +84,7 @@ import Transport
             roots["late"] = try await send(", send_by => now() + interval '27 seconds'", alert)
             try await fixture.withEngine { _ in
                 try await fixture.withEngine { _ in
-                    // All that waits does so for the end of the quiet hours, and is counted so.
+                    // All waiting recipients wait for the end of quiet hours, and are counted so.
                     let counted = "select sum(recipient_count) from pushq.job where is_quiet and run_at > now()"
                     try await eventually(
                         "600 who wait", within: .seconds(60), { try await fixture.number(counted) },
@@ -140,7 +141,7 @@ import Transport
                 }
             }
             #expect(seen == roots.mapValues { _ in 300 })
-            // Spread over four seconds: the last of them are due in the second half.
+            // The release takes four seconds. The last pushes are due in its second half.
             #expect(last > end + 2_000_000)
             let refusals = try await fixture.connection.refusals(ofRoot: Int64(roots["late"]!), inQueue: queue)
             #expect(refusals == ["quiet_hours": 200])
@@ -166,7 +167,7 @@ import Transport
                 try await eventually(
                     "20 who wait", within: .seconds(60), { try await fixture.number(waits) }, until: { $0 == 20 })
                 #expect(try await fixture.number("select sum(delivered) from pushq.result") == 10)
-                // Nobody is asked to wait any more when there are none: what waits still does so until then.
+                // Without quiet hours no recipient starts to wait. Those that wait already still wait until the end.
                 try await fixture.connection.liftQuietHours(of: queue)
                 try await fixture.connection.runScript("update pushq.job set run_at = now()")
                 try await eventually(

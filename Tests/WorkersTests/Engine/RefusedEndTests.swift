@@ -6,7 +6,7 @@ import Testing
 @testable import Workers
 
 @Suite(.timeLimit(.minutes(10))) struct `A job whose end PostgreSQL refuses` {
-    /// Refuses the end of one job, the oldest, for a reason that no waiting mends.
+    /// Refuses the end of the oldest job, for a reason that does not go away by waiting.
     private static let refusal = """
         create function public.refuse() returns trigger language plpgsql as $$
         begin
@@ -30,7 +30,7 @@ import Testing
                 try await eventually("the others' ends") {
                     try await fixture.number("select count(*) from pushq.result") == 29
                 }
-                // It may be the last that is tried.
+                // The end of this job may be tried last.
                 try await eventually("its refusal") { fixture.events.contains("not this one") }
                 #expect(await fixture.simulator.snapshot().repeated == 0)
                 try await fixture.connection.runScript("drop trigger refusal on pushq.result")

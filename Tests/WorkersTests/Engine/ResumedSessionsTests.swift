@@ -8,7 +8,7 @@ import Testing
 @testable import Workers
 
 @Suite(.timeLimit(.minutes(10))) struct `The TLS sessions of a worker` {
-    /// With tokens, both tenants have the same signing key. Certificates are of one tenant each.
+    /// With tokens, both tenants have the same signing key. With certificates, each tenant has its own.
     @Test(arguments: [false, true]) func `are resumed by the tenant that they are of, and by no other`(
         usesCertificate: Bool
     ) async throws {

@@ -7,9 +7,9 @@ import Transport
 
 @testable import Workers
 
-/// One server of APNs, or all of them, fail in ways that the simulator does not know.
+/// One server of APNs, or all of them, fail in ways that the simulator cannot imitate.
 @Suite(.timeLimit(.minutes(10))) struct `A worker before servers of APNs that are in trouble` {
-    /// Runs a worker before a server that does with each request what `respond` says.
+    /// Runs a worker with a server that handles each request with `respond`.
     private func run(
         devices: Int, connections: Int = 4, options: String = "", maximumStreams: Int,
         respond: @escaping @Sendable (MockAPNs.Request) -> Void,
@@ -30,7 +30,8 @@ import Transport
         }
     }
 
-    /// Refuses everything on the first connection as soon as there are so many, and serves the others.
+    /// Refuses everything on the first connection as soon as there are `connectionCount` connections, and serves the
+    /// others.
     private static func answer(from connectionCount: Int) -> @Sendable (MockAPNs.Request) -> Void {
         { request in
             if request.connection.number == 0, request.connectionCount >= connectionCount {
@@ -64,7 +65,7 @@ import Transport
 
     private static let resets = "APNs currently refuses the pushes of acme/com.acme/sandbox with RST_STREAM"
 
-    /// Resets every request until the test says otherwise.
+    /// Resets every request until `isCalm` is set.
     private static func reset(until isCalm: Locked<Bool>) -> @Sendable (MockAPNs.Request) -> Void {
         { request in
             if isCalm.withLock({ $0 }) {
@@ -82,7 +83,7 @@ import Transport
         try await run(devices: 1000, maximumStreams: 100, respond: Self.reset(until: isCalm)) { _, fixture, server in
             try await eventually("it to be noticed", within: .seconds(60)) { fixture.events.contains(Self.resets) }
             try await eventually("three more connections", within: .seconds(60)) { server.connections.count >= 4 }
-            // A few times what was in flight at first, and a push for each try.
+            // A few times the pushes in flight at first, and one push for each try.
             #expect(server.requests.count < 500)
             isCalm.withLock { $0 = true }
             try await fixture.waitForCampaigns(within: .seconds(90))
@@ -111,8 +112,8 @@ import Transport
         }
     }
 
-    /// The first connection ends before its first answer, so that another one comes only after a pause, and what was
-    /// taken with it is never answered.
+    /// The first connection ends before its first answer, so another one is opened only after a pause. The pushes that
+    /// it accepted are never answered.
     @Test func `sends what GOAWAY has not taken as soon as there is another connection`() async throws {
         let respond: @Sendable (MockAPNs.Request) -> Void = { request in
             if request.connection.number > 0 { return request.answer() }
@@ -120,7 +121,7 @@ import Transport
         }
         try await run(devices: 20, maximumStreams: 100, respond: respond) { _, fixture, server in
             try await eventually("another connection", within: .seconds(30)) { server.connections.count == 2 }
-            // What is on the first one is given up only after 30 s.
+            // The pushes on the first connection are given up only after 30 s.
             try await eventually("17 over it", within: .seconds(10)) {
                 server.requests.count { $0.connection.number == 1 } >= 17
             }

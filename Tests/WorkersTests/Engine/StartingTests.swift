@@ -7,7 +7,7 @@ import Transport
 @testable import Workers
 
 @Suite(.timeLimit(.minutes(10))) struct `An engine that starts` {
-    /// Ends the session in which a statement of this name first comes, before the server sees it.
+    /// Cuts a session when it first binds a statement of one of these names, before the server sees the message.
     private func cuttingOnce(_ names: [String]) async throws -> DatabaseProxy {
         let left = Locked(names)
         return try await DatabaseProxy { message in
@@ -31,7 +31,7 @@ import Transport
                 try await fixture.waitForCampaigns(within: .seconds(60))
             }
             #expect(try await fixture.progress()["delivered"] == 3)
-            // On a busy machine, a connection for fan-out may fail besides.
+            // On a busy machine, a connection for fan-out may also fail.
             #expect(fixture.events.all.count { $0.contains("out of reach") } >= 3)
             #expect(fixture.events.contains("PostgreSQL is back"))
         }
@@ -40,7 +40,7 @@ import Transport
     @Test func `waits for its database where others are served meanwhile, and says so`() async throws {
         try await EngineFixture.run { _, fixture in
             let isThere = Locked(false)
-            // As long as the server is away.
+            // While the server is away.
             let proxy = try await DatabaseProxy { _ in isThere.withLock(\.self) ? .pass : .cut }
             defer { proxy.close() }
             try await fixture.withEngine(over: try proxy.address(of: fixture.database)) {
@@ -73,7 +73,7 @@ import Transport
                 }
                 toldAt = .now
             }
-            // Its attempt to connect has ten seconds, which it does not wait for.
+            // An attempt to connect may take ten seconds. The drain does not wait for it.
             #expect(toldAt.duration(to: .now) < .seconds(8))
             #expect(fixture.events.contains("stopped after 0 requests"))
             #expect(!fixture.events.contains("started"))
@@ -88,7 +88,7 @@ import Transport
             try await fixture.withEngine(over: try proxy.address(of: fixture.database)) {
                 $0.waits = .untilInReach
             } _: { engine in
-                // After the first attempt, and not when the ten seconds of the start are over.
+                // After the first attempt, and not at the end of the ten seconds that the start may take.
                 try await eventually("it to say so at once", within: .seconds(5)) {
                     fixture.events.contains("cannot be used, trying again")
                 }
@@ -99,8 +99,8 @@ import Transport
         }
     }
 
-    /// As where a login may have three sessions, and a worker needs five. It would send what it cannot record, and so
-    /// would the next one.
+    /// A login may be limited to three sessions, and a worker needs five. Such a worker would send pushes whose
+    /// outcomes it cannot record, and the next worker would do the same.
     @Test(arguments: [true, false])
     func `sends nothing while it has no connection on which it could record that`(isStarting: Bool) async throws {
         try await EngineFixture.run { _, fixture in

@@ -7,7 +7,7 @@ import Testing
 @testable import Workers
 
 @Suite(.timeLimit(.minutes(10))) struct `The connections of a tenant` {
-    /// Each queue has a credential of its own, and so would have connections of its own.
+    /// Each queue has a credential of its own, and would therefore have connections of its own.
     @Test func `stay within its limit while it is lowered and lifted under load, and nothing is lost`() async throws {
         try await EngineFixture.run { configuration in
             configuration.rules.latency = .milliseconds(50) ... .milliseconds(50)
@@ -20,7 +20,7 @@ import Testing
                         app: "com.app\(number)", devices: 2000, usesCertificate: true,
                         settings: "update pushq.queue set connections = 1"))
             }
-            // One connection, as the others: where answers are late, a second one would be tried beside it.
+            // One connection, like the other queues: with late answers, the gateway would try a second one.
             let other = try await fixture.makeQueue(
                 tenant: "other", app: "com.other", devices: 20, usesCertificate: true,
                 settings: "update pushq.queue set connections = 1")
@@ -35,7 +35,7 @@ import Testing
                 try await eventually("two to give way", within: .seconds(30)) {
                     await fixture.simulator.snapshot().openConnections == 1
                 }
-                // Another tenant's is beside it.
+                // The other tenant's connection is allowed in addition.
                 try await fixture.startCampaign(other, key: "short")
                 try await eventually("the other tenant's end", within: .seconds(30)) {
                     #expect(await fixture.simulator.snapshot().openConnections <= 2)

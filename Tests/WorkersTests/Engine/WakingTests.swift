@@ -17,7 +17,7 @@ import Transport
                 $0.idlePoll = .seconds(3600)
             } _: { _ in
                 try await eventually("the worker to sleep") { try await fixture.number(Self.sleepers) == 1 }
-                // What a crash comes to: an unlogged table is empty afterwards, and all sessions have ended.
+                // The effect of a crash: an unlogged table is empty, and all sessions have ended.
                 try await fixture.connection.runScript(
                     """
                     truncate pushq.sleeper;
@@ -65,8 +65,8 @@ import Transport
                 let push = #"select pushq.send('\#(queue)', '{"aps":{"alert":"x"}}', array[repeat('00ff', 16)])"#
                 try await fixture.connection.runScript(push)
                 try await eventually("the push to arrive") { await fixture.simulator.snapshot().accepted >= 1 }
-                // It looks by itself as long as anything comes. On a busy machine it may fall asleep between two of
-                // them.
+                // The worker polls by itself as long as work arrives. On a busy machine, it may fall asleep between two
+                // pushes.
                 var wasAwake = 0
                 for _ in 0..<20 where wasAwake <= 25 {
                     wasAwake = 0
@@ -82,7 +82,7 @@ import Transport
 }
 
 @Suite(.timeLimit(.minutes(10))) struct `What an operator stops` {
-    /// Ways to stop everything of a queue, and whether what was in the queue is given up.
+    /// Ways to stop everything in a queue; cancelling also gives up what is in the queue.
     enum Order: CaseIterable {
         case pauseQueue, suspendTenant, pauseCampaign, cancelCampaign
 
@@ -98,7 +98,7 @@ import Transport
         }
     }
 
-    /// - Parameter hearsNotifications: without them, as behind a pooler, the mark has to be looked at.
+    /// - Parameter hearsNotifications: if false, as behind a pooler, the worker has to poll for the mark.
     @Test(arguments: Order.allCases, [true, false])
     func `stops at once, though the settings are read again much later`(order: Order, hearsNotifications: Bool)
         async throws
@@ -122,7 +122,7 @@ import Transport
                     await fixture.simulator.snapshot().arrived > 200
                 }
                 try await order.carryOut(queue, in: fixture)
-                // Four streams of 20 ms carry 200 pushes a second: 20,000 would take 100 s.
+                // Four streams with answers after 20 ms carry 200 pushes a second: 20,000 would take 100 s.
                 try await eventually("nothing to be held any more", within: .seconds(30)) {
                     try await fixture.number("select count(*) from pushq.lease") == 0
                 }

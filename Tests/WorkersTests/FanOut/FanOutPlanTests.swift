@@ -31,7 +31,7 @@ import Testing
         (paced.rate, paced.jobSize, paced.sendRate) = (100, 200, 50_000)
         #expect(FanOutPlan.runsDry(paced, readyJobs: 3))
         #expect(!FanOutPlan.runsDry(paced, readyJobs: 4))
-        // Such jobs take less than two seconds.
+        // Jobs of this size take less than two seconds at this rate.
         (paced.rate, paced.jobSize) = (5000, 500)
         #expect(FanOutPlan.runsDry(paced, readyJobs: 19))
         #expect(!FanOutPlan.runsDry(paced, readyJobs: 20))
@@ -122,7 +122,7 @@ import Testing
         var plan = FanOutPlan()
         var order: [Int32] = []
         for _ in 1...8 {
-            // A poll before each step finds all of them again. Queue 9 is of another tenant.
+            // A poll before each step finds all campaigns again. Queue 9 belongs to another tenant.
             plan.note([1, 2, 3, 9].map { campaign($0) }, now: start) { place in
                 FanOutPlan.Demand(tenantID: place.queueID == 9 ? 2 : 1)
             }
@@ -147,7 +147,7 @@ import Testing
         }
         #expect(tries == [0, 10, 30, 70, 150, 310, 630, 1130, 1630].map { .milliseconds($0) })
 
-        // What a poll does not find has no past when it is found again.
+        // A campaign that a poll does not find starts anew when it is found again.
         plan.note([], now: start + .seconds(3)) { _ in queue }
         plan.note([campaign(1)], now: start + .seconds(3)) { _ in queue }
         let isTried = plan.next() != nil

@@ -7,12 +7,12 @@ import Testing
 @Suite struct `What one claim takes` {
     private let worker = ClaimPlan.Worker(maximumHeld: 400_000, maximumLeases: 20_000)
 
-    /// A lane of a queue whose tenant has no other, unless it is said.
+    /// A lane of a queue. By default its tenant has no other queue.
     private func lane(_ queue: Int32, _ lane: Lane = .bulk, of tenant: Int32? = nil) -> ClaimPlan.Candidate {
         ClaimPlan.Candidate(tenantID: tenant ?? queue, place: LanePlace(queue, lane), head: nil, jobSize: 500)
     }
 
-    /// Jobs claimed of each queue.
+    /// The number of jobs claimed from each queue.
     private func jobs(
         _ lanes: [ClaimPlan.Candidate], from place: LanePlace = .start, _ worker: ClaimPlan.Worker
     ) -> [Int32: Int32] {
@@ -77,7 +77,7 @@ import Testing
         let large = first.quotas.filter { !$0.queueID.isMultiple(of: 10) }
         #expect(large.reduce(0) { $0 + $1.jobs } == 20)
         #expect(first.quotas.count { $0.queueID.isMultiple(of: 10) } == 40)
-        // The next one goes on with the first that was left out.
+        // The next claim continues with the first queue that was left out.
         let place = try #require(first.lastServed)
         let second = ClaimPlan(for: lanes, from: place, worker: worker)
         #expect(second.quotas.first?.queueID == large.last!.queueID + 1)
@@ -100,7 +100,7 @@ import Testing
     @Test func `is divided among tenants, however many queues they have, and then among the queues of each`() {
         var tight = worker
         (tight.leases, tight.maximumLeases) = (0, 1000)
-        // Fifty queues of one tenant come before the only one of another.
+        // Fifty queues of one tenant come before the only queue of another.
         let lanes = (1...51 as ClosedRange<Int32>).map { number in
             var lane = lane(number, of: number <= 50 ? 1 : 2)
             (lane.jobSize, lane.demand.sendRate) = (1, 100_000)
@@ -170,7 +170,7 @@ import Testing
         #expect(first.lastServed == LanePlace(6, .bulk), "the next claim begins with the seventh")
         worker.tenants[1]!.waitingQueues = 10
         #expect(jobs(lanes, worker).keys.sorted() == [30])
-        // What is urgent has as much again, and another tenant has its own.
+        // Urgent jobs have the same limit again, and another tenant has a limit of its own.
         let others = [lane(31, .urgent, of: 1), lane(32, of: 2)].map { lane in
             var lane = lane
             lane.isConnected = false
@@ -178,11 +178,11 @@ import Testing
             return lane
         }
         #expect(Set(jobs(lanes + others, worker).keys) == [30, 31, 32])
-        // A queue that waits already may get more.
+        // A queue that already waits may get more.
         var waiting = lanes[0]
         waiting.heldJobs = 1
         #expect(jobs([waiting], worker).keys.contains(1))
-        // The worker's connections bound it, too.
+        // The worker's connections are another limit.
         worker.connections = 1
         worker.tenants = [:]
         #expect(jobs(lanes, worker).count == 6)

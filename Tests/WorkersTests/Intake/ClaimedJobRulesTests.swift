@@ -4,7 +4,7 @@ import Testing
 
 @testable import Workers
 
-/// Why a claimed job is not sent, in the order in which the reasons count: the first one decides.
+/// The reasons why a claimed job is not sent, in the order of their precedence.
 enum ClaimObstacle: CaseIterable {
     case damage, cancelled, expired, ended, pausedCampaign, idleQueue, unreachableHost
 

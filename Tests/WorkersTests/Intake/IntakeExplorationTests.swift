@@ -3,7 +3,7 @@ import Testing
 
 @testable import Workers
 
-/// Random sequences of events against the promises of intake, without PostgreSQL.
+/// Checks the promises of intake in random sequences of events, without PostgreSQL.
 @Suite struct `Intake, in any order of events` {
     @Test func `keeps its promises`() {
         let steps = ["poll", "poll from floors", "poll of some queues", "claim", "asleep", "woken"]

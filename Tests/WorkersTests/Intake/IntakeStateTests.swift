@@ -4,7 +4,7 @@ import Testing
 @testable import PostgresStore
 @testable import Workers
 
-/// Dialogues between intake's decisions and the part that carries them out.
+/// Dialogues between the decisions of intake and the part that carries them out.
 @Suite struct `Intake` {
     private let start = ContinuousClock.now
     private let place = LanePlace(1, .normal)
@@ -19,7 +19,7 @@ import Testing
             ], fanOuts: [], end: nil)
     }
 
-    /// A poll that is answered at once.
+    /// Runs a poll that is answered at once.
     private func poll(
         _ state: inout IntakeState, finding work: ReadyWork? = nil, mayClaim: Bool = true, leases: Int = 0,
         needsFanOut: Bool = false
@@ -36,7 +36,7 @@ import Testing
             needsFanOut: needsFanOut, now: start)
     }
 
-    /// One that has fallen asleep: its row is written, and it has polled since.
+    /// The state after falling asleep: the sleeper's row is written, and intake has polled since.
     private func asleep() -> IntakeState {
         var state = make()
         for pause in [4, 8] {

@@ -4,7 +4,7 @@ import TestSupport
 @testable import PostgresStore
 @testable import Workers
 
-/// What intake promises, whatever happens in whatever order.
+/// The promises of intake, which hold in any order of events.
 enum IntakePromise: String, CaseIterable {
     case renewableLeases = "no more leases are held than could be renewed in time when they were claimed"
     case boundedClaims = "a claim takes a bounded number of jobs from a bounded number of lanes, each named once"
@@ -16,11 +16,10 @@ enum IntakePromise: String, CaseIterable {
     case noRowIsLeft = "a worker that has ended has no row"
 }
 
-/// An intake with everything around it: producers that commit, other workers that take jobs, a dispatcher that ends
-/// jobs, a PostgreSQL that fails and forgets, and a clock. Chance decides what happens next; after each step the
-/// promises are checked.
+/// An intake with its surroundings: producers that commit, other workers that take jobs, a dispatcher that ends jobs, a
+/// PostgreSQL that fails and loses rows, and a clock. Events are random; the promises are checked after each step.
 struct IntakeWorld {
-    /// What is done wrong on purpose, to see that it is found.
+    /// Deliberate mistakes, to check that the promises detect them.
     enum Sabotage: CaseIterable {
         case claimsMoreThanPlanned, claimsALaneTwice, forgetsALane, pollsFloorsOnly, writesNoRow, pollsWithoutPause,
             claimsAfterStop, leavesItsRow
@@ -40,7 +39,7 @@ struct IntakeWorld {
     }
 
     private struct Job {
-        /// In microseconds since the start, as PostgreSQL has it.
+        /// In microseconds since the start, as PostgreSQL stores it.
         let runAt: Int64
         let id: Int64
         let committedAt: ContinuousClock.Instant
@@ -54,12 +53,12 @@ struct IntakeWorld {
 
     private static let maximumLanes: Int32 = 5
     private static let busyPoll = Duration.milliseconds(10)
-    /// Leases that can be renewed in time: for a part of the lanes, or for all.
+    /// The number of leases that can be renewed in time: enough for some lanes, or for all.
     private static let limits = [2, 3, 5, 60, 200]
 
-    /// The first promise that was broken, and how.
+    /// The first broken promise, with details.
     private(set) var violation: (promise: IntakePromise, details: String)?
-    /// How often each kind of step was taken.
+    /// The number of steps of each kind.
     private(set) var reached: [String: Int] = [:]
 
     private let sabotage: Sabotage?
@@ -69,7 +68,7 @@ struct IntakeWorld {
     private var now: ContinuousClock.Instant
     private var nextID: Int64 = 0
 
-    /// Jobs in the database by lane, and those held by queue.
+    /// The jobs in the database by lane, and the held jobs by queue.
     private var waiting: [LanePlace: [Job]] = [:]
     private var held: [Int32: Int] = [:]
     private var pausedQueues: Set<Int32> = []
@@ -77,19 +76,19 @@ struct IntakeWorld {
     private var hasRow = false
     private var isSignalled = false
 
-    /// What the last poll found, and how things stood then.
+    /// What the last poll found, and the state at that time.
     private var lastFound = ReadyWork(jobs: [], fanOuts: [], end: nil)
     private var heldThen: [Int32: Int] = [:]
     private var pausedThen: Set<Int32> = []
     private var limitThen = 0
-    /// What was to be claimed since: by a statement for the small jobs and one for the large ones.
+    /// The jobs to be claimed since: by one statement for small jobs and one for large jobs.
     private var asked: [ClaimQuota] = []
     private var hasClaimFailed = false
     private var pollTook = Duration.zero
     private var passedOver: [LanePlace: Int] = [:]
     private var pollsSincePause = 0
     private var hasToPoll = false
-    /// Whether there is a lot of work, or so little that the worker sleeps.
+    /// Whether there is a lot of work. Otherwise there is so little that the worker sleeps.
     private let isBusy: Bool
     /// Whether each poll takes a while, as with thousands of lanes.
     private let isSlow: Bool
@@ -109,7 +108,7 @@ struct IntakeWorld {
 
     private var heldInAll: Int { held.values.reduce(0, +) }
 
-    /// Takes so many steps, with events between them, and then drains.
+    /// Takes `steps` steps, with events between them, and then drains.
     mutating func run(steps: Int) {
         for _ in 0..<steps where violation == nil {
             for _ in 0..<Int.random(in: 0...3, using: &chance) { happen() }
@@ -147,18 +146,18 @@ struct IntakeWorld {
             if pausedQueues.remove(queue) == nil { pausedQueues.insert(queue) }
         case 14: maximumLeases = Self.limits.randomElement(using: &chance)!
         case 15 where isLikely(0.2, &chance):
-            // PostgreSQL has crashed, and its unlogged table is empty.
+            // PostgreSQL has crashed, so its unlogged table is empty.
             hasRow = false
             state.noteRowInDoubt()
             isSignalled = true
         case 16...17: held = [:]
-        // The process, or the machine, stood still.
+        // The process or the machine was stopped.
         case 18: now += .seconds(1)
         default: break
         }
     }
 
-    /// A producer commits jobs of one lane, some of which are due later, and some of which were made a while ago.
+    /// A producer commits jobs of one lane. Some are due later, and some were created a while before the commit.
     private mutating func commit() {
         let lane = LanePlace(
             Int32.random(in: 1...6, using: &chance), Lane.shared.randomElement(using: &chance)!)
@@ -233,10 +232,10 @@ struct IntakeWorld {
         reached[poll.name, default: 0] += 1
         checkThatLanesAreServed()
         if violation != nil { return }
-        // A poll that leaves the campaigns out says nothing of them.
+        // A poll without campaigns finds nothing out about them.
         if poll.coversCampaigns { hasToPoll = false }
         pollsSincePause += 1
-        // After the row was written it polls once more at once.
+        // After writing the sleeper's row, intake polls once more at once.
         if pollsSincePause > 2 { return fail(.noSpinning, "\(pollsSincePause) polls in a row") }
         let begun = now
         for _ in 0..<Int.random(in: 0...2, using: &chance) { happen() }
@@ -265,7 +264,7 @@ struct IntakeWorld {
             jobSize: lane.lane == .bulk ? 500 : 1)
     }
 
-    /// What PostgreSQL answers.
+    /// Returns PostgreSQL's answer to a poll.
     private mutating func carryOut(_ poll: PollPlan.Poll) -> ReadyWork {
         let lanes = waiting.filter { !$0.value.isEmpty }.keys.sorted()
         var (order, end): ([LanePlace], LanePlace?) = (lanes, nil)
@@ -291,7 +290,7 @@ struct IntakeWorld {
         for place in order {
             let floor = floors[place]
             let isFound = { (job: Job) in floor.map { (job.runAt, job.id) >= ($0.runAt, $0.jobID) } ?? true }
-            // What was committed soon after it was made, or is due later, lies above any floor.
+            // A job that was committed soon after its creation, or is due later, is above any floor.
             if let job = waiting[place]!.first(where: { !$0.isSeen && $0.isTimely(start) && !isFound($0) }) {
                 fail(.everyJobIsSeen, "job \(job.id) of \(place) is due at \(job.runAt), and below the floor")
             }
@@ -310,8 +309,8 @@ struct IntakeWorld {
     }
 
     private mutating func checkThatJobsAreSeen() {
-        // Every five seconds at the latest, and then lane by lane; a busy worker may rest ten times as long as a poll
-        // takes.
+        // There is a full poll every five seconds at the latest, and then one lane after the other. A busy worker may
+        // rest ten times as long as a poll takes.
         for (place, jobs) in waiting {
             if let job = jobs.first(where: { !$0.isSeen }), job.committedAt.duration(to: now) > .seconds(12) {
                 fail(.everyJobIsSeen, "job \(job.id) of \(place)")
@@ -362,7 +361,7 @@ struct IntakeWorld {
         }
     }
 
-    /// Of the lanes that the last poll found.
+    /// Checks the lanes that the last poll found.
     private mutating func checkThatLanesAreServed() {
         guard !hasClaimFailed, !isStopped else { return }
         let places = Set(asked.map { LanePlace($0.queueID, $0.lane) })
@@ -371,7 +370,7 @@ struct IntakeWorld {
             let hasRoom =
                 lane.dueIn <= .zero && !pausedThen.contains(place.queueID) && heldThen[place.queueID, default: 0] == 0
             passedOver[place] = hasRoom && !places.contains(place) ? passedOver[place, default: 0] + 1 : 0
-            // There are 18 lanes, and each claim serves one of them at least.
+            // There are 18 lanes, and each claim serves at least one of them.
             if passedOver[place]! > 18 { return fail(.everyLaneHasItsTurn, "\(place)") }
         }
     }

@@ -17,7 +17,7 @@ import Testing
             head: LaneHead(place, runAt: asked + Int64(dueIn / .microseconds(1)), jobID: id))
     }
 
-    /// After a full poll that took so long and found this, with jobs claimed of the lane since.
+    /// The floors after a full poll that took `time` and found a job due in `found`, and a claim from the lane.
     private func floors(
         fullPollTook time: Duration, finding found: Duration = .seconds(-1)
     ) -> LaneFloors {
@@ -53,7 +53,7 @@ import Testing
         #expect(floors.floors == [LaneHead(place, runAt: 3_000_000, jobID: 7)])
     }
 
-    /// The jobs of a transaction have its beginning, and are there after its end.
+    /// The jobs of a transaction have the time of its beginning, and become visible after its end.
     @Test func `is a quarter of a second ago at the latest, for transactions that last as long`() {
         var floors = floors(fullPollTook: .milliseconds(50), finding: .milliseconds(-100))
         let latest = LaneHead(place, runAt: 4_750_000, jobID: .min)
@@ -62,8 +62,8 @@ import Testing
         #expect(floors.floors == [latest])
     }
 
-    /// The next job may be due tomorrow, or be a retry that is due in a while: one that is due before it would not be
-    /// found before the next full poll.
+    /// The next job may be due tomorrow, or be a retry. A job due before it would then not be found before the next
+    /// full poll.
     @Test func `is never in the time to come`() {
         var floors = floors(fullPollTook: .milliseconds(50), finding: .seconds(3))
         let latest = LaneHead(place, runAt: 4_750_000, jobID: .min)

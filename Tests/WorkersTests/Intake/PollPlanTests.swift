@@ -16,7 +16,7 @@ import Testing
             }, fanOuts: [], end: end.map { LanePlace($0, .bulk) })
     }
 
-    /// Polls, and claims one job of each lane that was found, of as many lanes as one claim takes from.
+    /// Polls, and claims one job from each lane found, from as many lanes as one claim may serve.
     private func poll(
         _ plan: inout PollPlan, finding work: ReadyWork, isDue: Bool = true, isConnected: Bool = false,
         atMost lanes: Int32 = 500, at now: ContinuousClock.Instant? = nil, took time: Duration = .milliseconds(1)
@@ -57,7 +57,7 @@ import Testing
         poll(&plan, finding: work(1...400, end: 10), atMost: 20)
         #expect(
             plan.next(at: start + .seconds(1)) == .lanes(after: LanePlace(10, .bulk), atMost: 500, campaigns: true))
-        // The end is behind the start, and comes after what was served.
+        // The poll wrapped around, so its end is beyond what was served.
         poll(&plan, finding: work(1...400, end: 5), atMost: 30, at: start + .seconds(1))
         #expect(
             plan.next(at: start + .seconds(2)) == .lanes(after: LanePlace(40, .bulk), atMost: 500, campaigns: true))
@@ -93,7 +93,7 @@ import Testing
         poll(&plan, finding: work(1...2), took: .milliseconds(30))
         #expect(!plan.next(at: start + .milliseconds(299)).coversCampaigns)
         #expect(plan.next(at: start + .milliseconds(300)).coversCampaigns)
-        // The lanes alone are looked at in no time, which says nothing of the campaigns.
+        // A poll of lanes alone takes no time, but this says nothing about a poll with campaigns.
         let lanes = PollPlan.Poll.lanes(after: .start, atMost: 500, campaigns: false)
         plan.note(work(1...2), of: lanes, begun: start + .milliseconds(100), now: start + .milliseconds(100))
         #expect(!plan.next(at: start + .milliseconds(299)).coversCampaigns)
@@ -110,7 +110,7 @@ import Testing
         var plan = PollPlan()
         poll(&plan, finding: work(1...3), isConnected: true, at: start)
         let inUse = PollPlan.Poll.within((1...3).map { QueueRange($0) }, own: [], atMost: 500)
-        // Thousands of others get work, of which each poll covers a part.
+        // Thousands of other queues get work. Each poll covers a part of them.
         poll(&plan, finding: work(4...503, end: 503), at: start + .seconds(1), took: .milliseconds(5))
         poll(&plan, finding: work(504...1003, end: 1003), at: start + .seconds(2), took: .milliseconds(5))
         for _ in 0..<8 { plan.note(work(1...3), of: inUse, begun: start, now: start) }
@@ -123,7 +123,7 @@ import Testing
     @Test func `are all but those that wait for room, while these are looked at for a tenth of the time`() {
         var plan = PollPlan()
         poll(&plan, finding: work(5...5), isConnected: true, at: start)
-        // Of five hundred queues twenty get something, and the others wait: all but the one that sends now.
+        // Twenty of five hundred queues get room. The others wait, except the one that sends now.
         let crowd = start + .seconds(1)
         poll(&plan, finding: work(2...501, end: 501), isConnected: true, atMost: 20, at: crowd, took: .milliseconds(5))
         let others = plan.next(at: crowd + .milliseconds(6))
@@ -131,11 +131,11 @@ import Testing
             others
                 == .within(
                     [QueueRange(after: -1, before: 22), QueueRange(after: 501, before: .max)], own: [], atMost: 500))
-        // A poll that came to no end says that there are too many of them.
+        // A poll that reaches its limit shows that there are too many of these queues.
         plan.note(work(600...1099, end: 1099), of: others, begun: crowd, now: crowd)
         let inUse = PollPlan.Poll.within((2...21).map { QueueRange($0) }, own: [], atMost: 500)
         #expect(plan.next(at: crowd + .milliseconds(6)) == inUse)
-        // Seconds later nobody is known to wait any more.
+        // Seconds later, no queue is known to wait any more.
         poll(&plan, finding: work(1...3), isConnected: true, at: crowd + .seconds(10), took: .milliseconds(5))
         guard case .within(let ranges, _, _) = plan.next(at: crowd + .seconds(10) + .milliseconds(6)) else {
             Issue.record("it does not look at those in use")
@@ -146,7 +146,7 @@ import Testing
 
     @Test func `are those of campaigns that need jobs, ten times a second, until one of them has no more`() {
         var plan = PollPlan()
-        // In each of three queues, a shared lane and one of a campaign's own.
+        // A shared lane and a campaign's lane in each of three queues.
         let own = (1...3).map { LanePlace($0, Lane(rawValue: 5)!) }
         var both = work(1...3)
         both = ReadyWork(
@@ -165,7 +165,7 @@ import Testing
         #expect(Set(asked) == [own[0], own[2]])
         guard case .within(_, let soon, _) = plan.next(at: now + .milliseconds(50), isLow: needy) else { return }
         #expect(soon == [])
-        // The first one has none left.
+        // The first campaign has no jobs left.
         let found = ReadyWork(
             jobs: [], fanOuts: [], ownLanes: [.init(place: own[2], campaignID: 1, rate: 2)], end: nil)
         plan.note(found, of: .within([], own: asked, atMost: 500), begun: now, now: now)
@@ -174,7 +174,7 @@ import Testing
             return
         }
         #expect(later == [own[2]])
-        // A minute after it was claimed from it is not in use any more.
+        // A minute after the last claim, a lane no longer counts as in use.
         let old = start + .seconds(61)
         poll(&plan, finding: work(4...503, end: 503), isConnected: true, at: old, took: .milliseconds(20))
         guard case .within(_, let last, _) = plan.next(at: old + .milliseconds(30), isLow: needy) else {

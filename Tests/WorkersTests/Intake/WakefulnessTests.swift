@@ -9,7 +9,7 @@ import Testing
 
     private func make() -> Wakefulness { Wakefulness(busyPoll: .milliseconds(10), idlePoll: .milliseconds(500)) }
 
-    /// One that has fallen asleep at `start`.
+    /// The state of a worker that has fallen asleep at `start`.
     private func asleep() -> Wakefulness {
         var worker = make()
         while worker.next(after: nothing, now: start) != .fallAsleep {}

@@ -77,7 +77,7 @@ import Testing
             job.retries.map(\.delay) == [
                 .backoff(.rareRefusal, step: 1, atLeast: least), .backoff(.refusal, step: 1, atLeast: least),
             ])
-        // A GOAWAY with a reason, or the fourth answer of its kind: nothing is known of what else the server takes.
+        // A GOAWAY with a reason, or the fourth such answer: what else the server accepts is unknown.
         for _ in 0..<4 {
             _ = refused(2, of: job, Refusal(status: 503, text: "Shutdown"), isRare: true)
             _ = job.sendAll()
@@ -125,7 +125,7 @@ import Testing
     @Test func `a topic of a push type's own that is refused beside pushes that are accepted pauses nothing`() {
         let (queue, start) = (JobFixture.queue(), ContinuousClock.now)
         let refusal = Refusal(status: 400, text: "TopicDisallowed")
-        // Sent together, before the refusal came.
+        // These pushes were sent together, before the refusal came.
         let (calls, alerts) = (
             sent(JobFixture.job(recipients: 2, pushType: .voip)), sent(JobFixture.job(recipients: 1))
         )
@@ -133,7 +133,7 @@ import Testing
         AnswerRules.accepted(0, of: alerts, in: queue, sentAt: start + .milliseconds(1))
         #expect(refused(1, of: calls, in: queue, refusal, sentAt: start + .seconds(3)) == .none)
         #expect(Outcome(rawValue: calls.outcomes[1]) == .rejected(refusal.reason))
-        // Accepted a moment before.
+        // The alert was accepted a moment before.
         let other = JobFixture.queue()
         AnswerRules.accepted(
             0, of: sent(JobFixture.job(recipients: 1)), in: other, sentAt: start - .seconds(1))
@@ -164,7 +164,7 @@ import Testing
         #expect(refused(0, of: alerts, in: queue, refusal) == .pauseQueue(refusal.reason))
     }
 
-    /// A call was lost because the key before the present one had still been accepted for alerts.
+    /// A call was once lost because the previous key had still been accepted for alerts.
     @Test(arguments: [("TopicDisallowed", PushType.voip), ("UnrelatedKeyIdInToken", .alert)])
     func `what a replaced credential is answered says nothing of the present one`(text: String, type: PushType) {
         let (queue, start) = (JobFixture.queue(), ContinuousClock.now)
@@ -207,7 +207,7 @@ import Testing
             "it was on its way over the same connection")
         #expect(job.outcomes == [0, 0])
         #expect(job.retries.isEmpty)
-        // As when it was given back, and claimed again.
+        // The same push after it was given back and claimed again.
         let again = sent(JobFixture.job(recipients: 2))
         #expect(refused(1, of: again, in: queue, refusal) == .pauseQueue(.named("UnrelatedKeyIdInToken")))
         #expect(again.outcomes == [0, 0])

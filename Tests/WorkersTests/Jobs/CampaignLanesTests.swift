@@ -10,7 +10,7 @@ import Testing
 
     private func lane(_ number: Int) -> Lane { Lane(rawValue: Int32(3 * number + 2))! }
 
-    /// A queue with so many of them, and a job of each.
+    /// A queue with `campaigns` campaigns, and a job of each.
     private func makeQueue(campaigns: Int, recipients: Int = 1) -> QueueState {
         let queue = JobFixture.queue()
         queue.gateway = FakeGateway()
@@ -30,7 +30,7 @@ import Testing
         JobFixture.job(recipients: recipients, id: Int64(number), lane: lane(number))
     }
 
-    /// Gives a lane a permit that may be used after a while.
+    /// Gives a lane a permit that may be used after a delay.
     private func grant(_ number: Int, in queue: QueueState, after delay: Duration) {
         let campaign = queue.campaigns[lane(number)]!
         campaign.limit.add(PermitRun(start: start + delay, granted: start, rate: 1, count: 1))
@@ -139,7 +139,7 @@ import Testing
         for _ in 0..<2 { send(from: job) }
         queue.usePermits(2, in: lane(1), at: start)
         #expect(queue.isLow(in: lane(1)) && queue.takeRunsLow())
-        // It is being looked for: no poll for each push.
+        // A poll for the lane is under way. There must not be one for each push.
         send(from: job)
         queue.usePermits(1, in: lane(1), at: start)
         #expect(!queue.takeRunsLow())

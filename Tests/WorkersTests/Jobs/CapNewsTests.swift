@@ -4,7 +4,7 @@ import Testing
 
 @testable import Workers
 
-/// What a job tells its queue's frequency cap when it ends or goes back.
+/// The news that a job reports for its queue's frequency cap when it ends or is given back.
 @Suite struct `The news for a frequency cap` {
     private func news(_ settled: [CapNews]) -> [Int64: Bool] {
         Dictionary(uniqueKeysWithValues: settled.map { ($0.deviceID, $0.hasArrived) })
@@ -60,7 +60,7 @@ import Testing
         #expect(news(job.yielded(after: .zero).capNews) == [:])
     }
 
-    /// The job in which it would go on does not know that an earlier holder may have sent it.
+    /// The job in which the recipient would continue does not know that an earlier holder may have sent the push.
     @Test func `is not for what is sent at most once and may have been sent`() {
         let job = JobFixture.job(
             recipients: 2, isAtMostOnce: true, previousWatermark: 1, rescues: 1,

@@ -1,13 +1,13 @@
 import APNs
 import QueueCore
 
-/// A gateway that takes as many pushes as it has slots, and answers when the test says so.
+/// A gateway that takes as many pushes as it has slots, and answers when the test tells it to.
 final class FakeGateway: PushGateway {
     weak var handler: (any PushGatewayHandler)?
     var confirmsBySilence = false
     var weight = 1.0
     var state = GatewayState.open
-    /// Pushes that may be in flight at one time.
+    /// The maximum number of pushes in flight.
     var slots: Int
     private(set) var inFlight: [UInt64] = []
     private(set) var isResting = false
@@ -25,7 +25,7 @@ final class FakeGateway: PushGateway {
         return true
     }
 
-    /// Takes one push out of flight.
+    /// Removes one push from those in flight, and returns its ticket.
     func end(_ index: Int) -> UInt64 { inFlight.remove(at: index) }
 
     func requestCapacity() { isResting = false }

@@ -13,7 +13,7 @@ import Testing
         #expect(tokens == [0: [1, 0], 2: [3, 0], 4: [5, 0]])
     }
 
-    /// Of the devices 10 to 50: those that are inactive, and who else is in their range.
+    /// Cases for the devices 10 to 50: which of them are inactive, and which other devices are in their range.
     private static let neighbourhoods: [(inactive: Set<Int64>, strangers: Set<Int64>)] = [
         ([20], [25]), ([20, 30], [35]), ([30], [11, 12, 13, 14]), ([], [5, 15, 55]), ([10, 50], [5, 55]),
         ([10, 20, 30, 40, 50], [15, 25, 35, 45, 49]),
@@ -133,12 +133,12 @@ import Testing
     func `ends as unknown whom a worker that was lost may have sent to, also after it was given back or split`(
         closing: HeldJob.Closing
     ) {
-        // Its watermark was lowered when it was given back, or it is a half of what it was.
+        // The watermark was lowered when the job was given back, or the job is one half of a split job.
         let job = JobFixture.job(recipients: 3, inactive: [20], previousWatermark: 0, outcomes: [1, 0, 0], rescues: 2)
         job.close(closing)
         job.endWaitingAsClosed()
         #expect(job.outcomes.map(Outcome.init) == [.delivered, .unknown, .unknown])
-        // At most once, what was uncertain has been recorded as such by the claim.
+        // For at-most-once jobs, the claim has already recorded uncertain recipients as unknown.
         let once = JobFixture.job(recipients: 2, isAtMostOnce: true, rescues: 1)
         once.close(.cancelled)
         once.endWaitingAsClosed()

@@ -3,7 +3,7 @@ import QueueCore
 @testable import PostgresStore
 @testable import Workers
 
-/// Jobs as a claim would bring them, for tests that need no database.
+/// Jobs as a claim returns them, for tests without a database.
 enum JobFixture {
     static func queue(id: Int32 = 1, maxAttempts: Int = 10) -> QueueState {
         let settings = QueueSettings(
@@ -16,7 +16,7 @@ enum JobFixture {
         return QueueState(settings: settings, now: .now)
     }
 
-    /// A job for the devices 10, 20, 30 … whose tokens begin with a tenth of their number. The claim also brings the
+    /// A job for the devices 10, 20, 30 …, whose tokens begin with a tenth of their number. The claim also returns the
     /// tokens of `strangers`, as a range scan does.
     static func job(
         recipients: Int, inactive: Set<Int64> = [], strangers: Set<Int64> = [], isAtMostOnce: Bool = false,
@@ -50,7 +50,7 @@ enum JobFixture {
 }
 
 extension HeldJob.Retry {
-    /// The shortest time until it is sent to again.
+    /// The minimum delay of the retry.
     var atLeast: Duration {
         switch delay {
         case .fixed(let delay): delay
@@ -60,14 +60,14 @@ extension HeldJob.Retry {
 }
 
 extension HeldJob {
-    /// Takes recipients until there is none, and returns the token of each.
+    /// Takes all remaining recipients, and returns the token of each.
     func takeTokens() -> [Int: [UInt8]] {
         var tokens: [Int: [UInt8]] = [:]
         while let recipient = takeRecipient() { tokens[recipient.ordinal] = Array(claim.tokens.bytes[recipient.token]) }
         return tokens
     }
 
-    /// Sends to everybody who may be sent to and returns their ordinals.
+    /// Sends to all recipients that may be sent to, and returns their ordinals.
     func sendAll() -> [Int] {
         var ordinals: [Int] = []
         while let recipient = takeRecipient() {
@@ -77,7 +77,7 @@ extension HeldJob {
         return ordinals
     }
 
-    /// An answer has come that took the push.
+    /// Records an answer that accepted the push.
     func accept(_ ordinal: Int, in queue: QueueState = JobFixture.queue()) {
         noteEnded()
         AnswerRules.accepted(ordinal, of: self, in: queue, sentAt: .now)

@@ -7,11 +7,11 @@ import Transport
 @testable import PostgresStore
 @testable import Workers
 
-/// Plays workers that die whenever they hold a certain recipient, against the real statements. Time is moved by moving
-/// what waits.
+/// Simulates workers that die whenever they hold a certain recipient, with the real statements. Time passes by changing
+/// the times of what waits.
 @Suite(.timeLimit(.minutes(10))) struct `A recipient that kills workers` {
     private static let queue = "acme/com.acme/sandbox"
-    /// What a worker claims and sends before it dies, in jobs that become due one after the other.
+    /// The time in which a worker claims and sends jobs that become due one after the other, before it dies.
     private static let breath = "100 ms"
 
     private struct Course {
@@ -19,7 +19,7 @@ import Transport
         var sends = 0
     }
 
-    /// The 510th is alone in its job from the first.
+    /// The 510th recipient is alone in its job from the start.
     @Test(arguments: [137, 274, 411, 510])
     func `is found, and nobody who waited beside it has failed`(place: Int) async throws {
         try await withDatabase { _, database in
@@ -34,14 +34,14 @@ import Transport
             }
             #expect(try await Self.number(store, "select sum(failed) from pushq.result") == 1)
             #expect(try await Self.number(store, "select sum(delivered) from pushq.result") == 529)
-            // Twice with all of it, eight or nine times with half as many as the last time, and then alone until it has
-            // been five times. Now and then a slow test lets both halves become due together.
+            // The whole job kills two workers. Then eight or nine halvings kill one each, and the single recipient
+            // kills more until its fifth death. Sometimes a slow test lets both halves become due together.
             #expect((5...18).contains(course.deaths), "\(course.deaths) workers died")
             #expect(course.sends < 530 * 4 + 1000, "\(course.sends) were sent")
         }
     }
 
-    /// 500 recipients of a campaign in one job, and 30 sends of one recipient each.
+    /// Creates a campaign with 500 recipients in one job, and 30 sends with one recipient each.
     private static func fill(_ store: PostgresConnection) async throws -> Int32 {
         try await store.runScript(
             """
@@ -58,7 +58,7 @@ import Transport
         return id
     }
 
-    /// A worker claims what is due next and sends it, or dies of it.
+    /// A worker claims what is due next, and sends it or dies.
     private static func live(
         _ store: PostgresConnection, _ queueID: Int32, poison: Int64, _ course: inout Course
     ) async throws {
@@ -94,7 +94,7 @@ import Transport
 
     private static func end(_ jobs: [HeldJob], in store: PostgresConnection) async throws {
         guard !jobs.isEmpty else { return }
-        // As the settler: one delay for each half.
+        // Like the settler: one delay for each half.
         let delays = (0...1).map { _ in Double.random(in: 0...1) }
         let settled = jobs.map { job in
             job.settled { retry in
@@ -114,7 +114,7 @@ import Transport
 }
 
 @Suite(.timeLimit(.minutes(10))) struct `A job whose row does not agree with itself` {
-    /// What a hand at the database, or a disk, can do to a job of three recipients.
+    /// Damage that a manual update or a disk can cause to a job of three recipients.
     @Test(arguments: [
         "outcomes = '\\x0000'", "outcomes = '\\x00000000'", "recipient_count = 2", "recipient_count = 500",
         "watermark = 400", "watermark = 400, at_most_once = true",

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Workers
 
-/// What a job does with recipients who have quiet hours.
+/// How a job handles recipients that have quiet hours.
 @Suite struct `A recipient who has quiet hours` {
     private let holds: [Int64: RecipientHold] = [10: .until(.seconds(60)), 20: .forGood]
 
@@ -27,7 +27,7 @@ import Testing
         #expect(job.outcomes[1] == Outcome.unknown.rawValue)
     }
 
-    /// It would be sent twice: the job in which it went on would know nothing of that.
+    /// The recipient would be sent to twice: the job in which it continued would not know of the first push.
     @Test func `does not go on where it may have been sent and must not be sent twice`() {
         let job = JobFixture.job(recipients: 2, isAtMostOnce: true, previousWatermark: 2, rescues: 1, quietHolds: holds)
         _ = ClaimedJobRules.decide(over: job, .init())

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Workers
 
-/// What a job does with recipients whose token a newer one has taken the place of.
+/// How a job handles recipients whose token was replaced by a newer one.
 @Suite struct `A recipient with a newer token` {
     @Test func `goes on by that at once, and costs no attempt`() {
         let job = JobFixture.job(recipients: 3, inactive: [10, 20], successors: [20: 99])

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Workers
 
-/// Whether a topic or the credential is at fault, and nobody's pushes end for the other one's.
+/// Decides whether a topic or the credential is at fault, so that no other topic's pushes end because of it.
 @Suite struct `A credential that is refused for a topic` {
     private static let begun = ContinuousClock.now
     private var refusals = TopicRefusals()
@@ -34,18 +34,18 @@ import Testing
         #expect(refused(".voip", at: 0) == .wait)
         #expect(refused(".voip", at: 0.5) == .wait)
         #expect(refused(".voip", at: 2.1) == .credentialIsWrong)
-        // When the queue is resumed, it is looked at anew.
+        // When the queue is resumed, the judgement starts anew.
         #expect(refused(".voip", at: 60) == .wait)
     }
 
-    /// As where only such pushes are sent, and the credential is replaced by a wrong one or revoked.
+    /// This happens if only such pushes are sent, and the credential is replaced by a wrong one or revoked.
     @Test mutating func `has become bad where that topic alone was taken before`() {
         for second in 0..<10 { taken(".voip", at: Double(second)) }
         #expect(refused(".voip", at: 10) == .wait)
         #expect(refused(".voip", at: 12.1) == .credentialIsWrong)
     }
 
-    /// What another topic was taken for before says nothing of what has changed since.
+    /// Earlier acceptances of another topic say nothing about what has changed since.
     @Test mutating func `has become bad where both topics were taken before, and none is any more`() {
         taken(".voip", at: 0)
         taken("", at: 1)

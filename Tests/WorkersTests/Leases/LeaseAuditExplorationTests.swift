@@ -3,8 +3,7 @@ import Testing
 
 @testable import Workers
 
-/// A worker that claims, a PostgreSQL whose answers may be late or lost, and an audit beside them. Chance decides what
-/// happens next.
+/// A worker that claims, a PostgreSQL whose answers may be late or lost, and a lease audit. Events are random.
 private struct AuditWorld {
     enum Promise: String, CaseIterable {
         case keepsWhatIsHeld = "no lease is given back that is held, or will be"
@@ -32,7 +31,7 @@ private struct AuditWorld {
     private var now = Duration.zero
     private var nextLease = 0
 
-    /// Leases in the database, those that the worker holds, and those of claims whose answer is on its way.
+    /// The leases in the database, those that the worker holds, and those of claims whose answer is on its way.
     private var stored: Set<Int> = []
     private var held: Set<Int> = []
     private var onTheirWay: [(lease: Int, isLost: Bool)] = []
@@ -99,7 +98,7 @@ private struct AuditWorld {
             state.noteGivenBack(true)
         case .end: break
         }
-        // One that is lost is asked about after half a second, or some more while answers are lost.
+        // The audit asks about a lost lease after half a second, or later while answers are lost.
         if let since = lostSince.values.min(), now - since > .seconds(30) { broken = .findsWhatIsLost }
     }
 
@@ -113,7 +112,7 @@ private struct AuditWorld {
     }
 }
 
-/// Random sequences of events against the promises of the audit, without PostgreSQL.
+/// Checks the promises of the lease audit in random sequences of events, without PostgreSQL.
 @Suite struct `Auditing leases, in any order of events` {
     @Test func `gives back what is lost, and nothing else`() {
         explore(seeds: 150, reaching: ["given back"], moreThan: 1000) { seed in

@@ -41,7 +41,7 @@ import Testing
         state.noteFound(1)
         let wait = state.next()
         #expect(wait == .awaitClaim)
-        // One that begins now was not seen.
+        // The answer cannot contain a claim that begins now.
         state.noteClaimBegun()
         state.noteClaimEnded(isAnswered: true)
         let back = state.next()

@@ -7,7 +7,7 @@ import Transport
 @testable import Workers
 
 @Suite(.timeLimit(.minutes(10))) struct `Rescuing leases that ran out` {
-    /// A lease of a worker that is gone, on the only job there is.
+    /// Makes a lost worker hold the lease of the only job.
     private static let orphan = """
         with waiting as (delete from pushq.job returning *)
         insert into pushq.lease (queue_id, job_id, worker_id, epoch, deadline, watermark, outcomes, lane, run_at, send_by, message_id,
@@ -66,7 +66,7 @@ import Transport
                 try await eventually("all are back", within: .seconds(60)) {
                     try await fixture.number("select count(*) from pushq.job where rescues = 1") == 5200
                 }
-                // With one poll of 500 every two seconds it would take twenty.
+                // With one poll of 500 leases every two seconds, it would take twenty seconds.
                 #expect(begun.duration(to: .now) < .seconds(15))
             }
         }

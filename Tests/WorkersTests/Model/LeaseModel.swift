@@ -1,30 +1,30 @@
 /// The lease protocol of `PostgresStore/Leasing` and `Workers/Settle`, reduced to what decides whether a recipient can
-/// be lost, settled twice or, where that is forbidden, sent to twice: one job of two recipients, two workers, and
-/// everything that can happen between them in any order.
+/// be lost, settled twice or, where that is forbidden, sent to twice. The model has one job of two recipients, two
+/// workers, and everything that can happen between them in any order.
 ///
-/// A worker that is overtaken by a rescue keeps what it believes and goes on acting by it: that is the zombie.
+/// A worker whose job was rescued keeps its beliefs and goes on acting on them: it is a zombie.
 struct LeaseModel {
     static let recipients = 2
     static let workers = 2
 
-    /// What the model is run with.
+    /// The rules with which the model runs.
     struct Rules {
-        /// Writes change nothing unless the lease is there with the writer's epoch.
+        /// Whether writes change nothing unless the lease exists with the writer's epoch.
         var checksEpoch = true
-        /// A flush that was given up changes nothing once a later one of the same holder was written.
+        /// Whether a flush that was given up changes nothing once a later flush of the same holder was written.
         var ordersFlushes = true
         var isAtMostOnce = false
-        /// How often workers may die, leases run out and jobs be given back: without a bound there is no last epoch.
+        /// How often workers may die, leases expire and jobs be given back. Without a limit there is no last epoch.
         var maximumKills = 1
         var maximumRescues = 2
         var maximumYields = 1
-        /// How many flushes may be given up by their worker and arrive at any time after.
+        /// How many flushes a worker may give up. Such a flush may arrive at any later time.
         var maximumLate = 0
     }
 
     enum Fate: UInt8 { case waiting, delivered, unknown }
 
-    /// What the database holds. The job is in exactly one place.
+    /// The content of the database. The job is in exactly one place.
     struct Database: Hashable {
         enum Place: Hashable {
             case job
@@ -35,7 +35,7 @@ struct LeaseModel {
         var epoch: UInt8 = 0
         var watermark = 0
         var fates = [Fate](repeating: .waiting, count: recipients)
-        /// How often each recipient was counted by the end of its job.
+        /// How often the end of a job counted each recipient.
         var counted = [UInt8](repeating: 0, count: recipients)
     }
 
@@ -53,14 +53,14 @@ struct LeaseModel {
         var epoch: UInt8
         var watermark: Int
         var fates: [Fate]
-        /// A later one was written.
+        /// Whether a later flush was written.
         var isOutdated = false
     }
 
     struct State: Hashable {
         var database = Database()
         var workers = [Worker?](repeating: nil, count: LeaseModel.workers)
-        /// How often each recipient was sent to, over all workers.
+        /// How often each recipient was sent to, by all workers.
         var sent = [UInt8](repeating: 0, count: recipients)
         var kills = 0
         var rescues = 0
@@ -71,7 +71,7 @@ struct LeaseModel {
 
     let rules: Rules
 
-    /// Every state that can follow, and what led there.
+    /// Every state that can follow, with the action that leads to it.
     func successors(of state: State) -> [(action: String, state: State)] {
         var all: [(String, State)] = []
         for index in 0..<Self.workers {
@@ -82,7 +82,7 @@ struct LeaseModel {
             }
         }
         if let late = state.late { all.append(("the late flush arrives", arrive(late, in: state))) }
-        // Of a worker that is gone the lease always runs out; of one that is only slow, so often.
+        // The lease of a lost worker always expires. The lease of a slow worker expires at most `maximumRescues` times.
         if case .lease(let epoch) = state.database.place,
             state.rescues < rules.maximumRescues || !state.workers.contains(where: { $0?.epoch == epoch })
         {
@@ -100,7 +100,7 @@ struct LeaseModel {
         let previousWatermark = next.database.watermark
         next.database.epoch += 1
         next.database.place = .lease(epoch: next.database.epoch)
-        // At most once: one recipient is granted at a time. Else the whole job.
+        // For at-most-once jobs, a claim grants one recipient at a time; otherwise the whole job.
         next.database.watermark = rules.isAtMostOnce ? min(Self.recipients, previousWatermark + 1) : Self.recipients
         var fates = next.database.fates
         if rules.isAtMostOnce {
@@ -212,7 +212,7 @@ struct LeaseModel {
         return next
     }
 
-    /// What is wrong with a state; nil if it keeps the promise.
+    /// Returns the broken promise in a state; nil if the state is correct.
     func violation(in state: State) -> String? {
         let database = state.database
         if database.counted.contains(where: { $0 > 1 }) { return "a recipient was settled twice" }

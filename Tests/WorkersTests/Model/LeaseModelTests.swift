@@ -1,10 +1,10 @@
 import Testing
 
 @Suite struct `The lease protocol, in every order of events` {
-    /// All states that can be reached, and the first violation with the way that leads to it.
+    /// Visits all reachable states, and returns the first violation with the actions that lead to it.
     private func explore(_ rules: LeaseModel.Rules) -> (states: Int, violation: String?, everyoneCanEnd: Bool) {
         let model = LeaseModel(rules: rules)
-        // States go by number: hashing them takes most of the time.
+        // States are numbered, because hashing them takes most of the time.
         var numbers = [LeaseModel.State(): 0]
         var origin: [(state: Int, action: String)?] = [nil]
         var predecessors: [[Int]] = [[]]
@@ -40,7 +40,7 @@ import Testing
         return actions.reversed().joined(separator: ", ")
     }
 
-    /// How many states some end can be reached from.
+    /// The number of states from which an end can be reached.
     private func reach(backwards ends: [Int], by predecessors: [[Int]]) -> Int {
         var isSeen = [Bool](repeating: false, count: predecessors.count)
         var frontier = ends
@@ -64,8 +64,8 @@ import Testing
         #expect(states > 1000, "the model has become too small to find anything")
     }
 
-    /// With one flush that may come at any time, or never; fewer of the other troubles, since all together are too many
-    /// states.
+    /// Explores with one flush that may arrive at any time, or never. Other troubles are reduced, because all of them
+    /// together give too many states.
     private func explore(isAtMostOnce: Bool, ordersFlushes: Bool) -> (
         states: Int, violation: String?, everyoneCanEnd: Bool
     ) {

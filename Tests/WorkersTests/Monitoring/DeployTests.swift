@@ -5,7 +5,7 @@ import Testing
 
 @testable import Workers
 
-/// What `deploy/` has about metrics, against the metrics that there are.
+/// Compares the metrics used in `deploy/` with the metrics that exist.
 @Suite(.timeLimit(.minutes(10))) struct `The alert rules and the dashboard` {
     private static let folder = URL(fileURLWithPath: #filePath)
         .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
@@ -15,7 +15,7 @@ import Testing
         try String(contentsOf: folder.appending(path: path), encoding: .utf8)
     }
 
-    /// All expressions of the dashboard: those of its panels and of its variables.
+    /// All expressions of the dashboard: those of its panels and its variables.
     private static func expressions() throws -> [String] {
         let dashboard = try JSONSerialization.jsonObject(with: Data(text("grafana/dashboard.json").utf8))
         var expressions: [String] = []
@@ -33,7 +33,7 @@ import Testing
         return expressions
     }
 
-    /// The metrics by the names of their series, and by those under which texts speak of them.
+    /// The metrics by the names of their series, and by the names used in texts.
     private static let metrics = Dictionary(
         uniqueKeysWithValues: MetricCatalog.all.flatMap { metric in
             Set(metric.seriesNames + [metric.shownName]).map { ($0, metric) }
@@ -41,7 +41,7 @@ import Testing
 
     @Test(arguments: ["prometheus/rules.yml", "prometheus/rules.test.yml", "grafana/dashboard.json"])
     func `ask for metrics and labels that there are`(path: String) throws {
-        // In JSON quotes are escaped.
+        // Quotation marks are escaped in JSON.
         let text = try Self.text(path).replacing(#"\""#, with: #"""#)
         var count = 0
         for match in text.matches(of: /\b((?:pushq|process)_\w+)(?:\{([^}]*)\})?/) {
@@ -97,7 +97,7 @@ import Testing
         for alert in alerts { #expect(tests.contains("alertname: \(alert)\n"), "\(alert) has no test that fires it") }
     }
 
-    /// Grafana replaces its variables before it asks.
+    /// Grafana replaces its variables before it sends a query.
     @Test func `have expressions that Prometheus can read`() async throws {
         var rules = "groups:\n- name: dashboard\n  rules:\n"
         let expressions = try Self.expressions().filter { $0 != "prometheus" && !$0.hasPrefix("label_values(") }

@@ -13,7 +13,7 @@ import Workers
         let told = doubled.take(both)
         #expect(told.map(\.tenant) == ["acme"] && told.map(\.databases) == [[a, b]] && !doubled.isUndecided)
         #expect(doubled.take(both).isEmpty && !doubled.isUndecided)
-        // Not being asked is no end of it.
+        // A database that was not asked does not end the finding.
         #expect(doubled.take([(a, nil), (b, ["acme"])]).isEmpty)
         #expect(doubled.take(both).isEmpty && doubled.take(both).isEmpty)
         #expect(doubled.take([(a, ["acme"]), (b, [])]).isEmpty)

@@ -11,7 +11,7 @@ import Transport
 @testable import Workers
 
 @Suite(.timeLimit(.minutes(10))) struct `What a worker tells over HTTP` {
-    /// Starts engines with what tells of them, on a port of the system's choice.
+    /// Starts engines with monitoring, on a port that the system chooses.
     private func withMonitoring(
         of fixture: EngineFixture, limit: Int = QueueAdmission.usualLimit,
         adjust: (inout EngineSettings) -> Void = { _ in },
@@ -111,7 +111,7 @@ import Transport
     {
         try await EngineFixture.run { _, fixture in
             let queue = try await fixture.makeQueue(devices: 20)
-            // Nobody listens at this port.
+            // No server listens at this port.
             let nowhere = Endpoint(host: "127.0.0.1", port: 1, authorities: fixture.settings.endpoint?.authorities)
             try await withMonitoring(of: fixture, adjust: { $0.endpoint = nowhere }) { engine, place in
                 try await eventually("it is ready with nothing to send") {
@@ -157,7 +157,7 @@ import Transport
                 try await eventually("it is alive again") {
                     try await PlainClient.get("/healthz", from: place).status == 200
                 }
-                // One turn took two seconds or more, which the loop itself has measured.
+                // One turn took two seconds or more, as measured by the loop itself.
                 try await eventually("the lag is counted") {
                     let page = try await scrape(place)
                     return page.sum("pushq_loop_lag_seconds_count")
@@ -177,7 +177,7 @@ import Transport
                     try await scrape(place).sum("pushq_fleet_workers", #"state="working""#) == 1
                 }
                 try await withMonitoring(of: fixture) { _, otherPlace in
-                    // The second one shows itself in the database before the first asks again.
+                    // The second worker writes its heartbeat before the first queries again.
                     try await eventually("the first counts both", within: .seconds(60)) {
                         try await scrape(place).sum("pushq_fleet_workers", #"state="working""#) == 2
                     }

@@ -35,7 +35,7 @@ import Transport
                 try await eventually("the loop hangs") { gate.withLock { $0.isHanging } }
                 let before = socket.messages.count
                 try await stays("nothing speaks for a loop that hangs", for: .seconds(1)) {
-                    // One sign may have been under way.
+                    // One message may have been under way.
                     socket.messages.count <= before + 1
                 }
                 let after = socket.messages.count

@@ -7,9 +7,9 @@ import Transport
 
 @testable import Workers
 
-/// Workers that send for the queues of two tenants, with the limits of PostgreSQL and a clock of their own: nothing
-/// depends on how fast the machine is. Chance decides about rates, which worker has jobs of which queue, how late each
-/// comes, and how long PostgreSQL takes.
+/// Workers that send for the queues of two tenants, with the limits of PostgreSQL and a simulated clock, so that
+/// nothing depends on the speed of the machine. Rates, the jobs of each worker, the lateness of each worker, and the
+/// time that PostgreSQL takes are random.
 private struct PermitWorld {
     enum Promise: String, CaseIterable {
         case noMoreThanFit =
@@ -32,7 +32,7 @@ private struct PermitWorld {
         }
     }
 
-    /// A limit, and the pushes that it has counted: a bucket that its rate empties.
+    /// A limit with the pushes that it has counted, as a leaky bucket.
     private struct Limit {
         let rate: Double
         let burst: Double
@@ -40,12 +40,12 @@ private struct PermitWorld {
         var last: Double?
         var sent = 0
 
-        /// Counts pushes at a time in seconds. Returns whether every window holds.
+        /// Counts pushes at a time in seconds. Returns whether the limit holds in every window.
         mutating func count(_ pushes: Int, at time: Double) -> Bool {
             level = max(0, level - rate * (time - (last ?? time))) + Double(pushes)
             last = time
             sent += pushes
-            // The answer's way back, by which permits may be late.
+            // The time of the answer's way back, by which permits may be late.
             return level <= max(burst, rate * (PermitRun.lateness / .seconds(1))) + 1 + rate * 0.004 + 1e-6
         }
     }
@@ -54,13 +54,13 @@ private struct PermitWorld {
         let id: Int32
         let tenant: Int32
         let isLimited: Bool
-        /// Of a campaign with a rate of its own, which is sent beside the queue's others; 0: these others.
+        /// The campaign with a rate of its own, which is sent beside the queue's other pushes; 0: these other pushes.
         var campaign: Int64 = 0
     }
 
     private struct Worker {
         var wakesAt: Int64 = 0
-        /// Recipients of each queue and campaign; the permits of each line.
+        /// The unsent recipients of each queue and campaign, and the permits of each line.
         var unsent: [Queue: Int]
         var permits: [RateLimitOwner: RateLimit] = [:]
     }
@@ -80,7 +80,7 @@ private struct PermitWorld {
     private var workers: [Worker] = []
     private let seconds: Int64
 
-    /// The first tenant's rate is below what its queues would send, that of the second is above it.
+    /// The first tenant's rate is below what its queues would send; the second tenant's is above it.
     init(seed: UInt64, seconds: Int64, sabotage: Sabotage? = nil) {
         chance = SeededGenerator(seed: seed)
         self.sabotage = sabotage
@@ -99,7 +99,8 @@ private struct PermitWorld {
                 if let rate { add(.queue(queue.id, ofTenant: tenant), rate: rate, burst: burst) }
             }
         }
-        // A campaign in each queue, of which the rate is far below what the queue could have; and a second one.
+        // A campaign in each queue, with a rate far below what the queue could send, and a second campaign in one
+        // queue.
         for (number, queue) in (queues + [queues[5]]).enumerated() {
             let campaign = Queue(
                 id: queue.id, tenant: queue.tenant, isLimited: queue.isLimited, campaign: Int64(number + 1))
@@ -126,13 +127,13 @@ private struct PermitWorld {
         return queue.isLimited ? .queue(queue.id, ofTenant: queue.tenant) : .tenant(queue.tenant)
     }
 
-    /// All limits that pushes of a queue or campaign count for.
+    /// All limits that count the pushes of a queue or campaign.
     private func owners(_ queue: Queue) -> Set<RateLimitOwner> {
         let ofQueue = queue.isLimited ? [RateLimitOwner.queue(queue.id, ofTenant: queue.tenant)] : []
         return Set(ofQueue + [owner(queue), .tenant(queue.tenant)])
     }
 
-    /// Whether its line is one of the others of its tenant that have no limit of their own.
+    /// Whether it belongs to the line of its tenant's queues that have no limit of their own.
     private func isPlain(_ queue: Queue) -> Bool { !queue.isLimited && queue.campaign == 0 }
 
     private func instant(_ time: Int64) -> ContinuousClock.Instant { start + .microseconds(time) }
@@ -169,7 +170,7 @@ private struct PermitWorld {
                 count = min(count, worker.permits[.tenant(queue.tenant)]?.allowance(at: time) ?? 0)
                 worker.permits[.tenant(queue.tenant)]?.use(count, at: time)
             }
-            // Of the queues without a limit of their own each gets a part.
+            // Each queue without a limit of its own gets a part.
             if isPlain(queue) { count = min(count, 1 + count / 2) }
             worker.permits[owner]?.use(count, at: time)
             worker.unsent[queue] = unsent - count
@@ -228,7 +229,7 @@ private struct PermitWorld {
         case .take(let requests):
             check(requests, of: workers[index])
             let took = Int64.random(in: 500...3500, using: &chance)
-            // Now and then another worker has locked a limit at this moment.
+            // Sometimes another worker has locked a limit at this moment.
             let asked = requests.filter { _ in Int.random(in: 0..<30, using: &chance) > 0 }
             let granted = try await take(asked, connection)
             now += took
@@ -243,7 +244,7 @@ private struct PermitWorld {
         guard sabotage == .takesEachLimitAlone else {
             return try await connection.takePermits(requests, horizon: plan.horizon, at: epoch + now)
         }
-        // As if each limit were a tenant's own.
+        // As if each limit belonged to a tenant of its own.
         var granted: [GrantedPermits] = []
         for request in requests {
             let isOfTenant = request.owner.queueID == 0
@@ -290,8 +291,8 @@ private struct PermitWorld {
 
     private mutating func checkRates() {
         for queue in queues where queue.campaign == 0 && queue.isLimited { expectRate(of: owner(queue)) }
-        // A campaign's rate is the most that it gets. Beside others that have more to send than their queue's limit
-        // allows, it gets a part of it, and is not starved.
+        // A campaign gets at most its rate. Beside other pushes that exceed their queue's limit, it gets a part of its
+        // rate, and is not starved.
         for queue in queues where queue.campaign > 0 && queue.tenant == 2 { expectRate(of: owner(queue), share: 0.3) }
         expectRate(of: .tenant(1))
     }
@@ -305,13 +306,13 @@ private struct PermitWorld {
     }
 }
 
-/// Random sequences of events against the promises of ``PermitPlan`` and `pushq.take_permits`.
+/// Checks the promises of ``PermitPlan`` and `pushq.take_permits` in random sequences of events.
 @Suite(.timeLimit(.minutes(10))) struct `Taking permits, in any order of events` {
     @Test func `keeps to every rate and reaches it, whoever has the jobs`() async throws {
         try await withDatabase { _, database in
             let connection = try await database.connect()
             var reached: [String: Int] = [:]
-            // No more of them in CI, as each takes seconds of PostgreSQL.
+            // The number is the same in CI, because each world takes seconds of PostgreSQL's time.
             for seed in 1...5 as ClosedRange<UInt64> {
                 var world = PermitWorld(seed: seed, seconds: 20)
                 try await world.run(on: connection)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Workers
 
-/// Random sequences of events against the promises of ``ServedQueues``, without PostgreSQL.
+/// Checks the promises of ``ServedQueues`` in random sequences of events, without PostgreSQL.
 @Suite struct `Serving queues, in any order of events` {
     @Test
     func `never goes back to older settings, nor sends with what was refused, and comes to what the database says`() {

@@ -7,7 +7,7 @@ import Testing
 @testable import PostgresStore
 @testable import Workers
 
-/// Queues that are served, and a clock that the test moves. Readings are answered with what the test says.
+/// Served queues, and a clock that the test moves. The test decides what a reading finds.
 private final class Dialogue {
     var served: ServedQueues
     var now = ContinuousClock.now
@@ -49,7 +49,7 @@ private final class Dialogue {
         }
     }
 
-    /// Takes over what a reading has found.
+    /// Answers a reading with the settings found.
     func answer(_ reading: ServedQueues.Reading, _ found: [QueueSettings]) {
         for settings in found {
             guard let change = served.note(settings, of: reading, now: now) else { continue }

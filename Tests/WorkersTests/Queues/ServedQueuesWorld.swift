@@ -6,14 +6,14 @@ import TestSupport
 @testable import Workers
 
 /// Queues in a database that operators change, a worker that serves them, and APNs that refuses some credentials.
-/// Readings and pauses are answered in any order and late; chance decides, and after each event the promises are
-/// checked.
+/// Readings and pauses are answered late and in any order. Events are random; the promises are checked after each
+/// event.
 final class ServedQueuesWorld {
-    /// What the database holds of a queue.
+    /// The row of a queue in the database.
     private struct Row {
         var credential: CredentialVersion?
         var isPaused = false
-        /// Grows with each change: shows as the maximum number of attempts.
+        /// Grows with each change. The settings show it as the maximum number of attempts.
         var revision = 1
     }
 
@@ -27,20 +27,20 @@ final class ServedQueuesWorld {
     private var now = ContinuousClock.now
     private var served: ServedQueues
     private var rows: [Int32: Row] = [:]
-    /// Credentials that APNs refuses.
+    /// The credentials that APNs refuses.
     private var bad: Set<CredentialVersion> = []
     private var revision = 1
 
-    /// What is to be read; readings that the database has carried out; and settings that wait for gateways.
+    /// Queues to be read, readings that the database has carried out, and settings that wait for gateways.
     private var asked: [[Int32]] = []
     private var answered: [(reading: ServedQueues.Reading, found: [QueueSettings])] = []
     private var opening: [(change: ServedQueues.Change, credential: CredentialVersion?)] = []
     private var pause: ServedQueues.Pause?
     private var paused: [Int32: Set<CredentialVersion>] = [:]
 
-    /// With which credential each queue sends.
+    /// The credential with which each gateway sends.
     private var gateways: [ObjectIdentifier: (gateway: FakeGateway, credential: CredentialVersion)] = [:]
-    /// Queues that must not send with a credential, since it was refused, until this revision of the row was read.
+    /// Queues that must not send with a refused credential until this revision of their row was read.
     private var refused: [Int32: (credential: CredentialVersion, since: Int)] = [:]
     private var kept: [QueueState] = []
     private var haltedAt: [Int32: Int] = [:]
@@ -109,7 +109,7 @@ final class ServedQueuesWorld {
         rows[id] = row
     }
 
-    /// An operator pauses, resumes, replaces, takes another credential, or removes the queue.
+    /// An operator pauses or resumes the queue, replaces its credential, gives it another one, or removes it.
     private func operate() {
         let id = anyID()
         switch Int.random(in: 0..<12, using: &generator) {
@@ -135,7 +135,7 @@ final class ServedQueuesWorld {
         answered.append((reading, reading.ids.compactMap { id in rows[id].map { settings(id, $0) } }))
     }
 
-    /// Answers come in the order of readings from one loop; those of another loop come between.
+    /// Answers to one loop come in the order of its readings. Answers to another loop come between them.
     private func answerReading() {
         guard !answered.isEmpty else { return }
         let (reading, found) = answered.remove(at: Int.random(in: answered.indices, using: &generator))
@@ -240,7 +240,7 @@ final class ServedQueuesWorld {
         }
     }
 
-    /// Lets everything be answered, and checks that what the database says holds here.
+    /// Answers everything, and checks that the worker agrees with the database.
     func settle() {
         for _ in 0..<20 where violation == nil {
             now += .seconds(61)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Workers
 
-/// Random sequences of events against the promises of ``Settlement``, without PostgreSQL.
+/// Checks the promises of ``Settlement`` in random sequences of events, without PostgreSQL.
 @Suite struct `Settling, in any order of events` {
     @Test func `ends each job once, renews what is held, and forgets nothing that was answered`() {
         let events = [

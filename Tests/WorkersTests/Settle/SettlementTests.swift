@@ -6,7 +6,7 @@ import Testing
 
 @testable import Workers
 
-/// A settlement, the jobs that it is about, and a clock that the test moves.
+/// A settlement with its jobs, and a clock that the test moves.
 private final class Dialogue {
     let jobs = HeldJobs()
     let queue = JobFixture.queue()
@@ -36,7 +36,7 @@ private final class Dialogue {
         }
     }
 
-    /// Holds jobs whose only recipient took the push.
+    /// Holds jobs whose only recipient's push was delivered.
     func holdDelivered(_ count: Int) -> [HeldJob] {
         (0..<count).map { _ in
             let job = hold()
@@ -46,7 +46,7 @@ private final class Dialogue {
         }
     }
 
-    /// The batch that is to be written now.
+    /// The batch of ends to be written now.
     func ending() -> Endings.Batch? {
         guard case .write(let batch) = step() else { return nil }
         return batch
@@ -60,7 +60,7 @@ private final class Dialogue {
         settlement.note(answer, to: batch, now: now)
     }
 
-    /// The flushes and renewals of a round, all of which are answered by what `answer` says.
+    /// Runs a round of flushes and renewals. `answer` returns the answer to each.
     @discardableResult
     func round(
         _ answer: (Renewals.Batch) -> Renewals.Answer = { .kept(KeptLeases(keys: Set($0.keys))) }
@@ -194,7 +194,7 @@ private func written(_ jobs: [HeldJob], isRepeated: Bool = false) -> Endings.Ans
         while let batch = dialogue.ending() {
             sizes.append(batch.jobs.count)
             let isTooMuch = batch.jobs.count > 25
-            // Then no lease is there any more.
+            // By now, no lease exists any more.
             let answer = isTooMuch ? .unanswered : Endings.Answer.written(WrittenLeases(keys: []), isRepeated: false)
             #expect(dialogue.answer(answer, to: batch).lost == 0)
         }

@@ -5,14 +5,14 @@ import TestSupport
 @testable import PostgresStore
 @testable import Workers
 
-/// What PostgreSQL has of some jobs, as far as the statements of a settler go.
+/// What PostgreSQL stores of some jobs, as far as a settler's statements are concerned.
 struct SettlementStore {
-    /// A job that waits, or is held, in the state in which it was written last.
+    /// A waiting or held job, as it was last written.
     struct Row {
         var epoch: Int32
         var watermark = 0
         var outcomes: [UInt8]
-        /// Of its lease, if it has one.
+        /// The number of the last flush under its lease.
         var flush: Int64 = 0
         var deadline: ContinuousClock.Instant?
     }
@@ -22,14 +22,14 @@ struct SettlementStore {
     var waiting: [Int64: Row] = [:]
     var leases: [Int64: Row] = [:]
     var results: [Int64: [UInt8]] = [:]
-    /// Jobs that were ended a second time.
+    /// Jobs that were ended twice.
     var endedTwice: Set<Int64> = []
     /// Jobs whose lease another transaction has locked.
     var locked: Set<Int64> = []
-    /// Jobs whose end, and whose flush, is refused for good.
+    /// Jobs whose end, or whose flush, is always refused.
     var refusesEnd: Set<Int64> = []
     var refusesFlush: Set<Int64> = []
-    /// Jobs of which it refuses that they are given back when their end was refused.
+    /// Jobs that cannot be given back after their end was refused.
     var refusesSettingAside: Set<Int64> = []
     var pausedRoots: Set<Int64> = []
     var cancelled: Set<Int64> = []
@@ -104,17 +104,17 @@ struct SettlementStore {
     }
 }
 
-/// A settlement with everything around it: a store that may refuse, lose answers and carry out late, a dispatcher that
-/// sends, APNs that answers, and a clock. Chance decides what happens next; after each event the promises are checked.
+/// A settlement with its surroundings: a store that may refuse, lose answers and carry out statements late, a
+/// dispatcher that sends, APNs that answers, and a clock. Events are random; the promises are checked after each event.
 final class SettlementWorld {
     private static let window = 2
     private static let jobsHeld = 40
 
-    /// The first promise that was broken.
+    /// The first broken promise.
     private(set) var violation: String?
-    /// What happened, for a reader who looks for the reason.
+    /// A log of the events, for a reader who looks for the cause.
     private(set) var events: [String] = []
-    /// How often each kind of thing happened that the exploration must reach.
+    /// The number of events of each kind that the exploration must reach.
     private(set) var reached: [String: Int] = [:]
 
     private var generator: SeededGenerator
@@ -128,10 +128,10 @@ final class SettlementWorld {
     private var roots: [Int64: Int64] = [:]
     private var isAtMostOnce: [Int64: Bool] = [:]
     private var inFlight: [(job: HeldJob, ordinal: Int)] = []
-    /// Who took a push, by lease, and how often each recipient was sent to, by job.
+    /// The delivered recipients by lease, and how often each recipient was sent to, by job.
     private var delivered: [LeaseKey: Set<Int>] = [:]
     private var sent: [Int64: [Int: Int]] = [:]
-    /// Leases that ran out, or that were abandoned: what is known of their jobs here may be lost.
+    /// Leases that expired or were abandoned. What is known of their jobs may be lost.
     private var excused: Set<LeaseKey> = []
 
     private var ending: (batch: Endings.Batch, isRepeated: Bool)?
@@ -143,7 +143,7 @@ final class SettlementWorld {
     private var settlingAtBegin: Set<ObjectIdentifier> = []
     private var lastNumber: Int64 = 0
     private var over: Set<ObjectIdentifier> = []
-    /// Kept, so that no other gets their identity.
+    /// Kept so that no other object gets the same identity.
     private var hadOver: [HeldJob] = []
 
     init(seed: UInt64) {
@@ -174,7 +174,7 @@ final class SettlementWorld {
 
     private func broken(_ promise: String) { violation = violation ?? promise }
 
-    /// Lets so many things happen.
+    /// Lets `count` events happen.
     func run(events count: Int) {
         for _ in 0..<count where violation == nil { step() }
     }
@@ -257,7 +257,7 @@ final class SettlementWorld {
 
     private func pass(_ time: Duration) { now += time }
 
-    /// Another transaction locks the lease of a job, or those that did end.
+    /// Another transaction locks the lease of a job, or unlocks those that it has locked.
     private func lock() {
         guard store.locked.isEmpty, let id = store.leases.keys.sorted().randomElement(using: &generator) else {
             store.locked = []
@@ -267,7 +267,7 @@ final class SettlementWorld {
         happened("lock")
     }
 
-    /// Somebody pauses or cancels a campaign, or cancels a job.
+    /// An operator pauses or cancels a campaign, or cancels a job.
     private func stop() {
         let id = Int64.random(in: 0...Int64(Self.jobsHeld), using: &generator)
         if id < 5, chance(0.5) { store.pausedRoots.insert(id) } else { store.cancelled.insert(id) }
@@ -418,7 +418,7 @@ final class SettlementWorld {
         guard !isRoundTroubled, store.locked.isEmpty else { return }
         for job in jobs.all where job.closing != .lost && !store.refusesFlush.contains(job.claim.key.jobID) {
             guard store.leases[job.claim.key.jobID]?.epoch == job.claim.key.epoch else { continue }
-            // One that has become through during the round is renewed in the next.
+            // A job that became through during the round is renewed in the next.
             if job.isSettling, !settlingAtBegin.contains(ObjectIdentifier(job)) { continue }
             if roundBegan >= job.renewedAt + settings.lease / 3 {
                 broken("job \(job.claim.key) was not renewed in a round that went well")
@@ -429,7 +429,7 @@ final class SettlementWorld {
 
     // MARK: The end
 
-    /// Drains, with a store that works, and checks that nothing is left and nothing forgotten.
+    /// Drains with a store that works, and checks that nothing is left or forgotten.
     func drain() {
         store.locked = []
         for job in jobs.all where !job.isSettling { settlement.close(job, .yielded(after: .zero)) }
@@ -447,7 +447,8 @@ final class SettlementWorld {
         if jobs.count > 0 { broken("\(jobs.count) jobs are held after a drain") }
         for (key, ordinals) in delivered where !excused.contains(key) {
             let id = key.jobID
-            // One that was given back, claimed again and abandoned then is still leased, with what was known before.
+            // A job that was given back, claimed again and then abandoned is still leased, with the outcomes known
+            // before.
             let left = excused.contains { $0.jobID == id } ? store.leases[id]?.outcomes : nil
             guard let known = store.results[id] ?? store.waiting[id]?.outcomes ?? left else {
                 broken("job \(id) is neither ended nor given back")
@@ -461,6 +462,6 @@ final class SettlementWorld {
 }
 
 extension HeldJob {
-    /// Somebody else holds it, as far as is known here.
+    /// As far as this worker knows, another worker holds the job.
     fileprivate var isLost: Bool { closing == .lost }
 }
