@@ -5,11 +5,11 @@ import QueueCore
 import TestSupport
 import Testing
 
-/// A producer enqueues what must not be sent twice, with `psql` as its client.
+/// A producer enqueues pushes that must not be sent twice, with `psql` as its client.
 @Suite(.timeLimit(.minutes(5))) struct `A call that enqueues what is sent at most once` {
     private static let payload = #"{"aps":{"alert":"hello"}}"#
 
-    /// Calls for one message, for many, and for a campaign.
+    /// Calls for one message, for many messages, and for a campaign.
     private static func calls(_ options: String) -> [String] {
         [
             "pushq.send('\(Shop.queue)', '\(payload)', tokens => array['aa']\(options))",
@@ -20,7 +20,7 @@ import Testing
         ]
     }
 
-    /// What `psql` says about a call, which is rolled back.
+    /// Returns what `psql` prints about a call, which is rolled back.
     private func said(of call: String, _ url: String) async throws -> String {
         let psql = Executable(path: "/usr/bin/env")
         let ended = try await psql.run(
@@ -42,7 +42,7 @@ import Testing
         }
     }
 
-    /// The command line says it as its other notes, and disturbs no result.
+    /// The command line prints the warning like its other notes, and does not change the result.
     @Test func `warns of that on the command line in one line`() async throws {
         try await Shop.open { shop in
             let payload = try shop.folder.write(Self.payload, to: "payload.json")
@@ -79,7 +79,7 @@ import Testing
         ] {
             #expect(try await Executable.admin.run(words, environment: environment).code == 0)
         }
-        // Commits would wait for a standby from now on: the calls are rolled back.
+        // From now on a commit would wait for a standby, so the calls are rolled back.
         let psql = Executable(path: "/usr/bin/env")
         for sql in ["alter system set synchronous_standby_names = '*'", "select pg_reload_conf()"] {
             #expect(try await psql.run(["psql", "-qXd", url, "-c", sql]).code == 0)

@@ -4,7 +4,7 @@ import QueueCore
 import TestSupport
 import Testing
 
-/// What counts the others must not miscount.
+/// Tests the audit, because the other tests rely on its counts.
 @Suite struct `An audit` {
     private static let one = APNsID(root: 7, key: 1)
     private static let two = APNsID(root: 7, key: 2)
@@ -14,10 +14,11 @@ import Testing
     }
     private static let payload = Array(#"{"aps":{"alert":"Grüße"}}"#.utf8)
 
-    /// Lines of a simulator's record: time in milliseconds, push, status of an answer or nil for an arrival.
+    /// Lines of a simulator's record: the time in milliseconds, the push, and the status of an answer, or nil for an
+    /// arrival.
     /// - Parameters:
-    ///   - tokens: by device.
-    ///   - payload: of all.
+    ///   - tokens: the tokens by device.
+    ///   - payload: the payload of all pushes.
     private func record(
         _ events: [(Int, APNsID, Int?)], connectionEndsAt end: Int = 10_000, tokens: [Int64: [UInt8]] = Self.tokens,
         payload: [UInt8] = Self.payload
@@ -100,7 +101,8 @@ import Testing
 
     @Test func `bounds repeats by what a lost lease had sent since its last flush`() throws {
         let events: [(Int, APNsID, Int?)] = [
-            // Its lease of 3 s ended at 8 s, so it was last flushed at 5 s: then the first answer was long known.
+            // The lease of 3 s ended at 8 s, so it was last flushed at 5 s. By then the first answer had long been
+            // known.
             (1000, Self.one, nil), (1100, Self.one, 200), (5100, Self.two, nil), (5200, Self.two, 200),
             (9000, Self.one, nil), (9100, Self.one, 200), (9200, Self.two, nil), (9300, Self.two, 200),
         ]
@@ -114,14 +116,14 @@ import Testing
         throws
     {
         let lease = LapsedLease(deadline: 10_500_000, uncertain: [Self.one, Self.two])
-        // Taken at 3.1 s and at 4.1 s: known at 5.1 s and 6.1 s, and the last flush, at 7.5 s, may not know of what
-        // came after 4.5 s.
+        // The pushes were accepted at 3.1 s and 4.1 s, and so known at 5.1 s and 6.1 s. The last flush, at 7.5 s, may
+        // not contain what came after 4.5 s.
         let taken: [(Int, APNsID, Int?)] = [
             (3100, Self.one, nil), (3100, Self.one, 200), (4100, Self.two, nil), (4100, Self.two, 200),
         ]
         #expect(audit(try record(taken), Self.delivered, leases: [lease]).bound == 0)
         #expect(audit(try record(taken), Self.delivered, leases: [lease], grace: .seconds(2)).bound == 2)
-        // An error at 4.2 s says of both that they were taken.
+        // An error at 4.2 s implies that both pushes were accepted.
         let third = APNsID(root: 7, key: 3)
         let refused = taken + [(4150, third, nil), (4200, third, 400)]
         #expect(audit(try record(refused), Self.delivered, leases: [lease], grace: .seconds(2)).bound == 0)

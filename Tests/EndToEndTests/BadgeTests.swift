@@ -26,7 +26,8 @@ extension `Real processes that send campaigns` {
                 await doomed.kill()
                 try await rig.waitUntilFinished()
 
-                // The audit holds payloads against those of the messages, which these are not.
+                // The audit's findings about payloads are ignored: it compares them with the messages, and these
+                // contain badges.
                 let audit = try await rig.audit()
                 #expect(audit.repeated <= audit.bound)
                 let delivered = try await rig.number("select sum(delivered) from pushq.campaign_progress")

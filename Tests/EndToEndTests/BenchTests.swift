@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// What `bench/run` makes of what it has measured. How long it measures is not for a test.
+/// Tests how `bench/run` evaluates its measurements, but not how long it measures.
 @Suite struct `The comparison of bench/run` {
     @Test func `has medians, bars, verdicts and keys as they are meant`() async throws {
         let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()

@@ -18,7 +18,7 @@ extension `Real processes that send campaigns` {
                 try await rig.startCampaign()
                 try await rig.waitUntilEnded(500)
                 await doomed.kill()
-                // Recipients without an outcome there may have been sent to, and are sent to again.
+                // Recipients of these jobs without an outcome may have been sent to, and are sent to again.
                 let held = try await rig.number(
                     "select sum(recipient_count) from pushq.lease where worker_id = \(workerID)")
                 try await rig.waitUntilFinished()
@@ -38,12 +38,12 @@ extension `Real processes that send campaigns` {
                 $0.isBinary = true
                 $0.rules = #"{"outcomes": [{"share": 0.1, "reason": "Unregistered"}]}"#
             } _: { rig in
-                // A worker that starts has the list to read and to act on, and no other duty first.
+                // A worker that starts has only these duties at first: reading the list and acting on it.
                 let onlyFeedback = """
                     update pushq.duty set worker_id = null, deadline = null,
                       next_at = now() + case when name in ('feedback', 'reports') then interval '0' else interval '1 minute' end
                     """
-                // The worker that sends is not to ask for the list.
+                // The worker that sends must not poll for the list.
                 try await rig.run(
                     """
                     insert into pushq.feedback_poll (queue_id, not_before)
@@ -54,7 +54,7 @@ extension `Real processes that send campaigns` {
                 try await rig.waitUntilFinished()
                 #expect(await sender.drain() == .code(0))
 
-                // Acting needs this table; writing the list down does not.
+                // Acting on the list needs this table; storing the list does not.
                 let neighbour = try await rig.session()
                 try await neighbour.runScript("begin; lock table pushq.feedback")
                 try await rig.run("delete from pushq.feedback_poll")
@@ -66,7 +66,7 @@ extension `Real processes that send campaigns` {
                 await doomed.kill()
                 let kept = try await rig.number("select count(*) from pushq.feedback_record")
                 #expect(try await rig.number("select count(*) from pushq.device where not active") == 0)
-                // What the dead worker's session still waits for must not be done after all.
+                // The lost worker's session still waits for a lock. What it waits for must not be done afterwards.
                 try await rig.run(
                     """
                     select pg_terminate_backend(pid) from pg_stat_activity
@@ -75,7 +75,7 @@ extension `Real processes that send campaigns` {
                 try await neighbour.runScript("rollback")
                 neighbour.close()
 
-                // The lease of the dead worker's duty would run out in some minutes.
+                // The lease of the lost worker's duty would expire only after some minutes.
                 try await rig.run(onlyFeedback)
                 try rig.startWorker()
                 try await eventually("the devices, deactivated", within: .seconds(30)) {

@@ -5,7 +5,7 @@ import Testing
 
 extension `Measured processes` {
     @Suite struct `Orders to a campaign` {
-        /// What is allowed: a second, and another one for a busy machine, which notes arrivals late and starts commands
+        /// The allowed time: a second, and another one because a busy machine records arrivals late and starts commands
         /// slowly.
         private static let limit = 2.0
 
@@ -39,7 +39,7 @@ extension `Measured processes` {
 
         private static func seconds(_ from: Int, _ to: Int) -> Double { Double(to - from) / 1e6 }
 
-        /// When the order was given, and when it had been.
+        /// Returns the times before and after the order was given.
         private func order(_ order: String, _ rig: Rig) async throws -> (before: Int, after: Int) {
             let before = Int(Date().timeIntervalSince1970 * 1e6)
             let confirmation = order == "cancel" ? ["--yes"] : []
@@ -48,7 +48,7 @@ extension `Measured processes` {
             return (before, Int(Date().timeIntervalSince1970 * 1e6))
         }
 
-        /// Waits until nothing is in the hands of workers, and looks for two seconds whether anything still comes.
+        /// Waits until workers hold nothing, and checks for two seconds that nothing more arrives.
         private static func quiet(_ rig: Rig) async throws {
             try await eventually("all jobs to be back", within: .seconds(30)) {
                 try await rig.number("select count(*) from pushq.lease") == 0

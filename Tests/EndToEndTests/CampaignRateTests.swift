@@ -9,7 +9,7 @@ extension `Measured processes` {
         private static let devices = 4000
         private static let rate = 100.0
 
-        /// Two workers, with a campaign of 100 a second and another one in the same lane of the same queue.
+        /// Two workers send a campaign at 100 a second, and another campaign in the same lane of the same queue.
         @Test func `holds across workers, is in nobody's way, and follows when it is changed`() async throws {
             try await withRig {
                 $0.devices = Self.devices
@@ -31,7 +31,7 @@ extension `Measured processes` {
                     let hasSingle = try await rig.number(single) == 1
                     return try await ended("fast", rig) == Self.devices && hasSingle
                 }
-                // As many as are sent in forty seconds.
+                // At this rate, so many take forty seconds.
                 #expect(try await ended("slow", rig) < Self.devices / 2, "the others waited for it")
                 try await expectLittleAhead(rig)
                 try await eventually("a thousand at this rate", within: .seconds(60)) {
@@ -61,7 +61,7 @@ extension `Measured processes` {
             }
         }
 
-        /// A wave is as many as are sent in four seconds, and the second one is due an hour after the first.
+        /// At this rate, a wave takes four seconds. The second wave is due an hour after the first.
         @Test func `holds in each wave of a campaign at a local time, and nobody gets it before that time`()
             async throws
         {
@@ -101,7 +101,7 @@ extension `Measured processes` {
             Int(try await rig.number("select total - waiting from pushq.campaign_progress where key = '\(key)'"))
         }
 
-        /// Jobs of 200, of which each worker holds what a second brings, and four to eight are ready.
+        /// Jobs have 200 recipients. Each worker holds what a second takes, and four to eight jobs are ready.
         private func expectLittleAhead(_ rig: Rig) async throws {
             let held = try await rig.number(
                 "select coalesce(sum(recipient_count), 0) from pushq.lease where lane > 2")
@@ -111,8 +111,8 @@ extension `Measured processes` {
         }
 
         private func expectPaced(_ times: [Int]) {
-            // A tenth for the burst. A permit may be used 100 ms late, and on a busy machine an arrival be noted half a
-            // second late: permits that are used twice would show twice as many.
+            // A tenth is allowed for the burst. A permit may be used 100 ms late, and a busy machine may record an
+            // arrival half a second late. If permits were used twice, there would be twice as many.
             let most = SimulatorRecord.maximumCount(of: times[...], within: 3_000_000)
             #expect(Double(most) <= 3 * Self.rate * 1.25, "\(most) in three seconds")
             let best = SimulatorRecord.maximumCount(of: times.dropFirst(50), within: 3_000_000)
@@ -124,11 +124,11 @@ extension `Measured processes` {
 
         private func expectRates(_ times: [Int], changedAt changed: Int, liftedAt lifted: Int) {
             expectPaced(times.filter { $0 < changed })
-            // It has five seconds to follow.
+            // The workers have five seconds to follow.
             let slowed = times.filter { $0 > changed + 5_000_000 && $0 < lifted }
             let slowest = SimulatorRecord.maximumCount(of: slowed[...], within: 1_000_000)
             #expect(slowest <= 14, "\(slowest) in a second at 10")
-            // Two and a half thousand are left, or more.
+            // At least two and a half thousand recipients are left.
             let free = times.filter { $0 > lifted + 5_000_000 }
             let fastest = SimulatorRecord.maximumCount(of: times.filter { $0 > lifted }[...], within: 1_000_000)
             #expect(Double(fastest) > 3 * Self.rate, "\(fastest) in a second without a rate")

@@ -4,15 +4,15 @@ import TestSupport
 import Testing
 import Transport
 
-/// What `deploy/` has for containers. There need be no container here: its files are read, and what they say to run is
-/// run.
+/// Tests the files for containers in `deploy/`. No container is needed: the tests read the files and run their
+/// commands.
 @Suite(.timeLimit(.minutes(10))) struct `The files for containers` {
     private static let folder = URL(fileURLWithPath: #filePath)
         .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent().appending(path: "deploy")
 
     private typealias Fields = [String: Any]
 
-    /// The documents of a file, as an independent reader of YAML sees them.
+    /// The documents of a file, as an independent YAML reader parses them.
     private static func documents(_ path: String) async throws -> [Fields] {
         let script = "import json, sys, yaml; print(json.dumps(list(yaml.safe_load_all(open(sys.argv[1])))))"
         let ended = try await Executable(path: "/usr/bin/python3").run([
@@ -22,7 +22,7 @@ import Transport
         return try #require(documents as? [Fields], "\(ended.errors)")
     }
 
-    /// The values of an instruction of the Dockerfile's last stage.
+    /// The values of an instruction in the Dockerfile's last stage.
     private static func image(_ instruction: String) throws -> [String] {
         let text = try String(contentsOf: folder.appending(path: "docker/Dockerfile"), encoding: .utf8)
             .replacing("\\\n", with: " ")
@@ -53,7 +53,7 @@ import Transport
         return containers[0]
     }
 
-    /// Where a program of this package is named as in the image.
+    /// This package's executable for a command of the image.
     private static func executable(_ command: [String]) throws -> Executable {
         try #require(["pushq": Executable.pushq, "pushq-admin": .admin][command[0]], "\(command)")
     }
@@ -88,7 +88,7 @@ import Transport
         }
     }
 
-    /// Kubernetes and Docker kill what has not ended by then.
+    /// Kubernetes and Docker kill a process that has not ended by then.
     @Test func `give a worker more time than it takes to drain`() async throws {
         let help = try await Executable.pushq.run(["work", "--help"]).output
         let drain = try #require(help.firstMatch(of: /--drain DURATION[^(]*\(default: (\d+)s\)/))
@@ -100,7 +100,7 @@ import Transport
         #expect(try #require(Int(grace.dropLast())) >= seconds + 10)
     }
 
-    /// The programs are linked with libraries of packages that a bare system does not have.
+    /// The executables are linked with libraries from packages that a bare system does not have.
     @Test func `install the libraries that the executables need`() async throws {
         let installed = try #require(Self.image("RUN").first { $0.contains("apt-get install") }).split(separator: " ")
         let linked = try await Executable(path: "/usr/bin/ldd").run(["\(Executable.folder)/pushq"]).output
@@ -108,7 +108,7 @@ import Transport
             #expect(linked.contains(library.key))
             #expect(installed.contains(Substring(library.value)), "\(library)")
         }
-        // Time zones, and whom to trust.
+        // Packages for time zones and trusted CAs.
         #expect(installed.contains("tzdata") && installed.contains("ca-certificates"))
     }
 
@@ -130,7 +130,7 @@ import Transport
 
     // MARK: What they run
 
-    /// One server, on which the services of the Compose file are started one after the other.
+    /// Starts the services of the Compose file one after the other, on one server.
     @Test func `start a worker that answers its probes and drains`() async throws {
         let minder = try Minder()
         let postgres = try await PrivatePostgres.start(minder: minder)
@@ -170,7 +170,7 @@ import Transport
         }
         let check = try #require((compose["worker"]?["healthcheck"] as? Fields)?["test"] as? [String])
         #expect(check.prefix(3) == ["CMD", "bash", "-c"])
-        // $$ is Compose's for $.
+        // In a Compose file, $$ stands for $.
         let script = check[3].replacing("$$", with: "$").replacing("/9464", with: "/\(try #require(port))")
         #expect(try await Executable(path: "/bin/bash").run(["-c", script]).code == 0)
         worker.signal(SIGTERM)
@@ -181,7 +181,7 @@ import Transport
 
     private let key = String(repeating: "5c", count: 32)
 
-    /// What PostgreSQL's image does with the scripts in its folder.
+    /// Runs the scripts in a folder as PostgreSQL's image does.
     private func makeLogin(
         with settings: [String: String], _ secrets: [String: String], _ postgres: PrivatePostgres
     ) async throws {
@@ -193,7 +193,7 @@ import Transport
         #expect(ended.code == 0 && ended.errors.isEmpty, "\(ended.errors)")
     }
 
-    /// The environment of a service, with the server of this test in the place of the one of the Compose file.
+    /// The environment of a service, with this test's server instead of the one in the Compose file.
     private func environment(
         of service: Fields?, _ secrets: [String: String], _ postgres: PrivatePostgres
     ) throws -> [String: String] {
@@ -204,7 +204,7 @@ import Transport
         return environment
     }
 
-    /// `${NAME:?what to do}` is the value of NAME.
+    /// Replaces `${NAME:?what to do}` with the value of NAME.
     private func filled(_ settings: [String: String], _ secrets: [String: String]) -> [String: String] {
         settings.mapValues { value in
             value.replacing(/\$\{(\w+):\?[^}]*\}/) { secrets[String($0.output.1)] ?? "missing" }

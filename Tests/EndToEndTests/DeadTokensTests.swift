@@ -8,7 +8,7 @@ import Transport
 
 extension `Real processes` {
     @Suite struct `A token that APNs found dead 30 days ago` {
-        /// All three tokens begin so, and the simulator calls them dead.
+        /// The prefix of all three tokens. The simulator reports tokens with it as dead.
         private static let prefix = "dead"
         private static func hex(_ name: String) -> String { prefix + String(repeating: name, count: 30) }
 
@@ -24,7 +24,7 @@ extension `Real processes` {
                     {"outcomes": [{"token_prefix": "\(Self.prefix)", "reason": "Unregistered", "timestamp": \(died)000}]}
                     """
             } _: { rig in
-                // A worker that starts has a list of the feedback service to read only after everything is sent.
+                // A worker that starts does not poll the feedback service until everything is sent.
                 try await rig.run(
                     """
                     insert into pushq.feedback_poll (queue_id, not_before)

@@ -40,7 +40,7 @@ extension `Real processes that send campaigns` {
             }
         }
 
-        /// `timeout`, and each supervisor that signals a process and its group, does so within microseconds.
+        /// `timeout`, and each supervisor that signals a process and its group, sends two signals within microseconds.
         @Test func `twice at the same moment, drains`() async throws {
             try await expectDrain { worker in
                 worker.process.signal(SIGTERM)
@@ -50,7 +50,7 @@ extension `Real processes that send campaigns` {
             }
         }
 
-        /// Starts a worker, tells it to stop while a push is in flight, and expects it to drain.
+        /// Starts a worker, tells it to stop while a push is in flight, and expects that it drains.
         private func expectDrain(whenTold tell: @escaping @Sendable (WorkerProcess) async throws -> Void) async throws {
             try await withRig {
                 $0.devices = 50
@@ -74,7 +74,7 @@ extension `Real processes that send campaigns` {
             } _: { rig in
                 let worker = try rig.startWorker()
                 try await rig.startCampaign()
-                // With nothing in flight, it would have ended before it is told for the second time.
+                // With nothing in flight, the worker would end before the second signal.
                 try await eventually("a push in flight") { try rig.arrivalCount() > 0 }
                 worker.process.signal(SIGTERM)
                 try await worker.says("draining")

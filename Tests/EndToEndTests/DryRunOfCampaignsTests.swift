@@ -6,10 +6,10 @@ import TestSupport
 import Testing
 
 extension `Real processes that send campaigns` {
-    /// Devices of all kinds, and campaigns of all kinds: what chance makes of them is the same for the same seed.
+    /// Random devices and campaigns of all kinds, the same for the same seed.
     @Suite struct `What a dry run counts` {
-        /// Two in five have an alert token; the others are for starting and updating Live Activities, and for calls. Of
-        /// some, nobody has said their language, zone, name or type. All zones show the same time.
+        /// Two in five devices have an alert token. The others are for starting and updating Live Activities, and for
+        /// calls. Some have no language, zone, name or type. All zones show the same time.
         private static let devices = """
             update pushq.device d
             set kind = (array[null, null, 'liveactivity-start', 'liveactivity', 'voip'])[1 + pushq_test_dice(id, 'kind', 5)],
@@ -26,7 +26,7 @@ extension `Real processes that send campaigns` {
             where pushq_test_dice(id, 'profile', 6) > 0
             """
 
-        /// A number that follows from the device and what is asked about it.
+        /// A number that depends on the device and the property.
         private static let dice = """
             create function pushq_test_dice(id bigint, what text, sides int) returns int language sql immutable as
               'select (hashtextextended(what, id) & 65535)::int % sides';
@@ -38,14 +38,14 @@ extension `Real processes that send campaigns` {
             var payload: String
             var tokens: [String] = []
 
-            /// No devices before they are on a list.
+            /// Tokens that are unknown before they are on a list.
             private static let newTokens = ["ab", "cd"].map { String(repeating: $0, count: 32) }
 
             /// - Parameters:
-            ///   - time: what clocks in UTC have just shown, such as 2026-11-23T18:50.
-            ///   - tokens: of devices of the queue.
+            ///   - time: the current time in UTC, such as 2026-11-23T18:50.
+            ///   - tokens: tokens of devices of the queue.
             init(from dice: inout SeededGenerator, at time: String, tokens known: [String]) {
-                // With both, somebody might be left out and get nothing for another reason, too.
+                // With both, a device might be left out and also get nothing for another reason.
                 let isTimed = Int.random(in: 0..<3, using: &dice) == 0
                 let name = isTimed ? "" : ["", " {{name|you}}", " {{name}}"].randomElement(using: &dice)!
                 let texts = { (body: (String) -> String) in
@@ -86,14 +86,14 @@ extension `Real processes that send campaigns` {
             }
         }
 
-        /// What a dry run says, as JSON.
+        /// The output of a dry run, as JSON.
         private struct Said {
             let recipients: Int
             let inactive: Int
-            /// Of a campaign at a local time: who is due, and who would be left out.
+            /// For a campaign at a local time: the recipients of its waves, and the devices that would be left out.
             let waves: Int?
             let leftOut: Int
-            /// Of a personal message: the recipients of all versions, and those of them who get nothing.
+            /// For a personal message: the recipients of all versions, and those that get nothing.
             let versions: Int?
             let unfit: Int
 
@@ -101,7 +101,7 @@ extension `Real processes that send campaigns` {
                 let all = try #require(JSONSerialization.jsonObject(with: Data(json.utf8)) as? [String: Any])
                 let number = { (name: String) in all[name] as? Int ?? 0 }
                 let who = { (name: String) in
-                    // “2026-11-23T18:50:00Z: 12 in UTC, Africa/Abidjan”
+                    // Parses “2026-11-23T18:50:00Z: 12 in UTC, Africa/Abidjan”.
                     (all[name] as? String).flatMap { $0.firstMatch(of: /([0-9,]+) in./) }
                         .flatMap { Int($0.1.replacing(",", with: "")) }
                 }
@@ -143,7 +143,7 @@ extension `Real processes that send campaigns` {
                     let dry = try await rig.pushq(command + ["--dry-run", "--json"], input: plan.payload)
                     let about = "seed \(seed): \(plan.words.joined(separator: " ")) \(plan.payload) \(dry.output)"
                     let said = try Said(dry.output)
-                    // That nobody is in the audience is in the way.
+                    // An empty audience counts as a problem.
                     #expect(dry.code == (said.recipients == 0 ? 1 : 0), "\(about): \(dry.errors)")
                     let started = try await rig.pushq(command, input: plan.payload)
                     #expect(started.code == 0, "\(about): \(started.errors)")
@@ -161,7 +161,7 @@ extension `Real processes that send campaigns` {
                         #expect(versions == said.recipients - said.inactive, "\(about)")
                     }
                 }
-                // What this has to reach to say anything.
+                // The seeds must reach these cases, or the test shows nothing.
                 #expect(campaigns.contains { $0.said.waves ?? 0 > 0 && $0.about.contains("attributes-type") })
                 #expect(campaigns.contains { $0.said.versions ?? 0 > 0 && $0.about.contains("attributes-type") })
                 #expect(campaigns.contains { $0.said.unfit > 0 } && campaigns.contains { $0.said.leftOut > 0 })

@@ -5,8 +5,8 @@ import Testing
 
 extension `Real processes` {
     @Suite struct `A worker of several engines` {
-        /// The role may have three connections, of which one engine gets two and the other too few, until somebody
-        /// allows it more.
+        /// The role may have three connections. One engine gets two of them and the other too few, until an operator
+        /// allows more.
         @Test func `says what keeps an engine from starting, and starts it when that is over`() async throws {
             try await withRig { rig in
                 let role = "three_connections"

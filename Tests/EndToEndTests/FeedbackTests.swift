@@ -7,8 +7,8 @@ import Transport
 
 extension `Real processes` {
     @Suite struct `Whoever follows feedback` {
-        /// Dead tokens end in transactions of two workers, and in some that are open for longer than those that begin
-        /// after them. A reader follows all the while, is interrupted, and another one goes on.
+        /// Dead tokens end in transactions of two workers, and in some that stay open longer than later ones. A reader
+        /// follows all the time. It is interrupted, and another one continues.
         @Test func `is told of each device that was deactivated, once, however it is interrupted`() async throws {
             try await withRig {
                 $0.devices = 6000
@@ -19,7 +19,7 @@ extension `Real processes` {
                 let follow = ["feedback", "tail", "\(rig.queue)", "--after", "0"]
                 let tail = try Executable.admin.start(
                     follow, environment: environment, output: folder.path("tail"), errors: folder.path("errors"))
-                // Its tokens are no device's of the campaign.
+                // The tokens of this transaction belong to no device of the campaign.
                 let slow = try await rig.session()
                 defer { slow.close() }
                 try await slow.runScript(
@@ -65,7 +65,7 @@ extension `Real processes` {
                 #expect(Set(told).count == 6050, "each once")
                 #expect(try await rig.number("select count(*) from pushq.device where not active") == 6050)
 
-                // The whole again, as JSON.
+                // All feedback again, as JSON.
                 let whole = try await Executable.admin.run(
                     ["feedback", "export", "\(rig.queue)", "--json"], environment: environment)
                 let lines = whole.output.split(separator: "\n")

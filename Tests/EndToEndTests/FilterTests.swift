@@ -5,8 +5,8 @@ import Testing
 
 extension `Real processes that send campaigns` {
     @Suite struct `A campaign by filter` {
-        /// A million is sent to in the same way, in steps of 50,000 devices: here few of more than one step are wanted,
-        /// a worker dies half-way, and the command is repeated as cron would.
+        /// A campaign to a million devices works in the same way, in steps of 50,000 devices. Here the filter matches
+        /// few devices of more than one step, a worker dies half-way, and the command is repeated as cron would.
         @Test func `reaches each device that it holds for once, and no other, though a worker is killed`() async throws
         {
             try await withRig {

@@ -24,7 +24,7 @@ extension `Real processes that send campaigns` {
                 #expect(set.code == 0, "\(set.errors)")
                 let list = try await rig.admin(["queue", "list", "--json"])
                 #expect(list.output.contains("2 per 1 day"))
-                // As if it had been there for long.
+                // Makes the cap look as if it had been set long ago.
                 try await rig.run("update pushq.frequency_cap set set_at = set_at - interval '1 hour'")
                 let doomed = try rig.startWorker()
                 try rig.startWorker()
@@ -49,10 +49,10 @@ extension `Real processes that send campaigns` {
                     if shown.suppressed > 0 { #expect(ended.output.contains("frequency_cap")) }
                 }
                 #expect(all == (6000, 3000, 0))
-                // Who waited for a place was not refused.
+                // Waiting for a place does not count as a refusal.
                 let refused = try PushRecord(files: rig.recordFiles).pushes.values.joined().count { $0.status == 429 }
                 #expect(retried > 0 && retried <= refused, "\(retried) were retried, and \(refused) refused")
-                // Every device has had two, and was held back once.
+                // Every device has had two pushes, and was held back once.
                 let others = try await rig.number(
                     """
                     select count(*)

@@ -33,7 +33,7 @@ extension `Real processes that send campaigns` {
                 audit.expectWhole()
                 #expect(audit.recorded == 10_000)
                 #expect(audit.sent == 10_000)
-                // Less than what a second sends: whole jobs that were sent again would be more.
+                // Less than a second's pushes. If whole jobs were sent again, there would be more.
                 #expect(audit.bound < 3000)
                 let settled = try await rig.number("select sum(delivered + rejected) from pushq.campaign_progress")
                 #expect(settled == 10_000)

@@ -12,8 +12,8 @@ extension `Real processes that send campaigns` {
         private static let end =
             #"{"aps":{"timestamp":1795311000,"event":"end","content-state":{"score":"1:0"},"dismissal-date":1795314600}}"#
 
-        /// A thousand installations: each has an alert token, and four of five a push-to-start token for matches. All
-        /// have one for rides, and an update token of a match.
+        /// A thousand installations. Each has an alert token, and four of five have a push-to-start token for matches.
+        /// All have one for rides, and an update token of a match.
         private static let tokens = """
             update pushq.device d
             set kind = (array['liveactivity-start', 'liveactivity-start', 'liveactivity'])[n.kind],
@@ -75,7 +75,7 @@ extension `Real processes that send campaigns` {
                 try await rig.waitUntilFinished()
                 let audit = try await rig.audit()
                 audit.expectWhole()
-                // By token: what was started are matches, and what was ended too.
+                // By token: only matches were started, and only matches were ended.
                 let kinds = """
                     select count(*)
                     from pushq.result r

@@ -17,7 +17,7 @@ extension `Real processes` {
                 let old = rig.masterKeys.first
                 let before = "\(old.hexadecimal) \(new.hexadecimal)"
                 let after = "\(new.hexadecimal),\(old.hexadecimal)"
-                // The first worker mints the provider token, under the old key.
+                // The first worker mints the provider token, sealed under the old key.
                 try rig.startWorker(masterKeys: before)
                 try await rig.startCampaign(key: "first")
                 try await rig.waitUntilEnded(300)
@@ -38,7 +38,7 @@ extension `Real processes` {
                 try await rig.startCampaign(key: "second")
                 try await rig.waitUntilFinished()
 
-                // The old key is gone.
+                // From here on, the old key is not available.
                 for worker in rig.workers { #expect(await worker.drain() == .code(0)) }
                 let last = try rig.startWorker(masterKeys: new.hexadecimal)
                 try await rig.startCampaign(key: "third")
@@ -80,7 +80,7 @@ extension `Real processes` {
     }
 
     @Suite struct `Secrets of a process` {
-        /// What a process leaves that is ended in a folder where it may leave a core dump.
+        /// Kills a process in a folder where it may leave a core dump. Returns what it leaves.
         private func end(
             _ command: String, in folder: TemporaryFolder, _ environment: [String: String], when isReady: String
         ) async throws -> String {
@@ -104,7 +104,7 @@ extension `Real processes` {
                 ]
                 let folder = try TemporaryFolder()
                 let other = try await end("sleep 100", in: folder, environment, when: "sleep 0.5")
-                // Where the system keeps core dumps elsewhere, or none, bash alone tells.
+                // If the system stores core dumps elsewhere, or none, only bash's message tells.
                 let leavesDumps = other.contains("core dumped")
                 let worker = try await end(
                     "'\(Executable.folder)/pushq' work", in: try TemporaryFolder(), environment,
@@ -125,7 +125,7 @@ extension `Real processes` {
                 try await rig.startCampaign()
                 try await rig.waitUntilFinished()
                 let process = "/proc/\(worker.process.processID)"
-                // The kernel gives these files to root when a process may not be dumped (proc(5)).
+                // The kernel makes root the owner of these files if a process may not be dumped (proc(5)).
                 let owner =
                     try FileManager.default.attributesOfItem(atPath: "\(process)/environ")[.ownerAccountID] as? NSNumber
                 #expect(owner == 0)
@@ -155,7 +155,7 @@ extension `Real processes` {
             }
         }
 
-        /// Whether a text is anywhere in the memory that a process may write.
+        /// Whether the writable memory of a process contains a text.
         private static func memory(of id: Int32, has text: String) throws -> Bool {
             let memory = try FileHandle(forReadingFrom: URL(fileURLWithPath: "/proc/\(id)/mem"))
             let wanted = Data(text.utf8)
@@ -183,7 +183,7 @@ extension `Real processes` {
             var ofSimulator = ""
             let own = Self.commandLine(of: Int(demo.processID))
             try await eventually("that a server and a simulator run", within: .seconds(60)) {
-                // One that does not run a program of its own yet is a copy of the demo.
+                // A child that does not run a program of its own yet is a copy of the demo.
                 for (id, name) in Self.descendants(of: Int(demo.processID)) where Self.commandLine(of: id) != own {
                     seen[name] = (try? String(contentsOfFile: "/proc/\(id)/environ", encoding: .isoLatin1)) ?? ""
                     if Self.commandLine(of: id)?.contains("\0simulate\0") == true { ofSimulator = seen[name]! }
@@ -203,7 +203,7 @@ extension `Real processes` {
             try? String(contentsOfFile: "/proc/\(id)/cmdline", encoding: .isoLatin1)
         }
 
-        /// The processes that a process has started, and those that these have: number and name.
+        /// The process IDs and names of all descendants of a process.
         private static func descendants(of root: Int) -> [(Int, String)] {
             var parents: [Int: (parent: Int, name: String)] = [:]
             for entry in (try? FileManager.default.contentsOfDirectory(atPath: "/proc")) ?? [] {

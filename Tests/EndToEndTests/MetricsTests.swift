@@ -6,7 +6,7 @@ import Transport
 
 extension `Real processes` {
     @Suite struct `A worker's metrics` {
-        /// What a page is, as the tool of the makers of Prometheus sees it.
+        /// Checks a page with the tool of Prometheus.
         private func lint(_ page: String) async throws -> Executable.Ended {
             try await Executable(path: "/usr/bin/promtool").run(["check", "metrics"], input: page)
         }
@@ -34,7 +34,7 @@ extension `Real processes` {
                     "/metrics", from: place, accept: "application/openmetrics-text;version=1.0.0,text/plain;q=0.5")
                 #expect(open.fields["content-type"] == "application/openmetrics-text; version=1.0.0; charset=utf-8")
                 #expect(open.body.hasSuffix("# EOF\n"))
-                // The tool reads the older format only; OpenMetrics is read by Prometheus itself, below.
+                // The tool reads only the older format. Prometheus itself reads OpenMetrics, below.
                 let checked = try await lint(text)
                 #expect(checked.code == 0, "\(checked.output) \(checked.errors)")
                 #expect(ScrapedPage(open.body).names == ScrapedPage(text).names)
@@ -91,7 +91,7 @@ extension `Real processes` {
                         "/api/v1/query?query=sum(pushq_outcomes_total)", from: .tcp(host: "127.0.0.1", port: port))
                     return answer?.body.contains(#","500"]"#) == true
                 }
-                // It asks for OpenMetrics, which has other rules than the older format: nothing of it was refused.
+                // Prometheus asks for OpenMetrics, which has other rules than the older format. It refused nothing.
                 let health = try await PlainClient.get("/api/v1/targets", from: .tcp(host: "127.0.0.1", port: port))
                 #expect(health.body.contains(#""health":"up""#) && health.body.contains(#""lastError":"""#))
                 let types = try await PlainClient.get("/api/v1/metadata", from: .tcp(host: "127.0.0.1", port: port))
@@ -127,7 +127,7 @@ extension `Real processes` {
 }
 
 extension WorkerProcess {
-    /// Where it serves its metrics, as its log says.
+    /// The address of the worker's metrics, from its log.
     func metricsAddress() async throws -> ListenAddress {
         try await says("metrics are served at")
         let port = log.firstMatch(of: /metrics are served at 127\.0\.0\.1:(\d+)"/).flatMap { UInt16($0.output.1) }
@@ -135,7 +135,7 @@ extension WorkerProcess {
     }
 }
 
-/// A port that nobody listened at a moment ago.
+/// A port at which no server listened a moment ago.
 private func freePort() throws -> UInt16 {
     let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
     defer { close(descriptor) }

@@ -11,7 +11,7 @@ extension `Real processes that send campaigns` {
                 path: "../../examples/nightly.sh"
             ).standardized.path)
 
-        /// As in a crontab, which knows few variables and a short path.
+        /// The environment of a crontab, with few variables and a short path.
         private static func crontab(of rig: Rig, payload: String) -> [String: String] {
             [
                 "PATH": "\(Executable.folder):/usr/bin:/bin",
@@ -46,7 +46,7 @@ extension `Real processes that send campaigns` {
                 try rig.startWorker()
                 let doomed = try rig.startWorker()
                 try await rig.waitUntilEnded(4000)
-                // The machine on which cron runs goes down, and a worker with it.
+                // The machine that runs cron goes down, and a worker with it.
                 for twin in twins { twin.signal(SIGKILL) }
                 await doomed.kill()
                 for twin in twins { #expect(await twin.waitForExit() == .signal(SIGKILL)) }
@@ -56,7 +56,7 @@ extension `Real processes that send campaigns` {
                 #expect(again.code == 0, "\(again.errors)")
                 #expect(again.output.contains(/delivered +15,000/) && wanted == 15_000, "\(again.output)")
                 let audit = try await rig.audit()
-                // Once, but for what the killed worker had in flight.
+                // Each push is sent once, except those that the killed worker had in flight.
                 audit.expectWhole()
                 #expect(audit.sent == wanted)
                 #expect(try await rig.number("select count(*) from pushq.campaign") == 1)
@@ -65,7 +65,7 @@ extension `Real processes that send campaigns` {
 
         @Test func `is for imported devices, too, and can be tried before, and again under another key`() async throws {
             try await withRig {
-                // As an import makes them of a file with tokens and users.
+                // Devices as an import of a file with tokens and users creates them.
                 $0.devices = 20
                 $0.sql = """
                     insert into pushq.profile (queue_id, device_id, seen_at)

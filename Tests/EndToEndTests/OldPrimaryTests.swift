@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 extension `Real processes with databases of their own` {
-    /// A standby is promoted, and the old primary goes on for a worker and a producer that reach nothing else.
+    /// A standby is promoted. The old primary goes on for a worker and a producer that reach only that server.
     @Suite struct `An old primary that goes on` {
         private static let devices = 3000
         private static let payload = #"{"aps":{"alert":"single"}}"#
@@ -59,7 +59,7 @@ extension `Real processes with databases of their own` {
                 try await worker.says("started")
                 try await rig.startCampaign(key: "before")
                 try await rig.waitUntilFinished()
-                // Both know this one, and nothing of it is sent before they go their ways.
+                // Both servers know this campaign, and none of it is sent before the servers diverge.
                 try await rig.run(
                     """
                     begin;
@@ -116,7 +116,7 @@ extension `Real processes with databases of their own` {
                         "apns_id", "campaign", "ended_at", "outcome", "queue", "send",
                     ])
 
-                // The new primary knows the campaign, and sends the rest of it.
+                // The new primary knows the campaign, and its worker sends the rest.
                 let successor = try rig.startWorker(
                     database: standby.connectionString(database: rig.database, user: TestServer.workerLogin))
                 try await standby.client(

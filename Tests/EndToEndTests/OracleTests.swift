@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 extension `Real processes with databases of their own` {
-    /// The judge that shares no code with what it judges: `Tests/Oracle`, docs/oracle.md.
+    /// The judge that shares no code with pushq: `Tests/Oracle`, docs/oracle.md.
     @Suite struct `The oracle` {
         @Test func `finds each kind of altered record, and nothing in one that is right`() async throws {
             let ended = try await python(["-m", "unittest", "Oracle.test_judge"])
@@ -25,8 +25,8 @@ extension `Real processes with databases of their own` {
             #expect(ended.output.contains("5 episodes"))
         }
 
-        /// Runs Debian's interpreter, which has the packages that scripts/setup installs, where the oracle's package is
-        /// found.
+        /// Runs Debian's Python interpreter, which has the packages that scripts/setup installs, with the oracle's
+        /// package in its path.
         private func python(_ arguments: [String]) async throws -> Executable.Ended {
             let tests = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().path
             let python = Executable(path: "/usr/bin/python3")

@@ -6,7 +6,7 @@ import Testing
 
 extension `Real processes that send campaigns` {
     @Suite struct `Quiet hours by command` {
-        /// A range of hours that clocks in UTC show now, and those in Kathmandu do not.
+        /// A range of hours that contains the current time in UTC, but not in Kathmandu.
         private static func hoursNow() -> String {
             let hour = Calendar.utc.component(.hour, from: .now)
             return String(format: "%02d:00-%02d:00", (hour + 22) % 24, (hour + 2) % 24)
@@ -48,7 +48,7 @@ extension `Real processes that send campaigns` {
                 let shown = try await rig.admin(["campaign", "show", "\(rig.queue)", "news", "--json"])
                 #expect(shown.output.replacing(" ", with: "").contains(#""in_quiet_hours":1000"#), "\(shown.output)")
                 #expect(shown.output.contains("\"released_at\""), "\(shown.output)")
-                // APNs has refused nobody, and nobody was sent to again: a worker was killed, and its jobs with it.
+                // APNs has refused nothing, and nothing is counted as retried. A worker was killed with its jobs.
                 let counts = try await rig.admin(["stats", "--json"])
                 for text in [shown.output, counts.output] {
                     #expect(text.replacing(" ", with: "").contains(#""retried":0"#), "\(text)")
@@ -66,7 +66,8 @@ extension `Real processes that send campaigns` {
                     trace.output.contains("it waits until then: the device has quiet hours, \(now) in UTC"),
                     "\(trace.output)")
 
-                // They end: what waits is due as far from now as it was from their end.
+                // Makes the quiet hours end now. The waiting recipients are due as long after now as they were after
+                // the end.
                 try await rig.run(
                     """
                     update pushq.job set run_at = now() + (run_at - (select pushq.quiet_until(now(), hours, 'UTC') from pushq.quiet_hours));
@@ -82,12 +83,13 @@ extension `Real processes that send campaigns` {
                 let audit = try await rig.audit()
                 audit.expectWhole()
                 #expect(try await rig.number("select delivered from pushq.campaign_progress") == 3000)
-                // Spread over eight seconds, and not all at once: nobody is sent to before a job is due.
+                // The release takes eight seconds. No push is sent before its job is due.
                 let late = try rig.recordFiles.flatMap { try SimulatorRecord(path: $0).arrivals }
                     .filter { $0 > Int(ended) }.sorted()
                 try #require(late.count >= 1000)
                 #expect(late.last! > Int(ended) + 6_000_000)
-                // Of these before the worker was killed, as evenly as eight seconds are for a thousand: 2.4 s.
+                // The first 300 were sent before the worker was killed. Evenly, 300 of a thousand take 2.4 of eight
+                // seconds.
                 #expect(late[299] > Int(ended) + 1_500_000, "a flood")
             }
         }
@@ -122,7 +124,7 @@ extension `Real processes that send campaigns` {
                     ],
                     input: #"{"aps":{"alert":"x"}}"#)
                 #expect(campaign.code != 0 && campaign.errors.contains("such as 22:00-08:00"), "\(campaign.errors)")
-                // A schedule has them, too.
+                // A schedule accepts quiet hours, too.
                 let schedule = try await rig.pushq(
                     [
                         "schedule", "add", "\(rig.queue)", "daily", "--cron", "@daily", "--payload", "-", "--audience",

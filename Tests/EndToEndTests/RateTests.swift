@@ -10,8 +10,8 @@ extension `Measured processes` {
         private static let jobs = 10
         private static let recipientsOfJob = 380
 
-        /// Jobs are claimed five at a time here, so that two workers have all of the work, and the third finds only
-        /// what comes.
+        /// Workers claim five jobs at a time here, so two workers have all of the work. The third finds only later
+        /// jobs.
         @Test func `holds with one worker stopped for a while and one with little to do`() async throws {
             try await withRig {
                 $0.devices = Self.jobs * Self.recipientsOfJob + 100
@@ -33,7 +33,7 @@ extension `Measured processes` {
                 try await idler.says("started")
                 try await trickle(4, in: rig)
                 rig.workers[0].process.signal(SIGSTOP)
-                // Longer than its lease and the grace: the others take its jobs over meanwhile.
+                // Longer than its lease and the grace, so the other workers take over its jobs.
                 try await eventually("the stopped worker's jobs are put back", within: .seconds(20)) {
                     try await rig.number("select count(*) from pushq.lease where worker_id = \(workers[0])") == 0
                 }
@@ -44,7 +44,7 @@ extension `Measured processes` {
                     try await rig.number("select sum(recipients) from (\(Self.endedSQL)) x") == Int64(total)
                 }
                 let audit = try await rig.audit()
-                // At one moment no more permits can be used than a tenth of a second brings.
+                // No more permits can be used at one moment than a tenth of a second brings.
                 audit.expectWhole(inHand: Int(Self.rate / 10))
                 #expect(audit.recorded == total)
                 try expectRate(try PushRecord(files: rig.recordFiles))
@@ -55,18 +55,17 @@ extension `Measured processes` {
             "select delivered + rejected + failed + suppressed + expired + cancelled + unknown as recipients from pushq.result"
 
         private func expectRate(_ record: PushRecord) throws {
-            // A tenth for the burst, and a tenth for what a busy machine reads later than it came.
+            // A tenth is allowed for the burst, and a tenth for arrivals that a busy machine reads late.
             #expect(record.maximumPerSecond <= Int(Self.rate * 1.2), "a second went over rate and burst")
             let times = record.arrivals
-            // The burst at the beginning is not the rate's, and the end is when there is no work left: between, it
-            // holds.
+            // The burst at the beginning, and the end without enough work, do not count. In between, the rate holds.
             let (first, last) = (200, times.count - 100)
             let rate = Double(last - first) / (Double(times[last] - times[first]) / 1e6)
-            // A worker that a busy machine keeps waiting lets permits lapse; above the rate it never is.
+            // A worker that is delayed by a busy machine lets permits lapse. It never exceeds the rate.
             #expect((Self.rate * 0.95...Self.rate * 1.02).contains(rate), "\(rate) a second")
         }
 
-        /// Sends to the first `count` devices, a job after the other.
+        /// Sends to the first `count` devices, one job after the other.
         private func send(_ count: Int, in rig: Rig) async throws {
             try await rig.run(
                 """
@@ -77,7 +76,7 @@ extension `Measured processes` {
                 """)
         }
 
-        /// Sends to single devices, one after the other: only a worker with room for them claims them.
+        /// Sends to single devices, one after the other. Only a worker with room claims these jobs.
         private func trickle(_ count: Int, in rig: Rig) async throws {
             for _ in 0..<count {
                 let root = try await rig.number(

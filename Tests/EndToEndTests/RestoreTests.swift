@@ -7,19 +7,20 @@ import TestSupport
 import Testing
 
 extension `Real processes with databases of their own` {
-    /// What `docs/restore.md` says is what runs here.
+    /// Runs the commands of `docs/restore.md`.
     @Suite struct `A database that is restored` {
         private static let devices = 3000
 
-        /// What was there when the database was lost.
+        /// What existed when the database was lost.
         private struct Loss {
-            /// Everybody the campaign was sent to.
+            /// All recipients of the campaign.
             let campaign: Set<APNsID>
-            /// Identifiers that were drawn after the moment to which the database goes back.
+            /// The identifiers that were drawn after the time to which the database goes back.
             let forgotten: Set<Int64>
         }
 
-        /// Sends a campaign, and calls `halfway` in the middle of it. Then all of it is sent, and a few more pushes.
+        /// Sends a campaign, and calls `halfway` in the middle. Then waits until all of it is sent, and sends a few
+        /// more pushes.
         private func sendAll(_ rig: Rig, halfway: () async throws -> Void) async throws -> Loss {
             let worker = try rig.startWorker()
             try await worker.says("started")
@@ -66,7 +67,7 @@ extension `Real processes with databases of their own` {
                 return Int64(text.split(separator: "\n").last ?? "") ?? 0
             }
 
-            // A worker does not wait for anybody to decide, and sends what cannot have been sent.
+            // A worker does not wait for the decision, and sends pushes that cannot have been sent before.
             let worker = try rig.startWorker(
                 database: server.connectionString(database: database, user: TestServer.workerLogin))
             try await worker.says("the database was restored and knows nothing after")
@@ -80,7 +81,7 @@ extension `Real processes with databases of their own` {
             #expect(arrived.pushes.keys.contains { $0.root == neighbour })
             #expect(arrived.arrivals.count == before.arrivals.count + 1, "nothing else was sent")
 
-            // The figures of the report are those of the simulator's record.
+            // The report has the same figures as the simulator's record.
             let known = try await recorded(in: server, database)
             let uncertain = loss.campaign.subtracting(known)
             #expect(!uncertain.isEmpty && uncertain.count < Self.devices, "it was half sent")
@@ -118,7 +119,7 @@ extension `Real processes with databases of their own` {
                 try await number("select delivered from pushq.campaign_progress")
                     == (sends ? Self.devices : Self.devices - uncertain.count))
 
-            // What was lost has its identifiers for itself.
+            // No lost identifier is used again.
             for number in 1...20 {
                 let text = try await server.client(
                     "psql", ["-qAtd", database, "-c", Self.call(100 + number, rig.queue)]
@@ -144,7 +145,7 @@ extension `Real processes with databases of their own` {
             }
         }
 
-        /// The recipients of whom the database knows an outcome, from what has ended and from what is under way.
+        /// The recipients for which the database has an outcome, in ended jobs and in jobs under way.
         private func recorded(in server: PrivatePostgres, _ database: String) async throws -> Set<APNsID> {
             let sql = """
                 select b.root_id, b.device_ids[n + 1]
@@ -176,7 +177,7 @@ extension `Real processes with databases of their own` {
         @Test func `from a base backup and an archive sends again only what an operator decides`() async throws {
             let page = try RestorePage()
             let minder = try Minder()
-            // Beside the folder of data, from which the command is run.
+            // The archive is beside the data directory, in which the command runs.
             let archive = try page.settings.mapValues { $0.replacing("/backup", with: "../backup") }
             #expect(archive.count == 2)
             let usual = ["fsync": "off", "full_page_writes": "off"]
@@ -200,7 +201,7 @@ extension `Real processes with databases of their own` {
 
                 for sends in [false, true] {
                     let restored = try await PrivatePostgres.restore(ServerSettings(usual), minder: minder) { new in
-                        // As PostgreSQL writes it: the parameter takes no other form.
+                        // The format of PostgreSQL's parameter, which accepts no other.
                         let style = Date.ISO8601FormatStyle(
                             dateTimeSeparator: .space, includingFractionalSeconds: true)
                         let time = moment.formatted(style).replacing("Z", with: "+00")
@@ -258,7 +259,7 @@ private struct RestorePage {
         text = try String(contentsOf: root.appending(path: "docs/restore.md"), encoding: .utf8)
     }
 
-    /// The settings of the first block of settings, by name.
+    /// The settings of the page's first block of settings, by name.
     var settings: [String: String] {
         get throws {
             let block = try #require(text.firstMatch(of: /(?s)```ini\n(.*?)```/)).output.1
@@ -270,7 +271,7 @@ private struct RestorePage {
         }
     }
 
-    /// The commands under a heading: its first block of them, or a later one.
+    /// A block of commands under a heading. The first block has number 1.
     func script(_ heading: String, _ number: Int) throws -> String {
         let section = try #require(text.components(separatedBy: "\n## ").first { $0.hasPrefix("\(heading)\n") })
         return String(section.matches(of: /(?s)```sh\n(.*?)```/)[number - 1].output.1)

@@ -7,11 +7,12 @@ import TestSupport
 import Testing
 
 extension `Real processes with several databases` {
-    /// Two databases that ask every producer for a password, and a router on a third server, which has them in a file.
+    /// Two databases that require a password of every producer, and a router on a third server that has the passwords
+    /// in a file.
     @Suite(.enabled("PL/Proxy is not installed: scripts/setup --tests installs it") { try await hasProxy() })
     struct `A router for producers of two databases` {
         private static let queues = (acme: "acme/com.acme/sandbox", beta: "beta/com.beta/sandbox")
-        /// A name that says who somebody is, if nobody puts it between quotes.
+        /// A login name that libpq would read as another user if it were not quoted.
         private static let oddLogin = "odd user=pushq"
 
         /// A server and one of its databases.
@@ -21,14 +22,14 @@ extension `Real processes with several databases` {
 
             var url: String { server.connectionString(database: database) }
 
-            /// Statements of one session of a login; each is a transaction of its own.
+            /// Runs statements in one session of a login, each in a transaction of its own.
             func psql(_ statements: String..., as login: String = TestServer.superuser) async throws -> String {
                 let commands = statements.flatMap { ["-c", $0] }
                 return try await server.client("psql", ["-XqAtd", database, "-U", login] + commands).run()
                     .trimmingCharacters(in: .whitespacesAndNewlines)
             }
 
-            /// What the one statement fails with, without the lines that say where.
+            /// Returns the error of a statement, without the lines that give its position.
             func refusal(_ statement: String, as login: String = TestServer.superuser) async throws -> String {
                 do {
                     let answer = try await server.client(
@@ -47,7 +48,7 @@ extension `Real processes with several databases` {
             let router: Place
             let list: String
 
-            /// Makes the router, or tells it what has changed. Returns how the command ended.
+            /// Creates or updates the router. Returns how the command ended.
             @discardableResult
             func refresh() async throws -> Executable.Ended {
                 let made = try await Executable.admin.run([
@@ -61,7 +62,7 @@ extension `Real processes with several databases` {
             }
         }
 
-        /// Nobody but the superuser and workers gets in without a password.
+        /// Makes the server require passwords of all logins but the superuser and workers.
         private func askForPasswords(_ server: PrivatePostgres) async throws {
             try await server.shell(
                 """
@@ -72,7 +73,7 @@ extension `Real processes with several databases` {
             ).run()
         }
 
-        /// Runs `body` with both databases, a worker for them, and a router that nobody has made yet.
+        /// Runs `body` with both databases, a worker for them, and a router that is not created yet.
         private func withStage(_ body: @escaping @Sendable (Rig, Stage) async throws -> Void) async throws {
             let minder = try Minder()
             let server = try await PrivatePostgres.start(minder: minder)
@@ -99,7 +100,7 @@ extension `Real processes with several databases` {
                 let made = try await Executable.admin.run(
                     ["migrate", "--database-number", "5"], environment: ["PUSHQ_DATABASE_URL": second.url])
                 try #require(made.code == 0, "\(made.errors)")
-                // The neighbour goes to the second one, with its devices.
+                // The neighbour moves to the second database, with its devices.
                 for arguments in [
                     ["tenant", "grant", "acme", "shop"], ["tenant", "grant", "beta", "toys"],
                     ["tenant", "grant", "beta", Self.oddLogin], ["tenant", "move", "beta", "--to", second.url],
@@ -112,7 +113,7 @@ extension `Real processes with several databases` {
             await minder.end()
         }
 
-        /// `token` is the first of its equal bytes.
+        /// `token` is one byte, which is repeated to make the token.
         private func send(_ queue: String, _ token: String) -> String {
             #"select pushq.send('\#(queue)', '{"aps":{"alert":"x"}}', tokens => array[repeat('\#(token)', 32)])"#
         }
@@ -130,7 +131,7 @@ extension `Real processes with several databases` {
                 let (router, queues) = (stage.router, Self.queues)
                 try rig.startWorker(database: "", ["--databases", stage.list])
                 try #require(try await stage.refresh().code == 0)
-                // Again, it changes nothing: what is called stays the same function.
+                // Creating the router again changes nothing: the functions keep their identity.
                 let functions =
                     "select string_agg(oid::text, ' ' order by oid) from pg_proc where pronamespace = 'pushq'::regnamespace"
                 let made = try await router.psql(functions)
@@ -138,7 +139,7 @@ extension `Real processes with several databases` {
                 #expect(try await router.psql(functions) == made)
                 _ = try await router.psql(#"grant pushq_producer to shop, toys, "\#(Self.oddLogin)", nobody"#)
 
-                // Each to its own database, which the identifiers tell; with each type that a payload may have.
+                // Each call reaches its own database, as the identifiers show, with each type that a payload may have.
                 let root = try await router.psql(send(queues.acme, "a1"), as: "shop")
                 #expect(try #require(Int64(root)) & 1023 == 0)
                 #expect(try #require(Int64(try await router.psql(send(queues.beta, "b1"), as: "toys"))) & 1023 == 5)
@@ -155,15 +156,15 @@ extension `Real processes with several databases` {
                     try await router.psql(
                         "select delivered from pushq.status('\(queues.acme)', \(root))", as: "shop") == "1"
                 }
-                // A pooler's session is whoever it has become.
+                // A pooler's session acts as the role that it has set.
                 _ = try await router.psql("set role toys", send(queues.beta, "b3"), as: "pooler")
                 try await waitForArrival(of: 0xB3, rig)
 
-                // What it costs: the caller's transaction takes nothing back.
+                // The cost of a router: a rollback of the caller's transaction does not undo the call.
                 _ = try await router.psql("begin", send(queues.acme, "a5"), "rollback", as: "shop")
                 try await waitForArrival(of: 0xA5, rig)
 
-                // One database away: the other's tenants notice nothing, and what the router knew stays.
+                // One database is away: the other's tenants notice nothing, and the router keeps what it knew.
                 try await stage.second.server.stop(.immediate)
                 let refreshed = try await stage.refresh()
                 #expect(
@@ -178,7 +179,7 @@ extension `Real processes with several databases` {
                 _ = try await router.psql(send(queues.beta, "b5"), as: "toys")
                 try await waitForArrival(of: 0xB5, rig)
 
-                // A tenant moves: its old place says so, and once the router was told, calls go to the new one.
+                // A tenant moves. Its old database says so, and after an update of the router, calls go to the new one.
                 let moved = try await rig.admin(["tenant", "move", "acme", "--to", stage.second.url])
                 #expect(moved.code == 0, "\(moved.errors)")
                 #expect(
@@ -188,7 +189,7 @@ extension `Real processes with several databases` {
                 #expect(try #require(Int64(try await router.psql(send(queues.acme, "a8"), as: "shop"))) & 1023 == 5)
                 try await waitForArrival(of: 0xA8, rig)
 
-                // Back, and the router is told by the command itself: calls go there at once.
+                // The tenant moves back. The move command itself updates the router, so calls go there at once.
                 func moveBack(_ router: Place) async throws -> Executable.Ended {
                     try await Executable.admin.run(
                         ["tenant", "move", "acme", "--to", stage.first.url, "--router", router.url],
@@ -212,7 +213,8 @@ extension `Real processes with several databases` {
                 let (router, queues) = (stage.router, Self.queues)
                 try #require(try await stage.refresh().code == 0)
                 _ = try await router.psql(#"grant pushq_producer to shop, toys, "\#(Self.oddLogin)", nobody"#)
-                // A neighbour's queue is answered like one that is nowhere, wherever it is, whoever asks.
+                // A neighbour's queue gets the same answer as one that does not exist, wherever it is and whichever
+                // login asks.
                 for (login, queue) in [
                     ("shop", queues.beta), ("toys", queues.acme), ("nobody", queues.acme), ("pooler", queues.acme),
                     (TestServer.superuser, queues.acme),
@@ -231,12 +233,12 @@ extension `Real processes with several databases` {
                 #expect(
                     try await router.refusal("select pushq.cancel(null, 1)", as: "shop").contains("there is no queue"))
 
-                // Who has a name that libpq could read as another one's stays who he is: and has no password here.
+                // A login whose name libpq could read as another one's keeps its identity, and has no password here.
                 let odd = try await router.refusal(send(queues.beta, "b1"), as: Self.oddLogin)
                 #expect(odd.contains("no password supplied"), "\(odd)")
                 #expect(try await stage.second.psql("select count(*) from pushq.job") == "0")
 
-                // Producers see neither where databases are nor who may go where, and make no such functions.
+                // Producers see neither the databases nor the other logins' rights, and cannot create such functions.
                 for statement in [
                     "select * from pushq_router.database", "select * from pushq_router.place",
                     "select pushq_router.place('\(queues.acme)')",
@@ -247,7 +249,7 @@ extension `Real processes with several databases` {
                     let refusal = try await router.refusal(statement, as: "shop")
                     #expect(refusal.contains("permission denied") || refusal.contains("does not exist"), "\(refusal)")
                 }
-                // Settings of the session do not change how a name is written.
+                // Settings of the session do not change how a name is quoted.
                 #expect(
                     Int64(
                         try await router.psql(
@@ -255,7 +257,7 @@ extension `Real processes with several databases` {
                             "create function pg_temp.format(text, variadic text[]) returns text language sql as 'select ''user=pushq'''",
                             send(queues.acme, "a1"), as: "shop")) != nil)
 
-                // What is revoked is revoked at once, whatever the router knows.
+                // A revoked right is gone at once, whatever the router knows.
                 let revoked = try await Executable.admin.run(
                     ["tenant", "revoke", "beta", "toys"], environment: ["PUSHQ_DATABASE_URL": stage.second.url])
                 try #require(revoked.code == 0)
@@ -265,12 +267,12 @@ extension `Real processes with several databases` {
                     try await router.refusal(send(queues.beta, "b1"), as: "toys").contains(
                         "ERROR:  there is no queue “\(queues.beta)”"))
 
-                // A login that is none of pushq's may not even ask.
+                // A login without pushq's roles may not call the router at all.
                 _ = try await router.psql("revoke pushq_producer from nobody")
                 #expect(
                     try await router.refusal(send(queues.acme, "a1"), as: "nobody").contains(
                         "permission denied for schema pushq"))
-                // The secrets are in the file alone.
+                // Only the file contains the passwords.
                 #expect(
                     !(try await router.psql("select string_agg(connection, ' ') from pushq_router.database").contains(
                         "key of")))
@@ -292,7 +294,7 @@ extension `Real processes with several databases` {
                 #expect(
                     ofProducers.count > 50 && ofProducers.isSubset(of: ofRouter), "\(ofProducers.subtracting(ofRouter))"
                 )
-                // Those that name a queue go on; the others say what to do instead.
+                // Functions that name a queue are passed on. The others say what to do instead.
                 let passedOn = try await stage.router.psql(
                     names("p.prolang = (select l.oid from pg_language l where l.lanname = 'plproxy')"))
                 #expect(
@@ -302,12 +304,13 @@ extension `Real processes with several databases` {
                 #expect(
                     try await stage.router.refusal("select pushq.show_statistics('acme', 1)", as: "shop").contains(
                         "a router has no pushq.show_statistics, which names no queue"))
-                // What a default depends on is decided in the database: the clock, above all.
+                // Defaults that depend on something, above all the clock, are computed in the database.
                 let computed = try await stage.router.psql(
                     names("pg_get_function_arguments(p.oid) like '%()%'"))
                 #expect(computed == "")
 
-                // What leaves it undecided where a call goes makes no router, and neither does a database of pushq.
+                // The command refuses databases between which a call is ambiguous, and a database of pushq as the
+                // router.
                 let run = { (arguments: [String]) in try await Executable.admin.run(["router"] + arguments) }
                 let (first, second) = (stage.first, stage.second)
                 try await second.server.createDatabase("third")

@@ -7,7 +7,7 @@ extension `Real processes that send campaigns` {
     @Suite struct `A schedule` {
         @Test func `is run once by two workers of which one is killed, and each device gets it once`() async throws {
             try await withRig { rig in
-                // Once an hour, and not within the next minutes.
+                // A run once an hour, but not within the next minutes.
                 let minute = (Int(Date.now.timeIntervalSince1970) / 60 + 30) % 60
                 let added = try await rig.pushq(
                     [
@@ -24,11 +24,11 @@ extension `Real processes that send campaigns` {
                     """
                 try await rig.run(due)
                 try await rig.waitUntilEnded(500)
-                // The run is due once more, as if nobody had noted it.
+                // The run is due again, as if its start had not been recorded.
                 try await rig.run(due)
                 await doomed.kill()
                 try await rig.waitUntilFinished()
-                // Whoever was killed may have held the duty.
+                // The killed worker may have held the duty.
                 try await eventually("the schedule has moved on", within: .seconds(120)) {
                     try await rig.number("select count(*) from pushq.schedule where next_at > now()") == 1
                 }
@@ -66,7 +66,7 @@ extension `Real processes that send campaigns` {
                 let other = try rig.startWorker()
                 try await rig.waitUntilEnded(2000)
                 #expect(try await rig.ended() == 2000)
-                // Some of those who have it move to where it is still to come.
+                // Some devices that have got the push move to a zone where the time is still to come.
                 try await rig.run("update pushq.profile set time_zone = 'Etc/GMT+1' where device_id % 20 = 0")
                 try await rig.letAnHourPass()
                 try await rig.waitUntilEnded(2500)
@@ -82,7 +82,7 @@ extension `Real processes that send campaigns` {
 }
 
 extension Rig {
-    /// Has an hour pass for campaigns at a local time.
+    /// Lets an hour pass for campaigns at a local time.
     func letAnHourPass() async throws {
         try await run(
             """

@@ -4,18 +4,18 @@ import TestSupport
 import Testing
 
 @Suite(.timeLimit(.minutes(10))) struct `The unit for systemd` {
-    /// The unit of `deploy/`, with the executable that was built here.
+    /// The systemd unit of `deploy/`, with the executable that was built here.
     private func unit() throws -> String {
         let file = URL(fileURLWithPath: #filePath)
             .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
             .appending(path: "deploy/systemd/pushq-worker.service")
         let text = try String(contentsOf: file, encoding: .utf8)
-        // A name that systemd looks up, so that it is found wherever README.md and the package put the program.
+        // systemd looks this name up, so it finds the program wherever README.md or the package installs it.
         #expect(text.contains("\nExecStart=pushq work "))
         return text.replacing("ExecStart=pushq", with: "ExecStart=\(Executable.folder)/pushq")
     }
 
-    /// The tool refuses paths with spaces.
+    /// systemd-analyze refuses paths with spaces.
     private func path(of unit: String) throws -> String {
         let path = NSTemporaryDirectory() + "pushq-\(UInt32.random(in: 0 ... .max)).service"
         try unit.write(toFile: path, atomically: false, encoding: .utf8)
@@ -32,7 +32,7 @@ import Testing
         #expect(ended.errors.isEmpty && ended.output.isEmpty, "\(ended.errors) \(ended.output)")
     }
 
-    /// With its own options, those of the file beside it, and each that its comments name in place of these.
+    /// With the unit's own options, those of the file beside it, and each option that the comments suggest instead.
     @Test func `starts a worker with options that it takes, also those that it advises`() async throws {
         let folder = URL(fileURLWithPath: #filePath)
             .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
@@ -121,7 +121,7 @@ extension `Real processes` {
             }
         }
 
-        /// Enough to send with, and not to make the jobs of campaigns.
+        /// Two sessions are enough to send, but not to fan out campaigns.
         @Test func `is not ready with two sessions, says why, and is when it may have more`() async throws {
             try await withRig { rig in
                 let role = "two_connections"

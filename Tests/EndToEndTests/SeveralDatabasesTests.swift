@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 extension `Real processes with several databases` {
-    /// Two databases on servers of their own, with tenants of their own and one signing key.
+    /// Two databases on separate servers, with different tenants and one signing key.
     @Suite struct `A worker for several databases` {
         /// The second database, which an operator has set up.
         private struct Other {
@@ -39,10 +39,10 @@ extension `Real processes with several databases` {
                 expectFailure(late, code: 1, saying: "the number 5 of this database cannot be changed")
             }
 
-            /// Sends to a new device, and returns the send's identifier.
+            /// Sends to a new device, and returns the identifier of the send.
             func send(_ token: String) async throws -> Int64 { try await root(psql(Query.send(Self.queue, token))) }
 
-            /// The provider tokens, as they are stored.
+            /// The stored provider tokens.
             func tokens() async throws -> String { try await psql(Query.storedTokens) }
 
             func psql(_ sql: String) async throws -> String {
@@ -61,7 +61,7 @@ extension `Real processes with several databases` {
             }
         }
 
-        /// Runs `body` with both databases, the URL of the first one and a file for their list.
+        /// Runs `body` with both databases, the URL of the first, and a file for their list.
         private func withTwoDatabases(
             _ body:
                 @escaping @Sendable (_ rig: Rig, _ other: Other, _ first: String, _ list: String) async throws -> Void
@@ -95,10 +95,10 @@ extension `Real processes with several databases` {
 
         @Test func `serves each while another is away, with one provider token for all`() async throws {
             try await withTwoDatabases { rig, other, first, list in
-                // The other one comes first, so it keeps the tokens.
+                // The other database is first in the list, so it keeps the tokens.
                 try "# where tenants are\n\n\(other.environment["PUSHQ_DATABASE_URL"]!)\n\(first)\n".write(
                     toFile: list, atomically: true, encoding: .utf8)
-                // As after a restore of one of them to before a move.
+                // The state after one of them was restored to a time before a move.
                 _ = try await other.psql("insert into pushq.tenant (name) values ('acme')")
                 let worker = try rig.startWorker(database: "", ["--databases", list])
                 try await worker.says("tenant_in_two_databases")
@@ -110,7 +110,7 @@ extension `Real processes with several databases` {
                 #expect(!token.isEmpty && !token.contains(" "))
                 #expect(try await tokens(in: rig) == token)
 
-                // One of them dies, and only its own tenants wait. What has no outcome yet would be sent again.
+                // One of the databases dies. Only its own tenants wait. Pushes without an outcome would be sent again.
                 let ended = "select count(*) from pushq.result"
                 try await wait(for: "the other's outcome", within: .seconds(60), { try await other.psql(ended) }) {
                     $0 == "1"
@@ -119,7 +119,7 @@ extension `Real processes with several databases` {
                 try await worker.says("database other")
                 try await worker.says("PostgreSQL is out of reach")
                 try await waitForArrival(of: try await send("bb", in: rig), rig)
-                // Neither does a worker wait that starts meanwhile.
+                // A worker that starts meanwhile does not wait either.
                 try await wait(for: "two outcomes", within: .seconds(60), { try await rig.number(ended) }) { $0 == 2 }
                 await worker.kill()
                 let next = try rig.startWorker(database: "", ["--databases", list, "--drain", "3s"])
@@ -133,7 +133,7 @@ extension `Real processes with several databases` {
                 let arrivals = try PushRecord(files: rig.recordFiles).pushes.values
                 #expect(arrivals.count == 5 && arrivals.allSatisfy { $0.count == 1 })
 
-                // It ends cleanly, even though one cannot be told.
+                // The worker exits cleanly, although it cannot reach one of the databases.
                 try await other.server.stop(.immediate)
                 #expect(await next.drain() == .code(0), "\(next.log)")
             }
@@ -153,13 +153,13 @@ extension `Real processes with several databases` {
                 try await waitForArrival(of: try await send("aa", in: rig), rig)
                 let waiting = try await other.send("aa")
 
-                // Whoever looks may find it half written: what stands there for a moment counts for nothing.
+                // The worker may read the file half written. A list that is there only for a moment does not count.
                 try write([first, second])
                 try await worker.says("database other")
                 try await waitForArrival(of: waiting, rig)
                 #expect(changes(worker) == 1)
 
-                // A mistake is said once, by its line, and all goes on.
+                // A mistake is reported once, with its line, and the worker goes on.
                 try write([first, "postgres://x:s3cret@h:port:9/db?nonsense=1"])
                 try await worker.says("line 2: ")
                 for (count, token) in ["bb", "cc", "dd"].enumerated() {
@@ -169,7 +169,8 @@ extension `Real processes with several databases` {
                 }
                 #expect(!worker.log.contains("s3cret"))
 
-                // Removed while it has a push in flight and another one waits: the one is answered, the other stays.
+                // The database is removed from the list while one push is in flight and one waits. The first is
+                // answered; the other stays.
                 let ended = "select count(*) from pushq.result"
                 try await wait(for: "four outcomes", within: .seconds(60), { try await other.psql(ended) }) {
                     $0 == "4"
@@ -186,7 +187,7 @@ extension `Real processes with several databases` {
                 try await waitForArrival(of: try await send("bb", in: rig), rig)
                 #expect(try await other.psql("select count(*) from pushq.job") == "1", "nobody serves it")
 
-                // It comes back at the head of the list, and keeps the tokens then.
+                // The database comes back at the head of the list, and then keeps the tokens.
                 try write([second, first])
                 worker.process.signal(SIGHUP)
                 try await waitForArrival(of: kept, rig)
@@ -194,7 +195,7 @@ extension `Real processes with several databases` {
                 #expect(try await tokens(in: rig) == other.tokens())
                 #expect(!(try await other.tokens().contains(" ")), "one signer, one token")
 
-                // A list that is gone is a mistake as well.
+                // A missing list is a mistake, too.
                 try FileManager.default.removeItem(atPath: list)
                 worker.process.signal(SIGHUP)
                 try await worker.says("there is no such file")

@@ -35,7 +35,7 @@ extension `Real processes that send campaigns` {
 
                 // Each arrival has the payload of the jobs that its device was in, and each device was in one.
                 let audit = try await rig.audit()
-                // How many were sent to twice depends on the machine, and is for the tests of lost workers to bound.
+                // How many pushes were repeated depends on the machine. The tests of lost workers bound this number.
                 #expect(audit.findings == [])
                 let shown = try await rig.admin(["campaign", "show", "\(rig.queue)", "sale", "--json"])
                 let campaign = try JSONDecoder().decode(Shown.self, from: Data(shown.output.utf8))
@@ -44,7 +44,7 @@ extension `Real processes that send campaigns` {
                 #expect(campaign.shares.map(\.total).reduce(0, +) == 20_000)
                 #expect(campaign.heldOut == campaign.shares[2].total)
                 #expect(campaign.shares.dropLast().allSatisfy { $0.delivered == $0.total && $0.waiting == 0 })
-                // Of 20,000 devices five standard deviations are 325, 324 and 212.
+                // For 20,000 devices, five standard deviations are 325, 324 and 212.
                 for (share, wanted) in zip(campaign.shares, [(12_000, 350), (6000, 330), (2000, 220)]) {
                     #expect(abs(share.total - wanted.0) < wanted.1, "\(share)")
                 }
@@ -99,7 +99,7 @@ extension `Real processes that send campaigns` {
                     #require(shown.output.firstMatch(of: /share holdout +10%: (\d+)\n/)?.1),
                 ]
                 #expect(shares.compactMap { Int($0) }.reduce(0, +) == 1000)
-                // What would not fit is said of each share.
+                // The output shows for each share how many payloads do not fit.
                 #expect(
                     shown.output.split(separator: "\n").contains {
                         $0.split(separator: " ").prefix(4) == ["b", "default", shares[1], shares[1]]

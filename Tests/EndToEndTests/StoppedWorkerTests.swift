@@ -5,7 +5,7 @@ import Testing
 
 extension `Measured processes` {
     @Suite struct `A worker that is stopped and woken` {
-        /// A fingerprint of all that is recorded.
+        /// A fingerprint of everything that is recorded.
         private static let recorded = """
             select sum(hashtextextended(x::text, 0) / 1000000) from (
               select queue_id, job_id, outcomes::text from pushq.result
@@ -37,7 +37,7 @@ extension `Measured processes` {
                 #expect(await sleeper.drain() == .code(0))
                 #expect(try await rig.number(Self.recorded) == before)
                 let audit = try await rig.audit()
-                // One turn of its loop at the most, of the hundreds that it held.
+                // At most one turn of its loop, out of the hundreds of pushes that it held.
                 let late = try rig.arrivalCount() - arrived
                 #expect(late <= 100, "the one that was woken sent \(late)")
                 audit.expectWhole(inHand: late)

@@ -24,7 +24,7 @@ extension `Measured processes` {
             } _: { rig in
                 try await rig.startWorker().says("started")
                 try await rig.startCampaign()
-                // They come due while the tenant is suspended, and have to be sent before it is resumed.
+                // These become due while the tenant is suspended, and must be sent before it is resumed.
                 let late = ", start_at => now() + interval '5 seconds', send_by => now() + interval '10 seconds'"
                 try await rig.startCampaign(key: "late", options: late)
                 try await rig.run(
@@ -46,7 +46,7 @@ extension `Measured processes` {
                     refused.errors.contains("tenant “acme” is suspended; an operator can resume it with: "),
                     "\(refused.errors)")
 
-                // Another tenant's push arrives meanwhile, and none of this one's.
+                // Meanwhile another tenant's push arrives, and none of the suspended tenant's.
                 try await rig.run(
                     """
                     select pushq.send('\(rig.neighbour)', '{"aps":{"alert":"neighbour"}}', tokens => array['0001'])
@@ -66,7 +66,7 @@ extension `Measured processes` {
                     try await rig.number("select \(what) from pushq.campaign_progress where key = '\(key)'")
                 }
                 #expect(try await counts("delivered", "campaign") == Int64(devices))
-                // The token of the single send is a device by then.
+                // By then, the token of the single send is a device.
                 #expect(try await counts("expired", "late") == Int64(devices + 1))
                 #expect(try await rig.number("select sum(expired) from pushq.result where lane = 1") == 1)
                 let audit = try await rig.audit()

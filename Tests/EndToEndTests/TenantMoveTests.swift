@@ -7,11 +7,12 @@ import TestSupport
 import Testing
 
 extension `Real processes with several databases` {
-    /// Two servers, workers for both, a campaign and single sends under way, and a mover that is killed over and over.
+    /// Two servers, workers for both, a campaign and single sends under way, and a mover that is killed again and
+    /// again.
     @Suite struct `Moving a tenant that a worker serves` {
         private static let devices = 6000
 
-        /// The database that it moves to.
+        /// The destination database.
         private struct Other {
             let server: PrivatePostgres
             let url: String
@@ -33,10 +34,11 @@ extension `Real processes with several databases` {
             }
         }
 
-        /// A producer that sends one after the other, and goes where it is told. Ends when it is cancelled.
+        /// A producer that sends one push after the other, and changes the database when an error tells it to. It ends
+        /// when it is cancelled.
         private actor Producer {
             private(set) var sent = 0
-            /// What it was refused with, without the statement.
+            /// The errors with which it was refused, without the statement.
             private(set) var refused: Set<String> = []
             private var isAtOther = false
 
@@ -62,7 +64,7 @@ extension `Real processes with several databases` {
             }
         }
 
-        /// Moves, with everything that says so.
+        /// Starts a move with `--json`, and writes its output and errors to files.
         private func startMove(_ rig: Rig, _ other: Other, number: Int) throws -> ChildProcess {
             try rig.minder.start(
                 Executable.admin.command(
@@ -77,13 +79,13 @@ extension `Real processes with several databases` {
             ]
         }
 
-        /// What docs/json.md promises of an object.
+        /// The names of an object's members, as docs/json.md promises them.
         private func members(_ json: String) throws -> [String] {
             let object = try JSONSerialization.jsonObject(with: Data(json.utf8)) as? [String: Any]
             return (object ?? [:]).keys.sorted()
         }
 
-        /// What `tenant where` says of a tenant: its state by the number of the database; and its errors, if it fails.
+        /// The state of a tenant by database number, according to `tenant where`; and the command's errors if it fails.
         private func place(
             of tenant: String = "acme", list: String
         ) async throws -> (states: [Int: String], errors: String) {
@@ -102,13 +104,14 @@ extension `Real processes with several databases` {
             try await Other.psql("select stage from pushq.tenant_move", rig.postgres, rig.database)
         }
 
-        /// Starts a move, has it wait for a lock, kills it there, and lets go of the lock.
+        /// Starts a move that waits for a lock, kills it there, and releases the lock.
         private func kill(
             _ rig: Rig, _ other: Other, number: Int, holding sql: String, at server: PrivatePostgres,
             _ database: String,
             when isThere: () async throws -> Bool
         ) async throws {
-            // Idle in its transaction: one with a statement under way has a snapshot, and is waited for.
+            // The holder is idle in its transaction. A running statement would have a snapshot, and the move would wait
+            // for it.
             let holder = try rig.minder.start(
                 server.client(
                     "psql",
@@ -131,7 +134,8 @@ extension `Real processes with several databases` {
             }
             move.signal(SIGKILL)
             _ = await move.waitForExit()
-            // With its sessions: one that waits for a lock would carry out what it was asked for before it notices.
+            // The move's sessions are ended, too. A session that waits for a lock would otherwise execute its statement
+            // before it notices.
             for (server, database) in [(rig.postgres, rig.database), (other.server, "other")] {
                 try await eventually("its sessions are gone", within: .seconds(60)) {
                     try await Other.psql(
@@ -165,7 +169,7 @@ extension `Real processes with several databases` {
                 let producing = Task { await producer.run(queue: queue, at: first, database, other) }
                 try await rig.waitUntilEnded(300)
 
-                // While it copies, the tenant is sent for.
+                // While the move copies, the tenant's pushes are sent.
                 try await kill(
                     rig, other, number: 1, holding: "lock table pushq.device in access exclusive mode",
                     at: other.server,
@@ -185,7 +189,7 @@ extension `Real processes with several databases` {
                 let before = try await rig.ended()
                 try await rig.waitUntilEnded(before + 100)
 
-                // Nobody can use it; a producer's transaction is waited for.
+                // The tenant is out of use, and the move waits for a producer's transaction.
                 try await kill(
                     rig, other, number: 2, holding: "select pushq.queue_id('\(rig.queue)')", at: rig.postgres,
                     rig.database
@@ -199,13 +203,13 @@ extension `Real processes with several databases` {
                 let resumed = try await rig.ended()
                 try await rig.waitUntilEnded(resumed + 100)
 
-                // Once more so, and then it goes on instead.
+                // The same again, but this time the move is continued.
                 try await kill(
                     rig, other, number: 3, holding: "select pushq.queue_id('\(rig.queue)')", at: rig.postgres,
                     rig.database
                 ) { try await stage(rig) == "detached" }
 
-                // It has arrived, and its old place does not know.
+                // The tenant has arrived, and the old database does not know it.
                 try await kill(
                     rig, other, number: 4, holding: "lock table pushq.removed_queue in share mode", at: rig.postgres,
                     rig.database
@@ -235,7 +239,7 @@ extension `Real processes with several databases` {
                 #expect(
                     refused.contains { $0.contains("tenant “acme” is being moved to database other at") }, "\(refused)")
                 #expect(refused.contains { $0.contains("tenant “acme” has moved to database other at") }, "\(refused)")
-                // All that was sent is there, and was sent once.
+                // All pushes were sent once, and their outcomes are in the new database.
                 let sent = await producer.sent
                 try await wait(
                     for: "all outcomes", within: .seconds(60),
@@ -279,7 +283,7 @@ extension `Real processes with several databases` {
                             Executable.admin.command(
                                 ["tenant", "move", "acme", "--to", to], environment: environment(rig, at: from),
                                 output: "\(log).out", errors: log))
-                        // The first one has hardly begun, and the last one is let be.
+                        // The first attempt has hardly begun when it is killed. The last one runs to its end.
                         let patience =
                             switch attempt {
                             case 0: Duration.milliseconds(Int.random(in: 1...20))
@@ -288,7 +292,8 @@ extension `Real processes with several databases` {
                             }
                         if let exit = await move.waitForExit(within: patience) {
                             let errors = try String(contentsOfFile: log, encoding: .utf8)
-                            // A claim that is committed after the tenant was detached has it go on where it was.
+                            // If a claim is committed after the tenant was detached, the tenant goes on in the old
+                            // database.
                             if exit != .code(0), errors.contains("The tenant was not moved"), attempt < 20 {
                                 attempt += 1
                                 continue
@@ -320,7 +325,7 @@ extension `Real processes with several databases` {
                     for: "all outcomes", within: .seconds(60),
                     { try await rig.number("select sum(delivered) from pushq.result") }
                 ) { $0 == Int64(Self.devices + sent) }
-                // The judge saw each push, and each once.
+                // The judge saw each push exactly once.
                 let pushes = try PushRecord(files: rig.recordFiles).pushes
                 #expect(pushes.count == Self.devices + sent)
                 #expect(pushes.values.allSatisfy { $0.count == 1 && $0[0].status == 200 })

@@ -48,7 +48,7 @@ extension `Real processes that send campaigns` {
                 #expect(over.code == 1)
                 #expect(over.errors.contains("there is no tenant acme"), "\(over.errors)")
 
-                // The worker goes on for the other one.
+                // The worker still serves the other tenant.
                 let sent = try rig.arrivalCount()
                 try await rig.run(
                     #"select pushq.send('\#(rig.neighbour)', '{"aps":{"alert":"neighbour"}}', tokens => array[repeat('01', 32)])"#

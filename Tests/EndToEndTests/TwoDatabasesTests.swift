@@ -9,9 +9,10 @@ import Testing
 import Transport
 
 extension `Real processes with several databases` {
-    /// Two servers with twenty tenants each, four workers for both, campaigns and single sends under way everywhere.
+    /// Two servers with twenty tenants each, four workers for both, and campaigns and single sends under way
+    /// everywhere.
     @Suite struct `Two databases, four workers and forty tenants` {
-        /// One of the tenants, each with devices, tokens and pushes that no other one has.
+        /// One of the tenants. Each has devices, tokens and pushes of its own.
         private struct Tenant: Hashable, Sendable {
             static let all = (0..<40).map(Tenant.init)
             static let deviceCount = 150
@@ -23,7 +24,7 @@ extension `Real processes with several databases` {
             var queue: QueueName { QueueName(tenant: name, app: app, environment: .sandbox) }
 
             private var first: Int { (number + 1) * 100_000 }
-            /// The numbers in the tokens of its devices, of the single sends of its producer, and of the one while a
+            /// The numbers in the tokens of its devices, of its producer's single sends, and of the send while a
             /// database is away.
             var devices: Range<Int> { first..<(first + Self.deviceCount) }
             func single(_ count: Int) -> Int { first + 50_000 + count }
@@ -42,7 +43,7 @@ extension `Real processes with several databases` {
                     """
             }
 
-            /// Devices, and a campaign that lasts for a while.
+            /// SQL for the devices, and for a campaign that lasts for a while.
             var begin: String {
                 """
                 insert into pushq.device (queue_id, token)
@@ -66,9 +67,9 @@ extension `Real processes with several databases` {
             }
         }
 
-        /// Sends to one tenant after the other, and repeats what has failed, at the other place if it is told so.
+        /// Sends to one tenant after the other, and repeats failed sends, in the other database if the error says so.
         private actor Producer {
-            /// Sends that were committed.
+            /// The number of committed sends.
             private(set) var sent: [Tenant: Int] = [:]
             private let places: [Place]
             private var atSecond: Set<Tenant>
@@ -100,7 +101,7 @@ extension `Real processes with several databases` {
             }
         }
 
-        /// How often each token got a push of its own, by app: what the simulator saw.
+        /// How often each token got a push of its own, by app, according to the simulator.
         private func arrivals(_ rig: Rig) throws -> [String: [String: Int]] {
             var pushes: [String: [String: Set<String>]] = [:]
             for event in try SimulatorRecord(path: rig.recordFiles[0]).events where event.event == "arrived" {
@@ -133,7 +134,7 @@ extension `Real processes with several databases` {
                     }
                 }
 
-                // The second one keeps the provider token, and is the one that dies.
+                // The second database keeps the provider token, and is the one that dies.
                 let list = "\(rig.folder)/databases"
                 try "\(second.url)\n\(first.url)\n".write(toFile: list, atomically: true, encoding: .utf8)
                 let workers = try (1...4).map { _ in try rig.startWorker(database: "", ["--databases", list]) }
@@ -141,12 +142,12 @@ extension `Real processes with several databases` {
                 let producing = [here, there].map { tenants in Task { await producer.run(tenants) } }
                 try await rig.waitUntilEnded(300)
 
-                // Under load, one of the first goes to the second.
+                // Under load, a tenant moves from the first database to the second.
                 let mover = here[3]
                 let moved = try await rig.admin(["tenant", "move", mover.name, "--to", second.url])
                 #expect(moved.code == 0, "\(moved.errors)")
 
-                // Its new database dies. Those of the first go on: what they send now arrives now.
+                // The moved tenant's new database dies. The tenants of the first go on: what they send now arrives.
                 second.server.signal(SIGKILL)
                 try await second.server.stop(.immediate)
                 let others = here.filter { $0 != mover }
@@ -164,7 +165,7 @@ extension `Real processes with several databases` {
                 ) { $0 == others.count }
                 try await second.server.start()
 
-                // Everything ends.
+                // All campaigns and sends end.
                 let unfinished = "select count(*) from pushq.campaign_progress where not finished"
                 for place in [first, second] {
                     try await wait(
@@ -181,7 +182,7 @@ extension `Real processes with several databases` {
                             + (others.contains(tenant) ? [tenant.singleMeanwhile] : [])
                         return (tenant, numbers.map { RecordDigest.ofToken(Tenant.token($0)) })
                     })
-                // The books of each tenant, in the one database that it is in.
+                // The outcomes of each tenant, in the one database that it is in.
                 let books = """
                     select n.tenant || ' ' || sum(r.delivered) from pushq.result r
                     join pushq.queue_name n on n.queue_id = r.queue_id

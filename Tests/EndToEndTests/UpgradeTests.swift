@@ -6,14 +6,14 @@ import Testing
 @testable import PostgresStore
 
 extension `Real processes with databases of their own` {
-    /// A schema is migrated first, and workers are replaced afterwards.
+    /// The schema is migrated first, and the workers are replaced afterwards.
     @Suite struct `Workers of the version before` {
-        /// A migration as a next version may bring it: a column of a table that every claim reads and writes.
+        /// A migration of a future version: a column of a table that every claim reads and writes.
         private static let column = Migration(
             name: "9001_column",
             sql: "alter table pushq.job add column note text; alter table pushq.lease add column note text")
 
-        /// The functions of a next version: those that workers call under load have another text.
+        /// The functions of a future version: those that workers call under load have another text.
         private static let definitions = Definition.all.map { definition in
             ["functions/fan_out_step", "functions/ready_work", "functions/bring_message"].contains(definition.name)
                 ? Definition(name: definition.name, sql: definition.sql + "\n-- Of the next version.\n") : definition
@@ -37,7 +37,7 @@ extension `Real processes with databases of their own` {
                 let report = try await migrator.run()
                 #expect(report.applied == ["9001_column"])
                 #expect(report.definitions.count == 3)
-                // It came in the midst of the work.
+                // The migration came in the middle of the work.
                 #expect(try await rig.ended() < 20_000)
 
                 try await rig.waitUntilFinished()
@@ -56,7 +56,7 @@ extension `Real processes with databases of their own` {
         {
             try await withRig {
                 $0.devices = 8000
-                // Much of the campaign is still to come when the worker has noticed.
+                // Much of the campaign is still to be sent when the worker notices.
                 $0.sql =
                     "insert into pushq.rate_limit (tenant_id, queue_id, rate, burst) select tenant_id, id, 400, 1 from pushq.queue where id = $queue"
             } _: { rig in
@@ -78,10 +78,10 @@ extension `Real processes with databases of their own` {
                 let other = try rig.startWorker()
                 #expect(await other.process.waitForExit(within: .seconds(60)) == .code(1))
                 try await other.says(line)
-                // It had not begun.
+                // The other worker had not started.
                 #expect(!other.log.contains("started"))
 
-                // What it held waits for a worker of the next version.
+                // The jobs that the worker held wait for a worker of the next version.
                 #expect(try await rig.number("select count(*) from pushq.lease") == 0)
                 #expect(try await rig.number("select sum(recipient_count) from pushq.job") > 0)
                 try await rig.run(
@@ -110,7 +110,7 @@ extension `Real processes with databases of their own` {
 }
 
 extension Audit.Expectation {
-    /// Nobody may be sent to twice.
+    /// No recipient may be sent to twice.
     fileprivate static var clean: Self {
         var expectation = Self()
         expectation.isClean = true

@@ -7,14 +7,14 @@ import Testing
 import Transport
 
 extension `Real processes` {
-    /// The receiver is a program in Python that checks signatures with its own libraries.
+    /// The receiver is a Python program that checks signatures with other libraries.
     @Suite struct `A tenant's webhook` {
         private static let secrets = [
             "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD",
         ]
         private static let allowed = ["--webhook-allow", "127.0.0.0/8"]
 
-        /// Devices that were deactivated.
+        /// Creates deactivated devices.
         private func deactivate(_ count: Int, of queue: QueueName, _ user: String, in rig: Rig) async throws {
             try await rig.run(
                 """
@@ -50,7 +50,7 @@ extension `Real processes` {
             let arguments = ["webhook", "set", tenant, "--url", receiver.url(behaviour), "--secret-file", file] + more
             let ended = try await admin(arguments, trusting: receiver, rig)
             #expect(ended.code == 0 && !ended.output.contains("whsec"), "\(ended.errors)")
-            // The tests' receiver is on this machine, of which it warns.
+            // The test's receiver is on this machine, so the command prints a warning.
             #expect(
                 ended.errors.split(separator: "\n").count == 1
                     && ended.errors.hasPrefix("localhost is not an address of"))
@@ -74,7 +74,7 @@ extension `Real processes` {
                 $0.rules = #"{"latency_ms": 5, "outcomes": [{"token_prefix": "00", "reason": "Unregistered"}]}"#
             } _: { rig in
                 let receiver = try await WebhookReceiver.start(secrets: Self.secrets)
-                // What was before it is not sent.
+                // Feedback from before the webhook is not sent.
                 try await deactivate(3, of: rig.queue, "before", in: rig)
                 try await rig.run("select pushq.list_feedback(10)")
                 try await set("acme", to: "take", of: receiver, rig)
@@ -94,7 +94,7 @@ extension `Real processes` {
                     try taken(receiver).flatMap { $0.entries ?? [] }.count >= 1000
                 }
 
-                // Nobody is there, and the worker that knows it is killed.
+                // The receiver is away, and the worker that has noticed it is killed.
                 await receiver.stop()
                 try await deactivate(400, of: rig.queue, "away", in: rig)
                 let problem = "the webhook of acme does not accept reports, trying again: cannot connect to localhost"
@@ -123,7 +123,7 @@ extension `Real processes` {
                 }
                 #expect(try await rig.number("select count(*) from pushq.device where not active") == 1703)
 
-                // The same as others read.
+                // The export contains the same feedback.
                 let export = try await admin(
                     ["feedback", "export", "\(rig.queue)", "--json", "--after", "0"], trusting: receiver, rig)
                 let lines = try export.output.split(separator: "\n").dropFirst(3).map {
@@ -148,7 +148,7 @@ extension `Real processes` {
                 try await set("acme", to: "vanish", of: receiver, rig)
                 try await deactivate(2, of: rig.queue, "first", in: rig)
                 try await eventually("two tries", within: .seconds(90)) { try receiver.records().count >= 2 }
-                // More comes meanwhile, and is not in the message that is repeated.
+                // More feedback comes meanwhile, and is not in the message that is repeated.
                 try await deactivate(2, of: rig.queue, "more", in: rig)
                 try await set("acme", to: "take", secret: 1, ["--former-for", "1h"], of: receiver, rig)
                 try await eventually("all to be taken", within: .seconds(90)) {
@@ -204,7 +204,7 @@ extension `Real processes` {
                 try await eventually("it to be tried", within: .seconds(60)) {
                     try receiver.records().contains { $0.path == "/silent" }
                 }
-                // Within the one try that waits for its end.
+                // While the first tenant's try is still waiting.
                 try await deactivate(1, of: rig.neighbour, "one", in: rig)
                 try await eventually("the other's report", within: .seconds(60)) { try taken(receiver).count == 1 }
                 try await rig.startCampaign()

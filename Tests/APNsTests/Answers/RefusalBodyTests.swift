@@ -44,7 +44,7 @@ import Testing
         }
     }
 
-    /// What a peer writes goes into logs, tables and PostgreSQL, which takes no NUL.
+    /// A peer's text goes into logs, tables and PostgreSQL, which does not accept NUL.
     @Test(arguments: [
         ("{\"reason\":\"Bad\0Thing\"}", #"Bad\u{0}Thing"#),
         ("{\"reason\":\"a\nb\u{1B}[2J\u{9B}31m\u{7F}\"}", #"a b\u{1B}[2J\u{9B}31m\u{7F}"#),
@@ -62,7 +62,7 @@ import Testing
         #expect(RefusalBody([]).text == nil)
     }
 
-    /// 0, a time in seconds, and the year 50,000: none of them says when a token died.
+    /// 0, a time in seconds, and the year 50,000 cannot be the time when a token died.
     @Test(arguments: [0, 1_458_114_061, 1_515_731_234_567_890, -5]) func `has no absurd timestamp`(
         value: Int64
     ) {

@@ -5,7 +5,7 @@ import Testing
 @testable import APNs
 
 @Suite struct `A command of the binary interface` {
-    /// Written by hand from Apple's tables: two bytes of token, three of payload.
+    /// Examples written by hand from Apple's tables: two bytes of token, three of payload.
     private static let golden: [(command: BinaryCommand, bytes: [UInt8])] = [
         (.simple, [0x00, 0x00, 0x02, 0xAA, 0xBB, 0x00, 0x03, 0x7B, 0x20, 0x7D]),
         (

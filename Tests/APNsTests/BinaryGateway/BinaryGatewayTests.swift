@@ -39,7 +39,7 @@ import Transport
         #expect(scene.results.filter { $0.value != "accepted" }.keys.sorted() == bad)
         #expect(Set(scene.results.values).isSubset(of: ["accepted", "400 BadDeviceToken"]))
         #expect(scene.ticketsByConnection.count == bad.filter { $0 < count - 1 }.count + 1)
-        // Nobody whom the server took is sent to again.
+        // No push that the server accepted is sent again.
         #expect(scene.ticketsByConnection.flatMap { $0 }.sorted() == Array(0..<UInt64(count)))
     }
 
@@ -48,7 +48,7 @@ import Transport
             arrival.connection == 0 && arrival.ticket == 9 ? .errorAndReset(status: 8, identifier: 3) : .silence
         }
         let scene = try await stage.run { scene in
-            // As soon as the server has gone, and before anybody reads: a write that fails.
+            // A write that fails: after the server has reset the connection, and before the gateway reads.
             scene.server.hasReset = { scene.sender.send(Sender.push(bytes: 2000), count: 90, from: 10) }
             scene.sender.send(count: 10)
             await scene.sender.untilAnswered(100)
@@ -83,7 +83,7 @@ import Transport
             let neighbour = Sender(other)
             scene.sender.send(count: 10)
             await scene.sender.untilAnswered(10)
-            // The same identifiers over a connection of another gateway are other pushes.
+            // On another gateway's connection, the same identifiers mean other pushes.
             neighbour.send(count: 5, from: 100)
             await neighbour.untilAnswered(5)
             #expect(neighbour.tally == ["accepted": 5])
@@ -106,7 +106,7 @@ import Transport
             arrival.ticket == 37 ? .error(status: 8, identifier: 77_000) : .silence
         }
         let scene = try await stage.run { scene in
-            // As the engine does (`EngineSettings.mostLosses`).
+            // The engine's limit (`EngineSettings.maximumLosses`).
             scene.sender.maximumLosses = 5
             scene.sender.send(count: 60)
             await scene.sender.untilAnswered(60)
@@ -141,7 +141,7 @@ import Transport
             await scene.sender.untilAnswered(10)
             scene.sender.send(count: 3, from: 10)
             await scene.sender.untilAnswered(13)
-            // The one at fault, and the eight behind it whose silence was believed.
+            // The push at fault, and the eight behind it that had counted as accepted after their grace.
             #expect(scene.sender.deliveredTooSoon == 9)
         }
         #expect(scene.tally == ["accepted": 13])
@@ -181,13 +181,13 @@ import Transport
             await scene.sender.untilAnswered(count)
         }
         #expect(scene.tally == ["accepted": count - bad, "400 BadDeviceToken": bad])
-        // With a full window half of all would be written again for each of them: 200,000.
+        // With a full window, each error would make half of all pushes be sent again: 200,000.
         #expect(scene.repeatedCount < 10 * count)
     }
 
     @Test func `that the server makes of some pushes keeps nobody waiting, as long as it takes others`() async throws {
-        // Each error ends a connection: were it a failed attempt, the next ones would be ever further apart, up to a
-        // minute.
+        // Each error ends a connection. If that counted as a failed attempt, the pauses between connections would grow,
+        // up to a minute.
         let (count, failing) = (30, 6)
         var settings = GatewaySettings.brisk
         settings.stableTime = .seconds(10)
@@ -259,7 +259,8 @@ import Transport
         let scene = try await stage.run { scene in
             scene.sender.send(Sender.push(bytes: bytes), count: count)
             while scene.server.arrivals.isEmpty { await scene.loop.pause(.milliseconds(2)) }
-            // Many graces later, what neither the peer's kernel nor this one's would take is still open.
+            // Many times the grace later, the pushes that neither the peer's kernel nor the local one could take are
+            // still open.
             await scene.loop.pause(.milliseconds(500))
             scene.note("open after a while", scene.gateway.inFlightCount)
             scene.server.connections[0].stream.resumeReading()
@@ -280,7 +281,7 @@ import Transport
             scene.sender.send(Sender.push(bytes: bytes), count: count)
             await scene.sender.untilAnswered(count)
         }
-        // What never left goes over the next connection.
+        // Pushes that never left are sent over the next connection.
         #expect(scene.ticketsByConnection.count > 1)
         #expect(scene.tally["unanswered"] ?? 0 > 0)
     }
@@ -303,10 +304,10 @@ import Transport
                 sender.send(count: 10)
                 while scene.server.arrivals.count < 10 * attempt { await scene.loop.pause(.milliseconds(2)) }
                 proxy.cutLines()
-                // Where the line lived for a second after the pushes, their silence is believed: a busy machine was too
-                // slow.
+                // If the line was open for about a second after the pushes, their silence counts as acceptance: the
+                // machine was too slow for the test.
                 guard sentAt.duration(to: scene.loop.now) < .milliseconds(900) else { continue }
-                // An error, as it would come to say that nobody behind the fifth was taken.
+                // An error that says that the server accepted no push after the fifth.
                 scene.server.connections[attempt - 1].writeError(8, 5)
                 await sender.untilAnswered(10)
                 #expect(sender.tally == ["unanswered": 10])
@@ -364,7 +365,7 @@ import Transport
             await scene.sender.untilAnswered(4)
         }
         #expect(scene.arrivals.allSatisfy { $0.command == command.rawValue })
-        // Without an identifier nobody knows whose fault it was.
+        // Without an identifier, it is unknown which push was at fault.
         #expect(
             scene.tally == (command == .simple ? ["unanswered": 4] : ["accepted": 3, "400 BadDeviceToken": 1]))
     }

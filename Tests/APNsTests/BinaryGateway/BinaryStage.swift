@@ -6,18 +6,18 @@ import Transport
 @testable import APNs
 @testable import APNsSimulator
 
-/// Sets a scene for the binary interface: the server does with each notification what `respond` says.
+/// A test setting for the binary interface: the server handles each notification with `respond`.
 struct BinaryStage: Sendable {
     var settings = GatewaySettings.brisk
     var binary: BinarySettings
     var firstIdentifier: UInt32
-    /// Whether the server knows the client's authority.
+    /// Whether the server trusts the client's authority.
     var isKnown: Bool
-    /// The least time between two connections.
+    /// The minimum time between two connections.
     var openingInterval = Duration.zero
     let respond: @Sendable (MockBinaryServer.Arrival) -> MockBinaryServer.Reaction
 
-    /// - Parameter grace: as it is in earnest, where an error is to come within it on a busy machine too.
+    /// - Parameter grace: the real default, so that an error arrives within it even on a busy machine.
     init(
         settings: GatewaySettings = .brisk, command: BinaryCommand = .framed, windowSize: Int = 5000,
         grace: Duration = .seconds(2), firstIdentifier: UInt32 = 1, isKnown: Bool = true,
@@ -34,7 +34,7 @@ struct BinaryStage: Sendable {
         self.respond = respond
     }
 
-    /// Plays the scene, and returns what came of it.
+    /// Runs the scene, and returns its outcome.
     func run(_ body: @Sendable (BinaryScene) async throws -> Void) async throws -> BinaryOutcome {
         let loop = EventLoop(name: "test")
         defer { loop.shutDown() }
@@ -78,11 +78,11 @@ final class BinaryScene {
         sender = Sender(gateway)
     }
 
-    /// Keeps a number for after the scene.
+    /// Keeps a number for the checks after the scene.
     func note(_ name: String, _ number: Int) { notes[name] = number }
 }
 
-/// What came of a scene.
+/// The outcome of a scene.
 struct BinaryOutcome: Sendable {
     let results: [UInt64: String]
     let tally: [String: Int]

@@ -5,7 +5,7 @@ import Testing
 @testable import APNs
 
 @Suite struct `A record of the feedback service` {
-    /// The record of rpush's tests: 38 bytes.
+    /// The record from rpush's tests: 38 bytes.
     private static let known = bytes("4ee3840d0020834f786655eb9f84614a05ad7d00af31e5cfe93ac3ea078f1da44d2a4eb0ce17")
 
     private static func bytes(_ hex: String) -> [UInt8] {

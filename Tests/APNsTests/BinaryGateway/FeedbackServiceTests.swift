@@ -12,7 +12,7 @@ import Transport
     /// A record with a token of two bytes.
     private static let record: [UInt8] = [0x4E, 0xE3, 0x84, 0x0D, 0x00, 0x02, 0xAA, 0xBB]
 
-    /// Asks a service that does `serve` with each connection.
+    /// Polls a service that runs `serve` on each connection.
     private func ask(
         silence: Duration = .seconds(30), batchSize: Int = 1000, newestVersion: TLSVersion = .tls13,
         serve: @escaping @Sendable (TLSConnection) -> Void,
@@ -49,8 +49,8 @@ import Transport
         #expect(count == 1)
     }
 
-    /// Over TLS 1.2 a server's first bytes arrive together with the end of the handshake, and the server has cleared
-    /// its list by then.
+    /// Over TLS 1.2, a server's first bytes arrive together with the end of the handshake. By then the server has
+    /// cleared its list.
     @Test(arguments: [TLSVersion.tls12, .tls13]) func `loses nothing of a list that comes at once`(
         version: TLSVersion
     ) async throws {
@@ -117,7 +117,7 @@ import Transport
         var configuration = SimulatorConfiguration(folder: folder)
         configuration.environment = .sandbox
         (configuration.binaryPort, configuration.feedbackPort) = (0, 0)
-        // The sender puts its ticket into the token: this is the fourth.
+        // The sender puts its ticket into the token: this is the fourth push.
         configuration.rules.outcomes = [
             OutcomeRule(.refuse(.init(.unregistered, timestamp: 1_700_000_000_999)), tokenPrefix: "0000000000000003")
         ]
@@ -155,7 +155,7 @@ import Transport
     }
 }
 
-/// Records that were handed over.
+/// The records that the service delivered.
 private final class Kept: Sendable {
     private let all = Locked<[FeedbackRecord]>([])
 

@@ -4,23 +4,23 @@ import Transport
 @testable import APNs
 @testable import APNsSimulator
 
-/// A server of the binary interface that does with each notification what a test says. Lives on the test's loop.
+/// A server of the binary interface that handles each notification as a test says. It runs on the test's loop.
 final class MockBinaryServer {
-    /// What becomes of a connection after a notification has been read.
+    /// What the server does after it has read a notification.
     enum Reaction {
-        /// Nothing is heard: the push was taken.
+        /// It stays silent: the push was accepted.
         case silence
-        /// An error packet, and the end of the connection.
+        /// It sends an error packet and closes the connection.
         case error(status: UInt8, identifier: UInt32)
-        /// The end of the connection, without a word.
+        /// It closes the connection without an error packet.
         case close
-        /// As `error`, but with a reset for an end, and with no look at what the client has sent meanwhile.
+        /// It sends an error packet, and resets the connection without reading what the client has sent meanwhile.
         case errorAndReset(status: UInt8, identifier: UInt32)
-        /// The beginning of an error packet, and the end of the connection.
+        /// It sends the beginning of an error packet and closes the connection.
         case halfError
-        /// Two error packets at once.
+        /// It sends two error packets at once.
         case errors(identifiers: [UInt32])
-        /// Nothing more is read.
+        /// It reads nothing more.
         case hold
     }
 
@@ -28,14 +28,14 @@ final class MockBinaryServer {
         let connection: Int
         let notification: BinaryNotification
 
-        /// The sender's ticket, which it puts into the token.
+        /// The sender's ticket, which the sender puts into the token.
         var ticket: UInt64 { (notification.token ?? []).prefix(8).reduce(0) { $0 << 8 | UInt64($1) } }
     }
 
     private(set) var arrivals: [Arrival] = []
     private(set) var connections: [Connection] = []
     private let respond: (Arrival) -> Reaction
-    /// Called in the turn in which a connection was reset, when everything else in it is done.
+    /// Called at the end of the loop turn in which a connection was reset.
     var hasReset: () -> Void = {}
     private var connectionCount = 0
     private var listener: Listener?
@@ -56,13 +56,13 @@ final class MockBinaryServer {
 
     var port: UInt16 { listener?.port ?? 0 }
 
-    /// Takes no more connections and cuts those there are.
+    /// Accepts no more connections and cuts the open ones.
     func close() {
         listener?.close()
         for connection in connections { connection.stream.close() }
     }
 
-    /// The tickets that a connection brought, in order.
+    /// The tickets that arrived over a connection, in order.
     func tickets(over connection: Int) -> [UInt64] {
         arrivals.filter { $0.connection == connection }.map(\.ticket)
     }
@@ -86,7 +86,7 @@ final class MockBinaryServer {
             stream.handler = self
         }
 
-        /// Whether it reads on.
+        /// Returns whether the server continues to read.
         func react(_ reaction: Reaction) -> Bool {
             switch reaction {
             case .silence: return true
@@ -96,7 +96,7 @@ final class MockBinaryServer {
             case .errorAndReset(let status, let identifier):
                 writeError(status, identifier)
                 stream.abort()
-                // The reset goes out with the last reference.
+                // Releasing the last reference sends the reset.
                 server.connections.removeAll { $0 === self }
                 stream.loop.atEndOfTurn { [server] in server.hasReset() }
             case .halfError:

@@ -3,7 +3,7 @@ import Testing
 @testable import APNs
 
 @Suite struct `The window of sent notifications` {
-    /// A window with `count` notifications of ten bytes, tickets from 0.
+    /// A window with `count` notifications of ten bytes each, with tickets from 0.
     private func window(_ count: Int, firstIdentifier: UInt32 = 1) -> SentWindow {
         var window = SentWindow(firstIdentifier: firstIdentifier)
         for ticket in 0..<count { window.add(ticket: UInt64(ticket), end: UInt64(ticket + 1) * 10) }
@@ -40,7 +40,7 @@ import Testing
         #expect(window.takeConfirmed(leftBy: 100, before: 20)?.ticket == 1)
         #expect(window.takeConfirmed(leftBy: 100, before: 40) == nil)
         #expect(window.takeConfirmed(leftBy: 200, before: 40)?.ticket == 2)
-        // Its last byte has not left.
+        // The last byte of this notification has not left.
         #expect(window.takeConfirmed(leftBy: 1000, before: 40) == nil)
         #expect(window.count == 1)
         let last = window.takeOldest()

@@ -9,8 +9,7 @@ import Transport
 @testable import APNs
 
 @Suite(.timeLimit(.minutes(10))) struct `The simulator's binary interface` {
-    /// Sends so many pushes and returns what became of them, what the simulator counted, and how long the first answer
-    /// took.
+    /// Sends `count` pushes. Returns their results, what the simulator counted, and how long the first answer took.
     private func send(
         _ count: Int, grace: Duration = .seconds(2), rules: Rules
     ) async throws -> (tally: [String: Int], seen: Snapshot, firstAnswer: Duration) {
@@ -71,7 +70,7 @@ import Transport
         let rules = Rules(
             latency: latency...latency,
             outcomes: [OutcomeRule(.refuse(.init(.badDeviceToken)), tokenPrefix: "0000000000000007")])
-        // Silence would take longer: the first answer is the packet.
+        // The grace is longer than the latency, so the first answer is the packet.
         let (tally, seen, firstAnswer) = try await send(20, grace: .seconds(4), rules: rules)
         #expect(tally == ["accepted": 19, "400 BadDeviceToken": 1])
         #expect(firstAnswer >= latency)

@@ -11,7 +11,7 @@ import Testing
             size.noteTaken(50)
             size.noteError()
         }
-        // The average is whole, and comes within four of the truth.
+        // The average is an integer, and comes within four of the exact value.
         #expect((4 * 46...4 * 54).contains(size.current))
     }
 

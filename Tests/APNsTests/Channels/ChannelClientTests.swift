@@ -10,7 +10,7 @@ import Transport
 @testable import APNs
 
 @Suite(.timeLimit(.minutes(10))) struct `A client for channels` {
-    /// Runs a test with a client of a simulator that lets an app have `limit` channels.
+    /// Runs a test with a client of a simulator that allows an app `limit` channels.
     private func withClient(
         limit: Int = 10, usesCertificate: Bool = false, app: String = "com.example.App",
         _ body: @escaping @Sendable (ChannelClient, Simulator) async throws -> Void
@@ -116,7 +116,7 @@ import Transport
         }
     }
 
-    /// Apple's servers name 0 as the last stream when they have looked at nothing.
+    /// Apple's servers name 0 as the last stream if they have acted on nothing.
     @Test(arguments: [false, true])
     func `says what the server said when it refused the connection as a whole`(isFirstFrame: Bool) async throws {
         let farewell = #"{"reason":"BadCertificateEnvironment"}"#
@@ -194,7 +194,7 @@ import Transport
     }
 }
 
-/// A server that does with each request what a test says, and a client of it.
+/// A server that handles each request as a test says, with a client.
 private enum MockServer {
     static func run(
         patience: Duration = .seconds(10), maximumStreams: Int = 1000, greeting: String? = nil,

@@ -7,8 +7,8 @@ import Transport
 @testable import APNs
 
 @Suite(.timeLimit(.minutes(10))) struct `Connections that a worker has to share` {
-    /// Gateways on one server that may have `limit` connections together. They are the tenants' in turn, which may have
-    /// `tenantLimits`.
+    /// Runs `body` with gateways to one server that may have `limit` connections together. They belong to the tenants
+    /// in turn, whose limits are `tenantLimits`.
     private func run<Success: Sendable>(
         gateways count: Int, limit: Int, minimumIdle: Duration = .zero, perSecond: Double = 1000,
         turns: ConnectionTurns = ConnectionTurns(), tenantLimits: [Int?] = [nil],
@@ -39,7 +39,7 @@ import Transport
 
     @Test func `go from the gateway that was unused for the longest time to the one that wants one`() async throws {
         try await run(gateways: 4, limit: 3) { _, _, senders, budget in
-            for index in [0, 1, 2, 0] {  // used last: 1, 2, 0
+            for index in [0, 1, 2, 0] {  // the order of their last use: 1, 2, 0
                 senders[index].send(count: 1, from: UInt64(senders[index].results.count))
                 await senders[index].untilAnswered(senders[index].results.count + 1)
             }
@@ -98,7 +98,7 @@ import Transport
     @Test func `go from one that is never idle to one that waits, and back, by turns`() async throws {
         let turns = ConnectionTurns(turn: .milliseconds(100), minimum: .milliseconds(10))
         try await run(gateways: 2, limit: 1, minimumIdle: .seconds(3600), turns: turns) { _, server, senders, budget in
-            // Both always have something to send, and ask for a connection whenever they have none.
+            // Both senders always have something to send, and ask for a connection whenever they have none.
             for sender in senders { sender.send(count: 100_000) }
             for number in 2...5 {
                 try await eventually("connection \(number)", within: .seconds(30)) {
@@ -119,7 +119,7 @@ import Transport
         try await run(gateways: 5, limit: 2, minimumIdle: .seconds(3600), turns: turns) { request in
             if held.requests.isEmpty { held.requests.append(request) } else { request.answer() }
         } _: { _, server, senders, budget in
-            // One waits for an answer, and keeps its connection. Each of the others has one push, and asks for a
+            // One sender waits for an answer, and keeps its connection. Each of the others has one push, and asks for a
             // connection until it is sent.
             senders[0].send(count: 1)
             await held.until(count: 1)
@@ -156,10 +156,11 @@ import Transport
 
     @Test func `of a tenant stay within its limit, by turns, and keep no other tenant waiting`() async throws {
         let turns = ConnectionTurns(turn: .milliseconds(100), minimum: .milliseconds(10))
-        // Two have one limit, the other one has none: 0, 2 and 4 are of the first tenant.
+        // The first tenant, with gateways 0, 2 and 4, has a limit of two. The other tenant has none.
         try await run(gateways: 6, limit: 100, turns: turns, tenantLimits: [2, nil]) { _, _, senders, budget in
             let (bound, free) = ([0, 2, 4].map { senders[$0] }, [1, 3, 5].map { senders[$0] })
-            // The first tenant's always have something to send, and ask for a connection whenever they have none.
+            // The first tenant's senders always have something to send, and ask for a connection whenever they have
+            // none.
             for sender in bound { sender.send(count: 100_000) }
             for sender in free { sender.send(count: 1) }
             for sender in free { await sender.untilAnswered(1) }

@@ -22,7 +22,7 @@ import Testing
         }
     }
 
-    /// Silence and the missing answer to the PING are each noticed a look at the clocks late at the most.
+    /// The gateway notices silence, and then a missing answer to the PING, each at most one check interval late.
     @Test func `find a server that has gone silent within 30 seconds`() {
         let settings = GatewaySettings()
         #expect(settings.pingAfterSilence + settings.pingTime + settings.checkInterval * 2 <= .seconds(30))

@@ -8,7 +8,7 @@ import Testing
     private var generator = SystemRandomNumberGenerator()
     private let start = ContinuousClock.now
 
-    /// The waits of an outage in which every attempt fails at once.
+    /// The delays of an outage in which every attempt fails at once.
     private mutating func waits(_ count: Int) -> [Duration] {
         (0..<count).map { _ in
             let now = reachability.outage?.nextAttempt ?? start

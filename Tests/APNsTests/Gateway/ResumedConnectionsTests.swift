@@ -26,7 +26,7 @@ import Transport
         #expect(figures.resumedHandshakes == 2)
     }
 
-    /// Two tenants, two credentials and two environments have two gateways, with the same loop and the same limits.
+    /// Different tenants, credentials or environments have different gateways, with the same loop and the same limits.
     @Test func `never resume what another gateway has left`() async throws {
         let loop = EventLoop(name: "test")
         defer { loop.shutDown() }
@@ -79,7 +79,7 @@ import Transport
         #expect(seen == [false, true, false])
     }
 
-    /// As nginx does after so many requests of a connection.
+    /// nginx does this after a number of requests on a connection.
     @Test func `resume the session of one that was asked to end before its requests were answered`() async throws {
         var settings = GatewaySettings.brisk
         settings.stableTime = .seconds(60)
@@ -109,7 +109,7 @@ import Transport
         #expect(outcome.notes == ["resumed": 2, "connections": 3])
     }
 
-    /// A server that was started again has other ticket keys, and takes the connection all the same.
+    /// A restarted server has other ticket keys, but accepts the connection.
     @Test func `go on when the server was started again, and are resumed again after that`() async throws {
         let folder = FileManager.default.temporaryDirectory.appending(path: "resumed-\(UUID().uuidString)").path
         defer { try? FileManager.default.removeItem(atPath: folder) }

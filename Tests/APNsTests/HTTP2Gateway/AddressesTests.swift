@@ -5,9 +5,9 @@ import Testing
 @testable import APNs
 @testable import Transport
 
-/// A name that leads to several servers, one of which takes connections and serves nothing.
+/// A name with several addresses, one of which accepts connections and serves nothing.
 @Suite(.timeLimit(.minutes(10))) struct `A name with several addresses` {
-    /// Whether `localhost` is ::1 and 127.0.0.1 here, in this order.
+    /// Whether `localhost` resolves to ::1 and 127.0.0.1 here, in this order.
     private static let hasTwo: Bool = {
         let found = try? SocketAddress.lookUp(host: "localhost", port: 1, isNumeric: false)
         return found?.map { $0.ip.map { "\($0)" } } == ["::1", "127.0.0.1"]

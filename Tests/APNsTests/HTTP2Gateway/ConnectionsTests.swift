@@ -25,7 +25,7 @@ import Transport
         let highest = try await Stage(
             maximumStreams: 1, settings: settings,
             respond: { request in
-                // As APNs does with tokens: one stream, until a request with a valid token was seen.
+                // Like APNs with tokens: one stream, until a request with a valid token has arrived.
                 if request.streamID == 1 {
                     request.connection.allow(100)
                     request.answer()
@@ -46,7 +46,7 @@ import Transport
     @Test func `rises while others are in flight, and is used within 100 milliseconds`() async throws {
         var settings = GatewaySettings.brisk
         settings.maximumConnections = 1
-        // The best of a few tries, since a busy machine may have other things to do in one of them.
+        // The best of several tries, because a busy machine may delay some of them.
         var best = Duration.seconds(60)
         for _ in 0..<20 where best > .milliseconds(100) {
             let held = Held()
@@ -57,7 +57,7 @@ import Transport
                 await held.until(count: 1)
                 #expect(scene.server.connections[0].openCount == 1)
                 let begun = ContinuousClock.now
-                // Nothing is answered: it is the limit alone that lets the others go.
+                // Nothing is answered: only the new limit lets the other requests go.
                 scene.server.connections[0].allow(1000)
                 await held.until(count: 51)
                 return begun.duration(to: .now)
@@ -97,7 +97,7 @@ import Transport
     }
 
     @Test func `moves to another connection when identifiers run out`() async throws {
-        // 2^31 - 1 is the last identifier: ten streams are left on each connection.
+        // 2^31 - 1 is the last identifier, so ten streams are left on each connection.
         let (tally, counts) = try await Stage(firstStreamID: 0x7FFF_FFFF - 18).run { _, scene in
             scene.sender.send(count: 35)
             await scene.sender.untilAnswered(35)
@@ -123,7 +123,7 @@ import Transport
             await held.until(count: 8)
             let few = scene.server.connections.count
             scene.sender.send(count: 100, from: 100)
-            // Each of the three holds ten requests; more connections are not opened.
+            // Each of the three connections holds ten requests. No more connections are opened.
             while held.requests.count < 30 {
                 scene.gateway.requestCapacity()
                 await actor.loop.pause(.milliseconds(2))
@@ -144,7 +144,7 @@ import Transport
             states.append(scene.sender.stateWhenAnswered)
             while scene.gateway.connectionCount > 0 { await actor.loop.pause(.milliseconds(2)) }
             states.append(scene.gateway.state)
-            // Lazily opened again.
+            // The next push opens a connection again.
             scene.sender.send(count: 1, from: 1)
             await scene.sender.untilAnswered(2)
             states.append(scene.sender.stateWhenAnswered)
@@ -166,7 +166,7 @@ import Transport
         }).run { _, scene in
             scene.sender.send(count: 4)
             await held.until(count: 4)
-            // Streams 1, 3, 5 and 7 are in flight; 5 and 7 were not looked at.
+            // Streams 1, 3, 5 and 7 are in flight; the server has not acted on 5 and 7.
             held.requests[0].connection.goAway(last: 3)
             await scene.sender.untilAnswered(2)
             let repeated = scene.sender.repeatedCount
@@ -223,7 +223,7 @@ import Transport
         #expect(isAwaited)
     }
 
-    /// On its first connection the server says GOAWAY after two requests, and answers neither.
+    /// On its first connection, the server sends GOAWAY after two requests, and answers neither.
     @Sendable private static func leaveUnansweredOnTheFirst(_ request: MockAPNs.Request) {
         guard request.connection.number == 0 else { return request.answer() }
         if request.streamID == 3 { request.connection.goAway() }
@@ -289,7 +289,8 @@ import Transport
     }
 
     @Test func `a body that had not left in full is untouched`() async throws {
-        // The connection's window is 65,535: sixteen bodies of 4,096 do not fit, and no one gives it back.
+        // The connection's window is 65,535 bytes: sixteen bodies of 4,096 do not fit, and the server never gives it
+        // back.
         let (tally, arrived) = try await Stage(respond: { request in
             if request.connection.http.openStreamCount >= 15, request.streamID == 29 { request.connection.cut() }
         }).run { _, scene in
@@ -329,7 +330,7 @@ import Transport
         }
         #expect(Set(outages.map(\.since)).count == 1)
         #expect(outages[0].error.contains("Connection refused"))
-        // From the sixth failure on the cap of 30 ms holds, from below.
+        // From the sixth failure on, the cap of 30 ms is the minimum delay.
         for (earlier, later) in zip(outages.dropFirst(5), outages.dropFirst(6)) {
             #expect(earlier.nextAttempt.duration(to: later.nextAttempt) >= .milliseconds(30))
         }
@@ -511,8 +512,8 @@ import Transport
     }
 }
 
-/// Requests that a server keeps without an answer, and a way to wait for them. Touched on the loop of one test only,
-/// where both server and test run.
+/// Requests that a server leaves unanswered, with a way to wait for them. Used only on the loop of one test, on which
+/// both server and test run.
 final class Held: @unchecked Sendable {
     private var wakeUp: (count: Int, continuation: CheckedContinuation<Void, Never>)?
     var requests: [MockAPNs.Request] = [] {

@@ -6,9 +6,10 @@ import Transport
 
 @testable import APNs
 
-/// How a gateway leaves a server that goes away in good order; what else GOAWAY may say is in ConnectionsTests.
+/// How a gateway leaves a server that shuts down gracefully. ConnectionsTests test other GOAWAY frames.
 @Suite(.timeLimit(.minutes(10))) struct `A server that goes away in good order` {
-    /// RFC 9113 §6.8: first 2^31-1, so that what is on its way is let in, then the last stream that was.
+    /// RFC 9113 §6.8: the first GOAWAY names 2^31-1, so that requests on their way are accepted. The second names the
+    /// last accepted stream.
     @Test
     func
         `in two steps, takes no new streams after the first, and what lies above the second is sent again`()
@@ -23,11 +24,11 @@ import Transport
             let leaving = scene.server.connections[0]
             leaving.goAway(last: 0x7FFF_FFFF)
             while scene.gateway.freeSlots > 0 { await actor.loop.pause(.milliseconds(1)) }
-            // Goes over another connection, since this one is being left.
+            // These go over another connection, because the gateway is leaving this one.
             scene.sender.send(count: 20, from: 10)
             await scene.sender.untilAnswered(20)
             let streams = held.requests.map(\.streamID)
-            // Streams 1 to 13 were let in, 15 to 19 were not.
+            // The server accepted streams 1 to 13, and not 15 to 19.
             leaving.goAway(last: 13)
             await scene.sender.untilAnswered(23)
             for request in held.requests.prefix(7) { request.answer() }
@@ -69,7 +70,8 @@ import Transport
         #expect(refusals == 0)
     }
 
-    /// As any server that is restarted, and as nginx does (`keepalive_requests`): that answers the requests afterwards.
+    /// Any server that is restarted does this, and nginx (`keepalive_requests`). Such a server answers the requests
+    /// afterwards.
     @Test(arguments: ["", "null", "max_age"], [true, false])
     func `after so many requests, again and again, is no failure, and is replaced soon`(
         _ debug: String, answersFirst: Bool
@@ -114,7 +116,8 @@ import Transport
                 request.connection.goAway(last: 1)
             }
         ).run { actor, scene in
-            // The gateway counts from when the loop's turn began, and much may have been done in it by now.
+            // The gateway measures from the beginning of the loop's turn, and much may have happened in the turn by
+            // now.
             let begun = actor.loop.now
             scene.sender.send(count: 5)
             await scene.sender.untilAnswered(5)
@@ -125,7 +128,7 @@ import Transport
         #expect(time >= .milliseconds(100 + 200 + 400 + 800))
     }
 
-    /// Whether it closes the connection afterwards or leaves that to the gateway.
+    /// - Parameter closes: whether the server closes the connection afterwards or leaves that to the gateway.
     @Test(arguments: [true, false])
     func `after one request, and never answers, is out of reach, and sees ever fewer connections`(closes: Bool)
         async throws

@@ -167,7 +167,7 @@ import Transport
 
     @Test(arguments: [
         [("retry-after", "30")],
-        // Whatever this machine's clock says.
+        // Independent of this machine's clock.
         [("date", "Sun, 06 Nov 1994 08:49:37 GMT"), ("retry-after", "Sun, 06 Nov 1994 08:50:07 GMT")],
     ])
     func `with the details of a refusal`(fields: [(String, String)]) async throws {

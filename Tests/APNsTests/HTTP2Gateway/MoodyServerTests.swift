@@ -6,11 +6,11 @@ import Transport
 
 @testable import APNs
 
-/// The whole way of pushes through a gateway, with a server that does whatever HTTP/2 allows, by chance.
+/// Pushes through a gateway, with a server that does anything that HTTP/2 allows, at random.
 @Suite(.timeLimit(.minutes(10))) struct `Whatever a server does` {
     private static let count = 1000
 
-    /// That no ticket comes back twice is the sender's precondition.
+    /// The sender's precondition checks that no ticket comes back twice.
     @Test(arguments: UInt64(1)...6) func `each push ends once, and none goes out again that was taken`(seed: UInt64)
         async throws
     {
@@ -37,10 +37,10 @@ import Transport
     }
 }
 
-/// Decides by chance what to do with each request. Touched on the loop of one test only.
+/// Decides at random what to do with each request. Used only on the loop of one test.
 private final class MoodyServer: @unchecked Sendable {
     private var generator: SeededGenerator
-    /// The requests that were answered with 200, by their `apns-id`, and those that came again afterwards.
+    /// The `apns-id` of requests that were answered with 200, and of those that came again afterwards.
     private(set) var taken: Set<String> = []
     private(set) var takenTwice: [String] = []
 
@@ -87,7 +87,8 @@ private final class MoodyServer: @unchecked Sendable {
         request.connection.answerHead(request.streamID, 200)
     }
 
-    /// Nothing that has come is left out: a server that says so must not have looked at it.
+    /// Sends GOAWAY that covers everything that has arrived. A server may exclude only requests that it has not acted
+    /// on.
     private func leave(_ request: MockAPNs.Request) {
         let debug = ["", "null", #"{"reason":"Shutdown"}"#, String(repeating: "x", count: 6000)]
         request.connection.goAway(
@@ -101,7 +102,7 @@ private final class MoodyServer: @unchecked Sendable {
         settings.initialWindowSize = [0, 100, 5000, 65_535].randomElement(using: &generator)!
         settings.maximumConcurrentStreams = [0, 1, 10, 100].randomElement(using: &generator)!
         connection.announce(settings)
-        // What it takes back altogether it gives again.
+        // After a while the server raises limits that it had lowered.
         connection.stream.loop.schedule(after: .milliseconds(number(in: 0...50))) {
             settings.initialWindowSize = max(1000, settings.initialWindowSize)
             settings.maximumConcurrentStreams = 40

@@ -52,13 +52,13 @@ import Transport
             }
             gateway.requestCapacity()
             await sender.until { !sender.refusedCredentials.isEmpty }
-            // Twenty times as long as the longest delay between attempts.
+            // Twenty times the longest delay between attempts.
             await actor.loop.pause(.seconds(1))
             let resting = (gateway.state, sender.refusedCredentials.count)
             let begun = loop.now
             gateway.requestCapacity()
             await sender.until { sender.refusedCredentials.count > resting.1 }
-            // It is tried at once; a busy machine may take its time for the handshakes.
+            // The gateway tries at once; the handshakes may take longer on a busy machine.
             #expect(begun.duration(to: loop.now) < .seconds(20))
             return (resting.0, resting.1, sender.outages.count)
         }
@@ -69,7 +69,7 @@ import Transport
 }
 
 @Suite(.timeLimit(.minutes(10))) struct `A TLS session` {
-    /// What a server that fails says instead of shaking hands: TLS 1.2, an alert of two bytes, fatal, `internal_error`.
+    /// The alert of a server that fails instead of shaking hands: TLS 1.2, two bytes, fatal, `internal_error`.
     @Test func `that the server ends for reasons of its own says nothing of the certificate`() async throws {
         let failing = try CannedServer(saying: [0x15, 3, 3, 0, 2, 2, 80])
         defer { failing.close() }
@@ -91,7 +91,7 @@ import Transport
         #expect(refusals == 0)
     }
 
-    /// `handshake_failure` also says that no cipher is common.
+    /// A server also sends `handshake_failure` if there is no common cipher.
     @Test func `that the server fails to shake hands for blames the certificate after three connections in a row`()
         async throws
     {

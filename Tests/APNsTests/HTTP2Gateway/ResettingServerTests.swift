@@ -5,10 +5,9 @@ import Transport
 
 @testable import APNs
 
-/// Servers that end requests with RST_STREAM: nobody knows what became of these, and a push may be lost only a few
-/// times.
+/// Servers that end requests with RST_STREAM. The result of these is unknown, and a push may be lost only a few times.
 @Suite(.timeLimit(.minutes(10))) struct `A server that resets requests` {
-    /// A push, and the connection over which it came.
+    /// A push, and the connection over which it arrived.
     private struct Arrival: Hashable {
         let connection: Int
         let id: String?
@@ -39,12 +38,12 @@ import Transport
 
     @Test func `over one connection of four loses no push for good`() async throws {
         var settings = GatewaySettings.brisk
-        // What opens next is another front end of the same kind, as often as not.
+        // The next connection is often to a front end of the same kind.
         settings.stableTime = .seconds(10)
         let (tally, connections) = try await Stage(
             maximumStreams: 20, settings: settings,
             respond: { request in
-                // It begins when all four are there.
+                // The resets begin when all four connections are open.
                 let isSick = request.connection.number % 4 == 0 && request.connectionCount >= 4
                 if isSick { return request.connection.reset(request.streamID, .internalError) }
                 request.connection.stream.loop.schedule(after: .milliseconds(20)) {
@@ -63,7 +62,7 @@ import Transport
 
     @Test func `now and then keeps its connection`() async throws {
         let (tally, connections) = try await Stage(respond: { request in
-            // Others are in flight, and none is reset twice.
+            // Other requests are in flight, and no request is reset twice.
             if request.streamID % 40 == 11, request.streamID < 1900 {
                 request.connection.reset(request.streamID, .internalError)
             } else {

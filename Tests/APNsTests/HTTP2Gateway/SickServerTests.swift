@@ -4,11 +4,11 @@ import Transport
 
 @testable import APNs
 
-/// A front end that answers 500 to whatever comes, where others serve.
+/// A front end that answers every request with 500 while others serve.
 @Suite(.timeLimit(.minutes(10))) struct `A connection that refuses whatever comes` {
     private static let sick = "500 InternalServerError"
 
-    /// Opens two connections, each with its ten streams in use, and has the first refuse all of its pushes.
+    /// Opens two connections with ten streams in use on each, and lets the first one refuse all of its pushes.
     private func run<Success: Sendable>(
         _ settings: GatewaySettings,
         _ body: @Sendable @escaping (isolated LoopActor, Scene) async throws -> Success
@@ -24,7 +24,8 @@ import Transport
         ).run { actor, scene in
             scene.sender.send(count: 20)
             await held.until(count: 20)
-            // The one that serves first: what it served before the other refused says nothing against that one.
+            // The connection that serves answers first. What it served before the other's refusals does not count
+            // against the other.
             for request in held.requests.reversed() { Self.answer(request) }
             await scene.sender.untilAnswered(20)
             return try await body(actor, scene)

@@ -12,16 +12,16 @@ struct Scene {
 }
 
 extension PoolingGateway {
-    /// How many connections are open, including those that drain.
+    /// The number of open connections, including those that drain.
     var connectionCount: Int { pool.open.count + pool.draining.count }
 }
 
 extension Sender {
-    /// How many connections its gateway holds.
+    /// The number of connections that its gateway holds.
     var connectionCount: Int { (gateway as? any PoolingGateway)?.connectionCount ?? 0 }
 }
 
-/// Sets a scene: the server does with each request what `respond` says.
+/// A test setting: the server handles each request with `respond`.
 struct Stage: Sendable {
     var maximumStreams = 1000
     var windowSize: Int?

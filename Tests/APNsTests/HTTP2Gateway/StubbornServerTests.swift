@@ -7,7 +7,7 @@ import Transport
 
 @testable import APNs
 
-/// Servers that keep to HTTP/2 and let nothing come of it.
+/// Servers that follow HTTP/2 but prevent any progress.
 @Suite(.timeLimit(.minutes(10))) struct `A stubborn server` {
     private static var settings: GatewaySettings {
         var settings = GatewaySettings.brisk
@@ -56,7 +56,7 @@ import Transport
         ).run { actor, scene in
             scene.sender.send(count: 1)
             await scene.sender.untilAnswered(1)
-            // Twice as long as it would take.
+            // Twice the time that it would take.
             await actor.loop.pause(.seconds(3))
             return (scene.gateway.state, scene.server.connections.count)
         }
@@ -75,7 +75,7 @@ import Transport
         #expect((11...60).contains(arrived), "\(arrived) requests")
     }
 
-    /// Pushes that were answered went on counting as unsent, until the connection took no more.
+    /// Answered pushes once still counted as unsent, until the connection accepted no more.
     @Test func `that answers before it has read the bodies, and reads none, gets all pushes`() async throws {
         var settings = GatewaySettings.brisk
         settings.maximumConnections = 1
@@ -91,7 +91,7 @@ import Transport
         #expect(connections == 1)
     }
 
-    /// Seven of ten connections failed where SETTINGS came in one segment with the end of the handshake.
+    /// Seven of ten connections once failed when SETTINGS came in one segment with the end of the handshake.
     @Test func `that speaks TLS 1_2 and sends its SETTINGS at once is used like any other`() async throws {
         for _ in 0..<10 {
             let (tally, outages, connections) = try await Stage(settings: Self.settings, newestVersion: .tls12).run {
@@ -106,7 +106,7 @@ import Transport
         }
     }
 
-    /// 64 KB of each were kept: hundreds of megabytes for two connections.
+    /// 64 KB of each body were once kept: hundreds of megabytes for two connections.
     @Test func `that sends refusals whose bodies never end takes no more memory than for those that do`() async throws {
         let part = [UInt8](repeating: UInt8(ascii: "x"), count: 10_000)
         let (count, bytes) = try await Stage(
@@ -152,7 +152,7 @@ import Transport
             respond: { if $0.streamID == 1 { $0.connection.stream.pauseReading() } }
         ).run { actor, scene in
             scene.sender.resendsUntouched = false
-            // More than the kernel takes: the rest waits within the process.
+            // More than the kernel accepts. The rest waits within the process.
             scene.sender.send(Sender.push(bytes: 5120), count: 4000)
             await scene.sender.until { !scene.sender.results.isEmpty }
             let server = scene.server.connections[0]
@@ -172,12 +172,12 @@ import Transport
         var settings = GatewaySettings.brisk
         settings.stableTime = .milliseconds(50)
         settings.closeAfterIdle = .milliseconds(200)
-        // From the third failure on the delay is 40 ms at the least; after the first it is 10 ms at the most.
+        // After the third failure the delay is at least 40 ms; after the first it is at most 10 ms.
         settings.backoff = Backoff(base: .milliseconds(10), cap: .milliseconds(40))
         let delays = try await Stage(
             settings: settings,
             respond: { request in
-                // The fourth connection serves, the others do not.
+                // Only the fourth connection serves.
                 if request.connection.number == 3 { request.answer() } else { request.connection.cut() }
             }
         ).run { actor, scene in

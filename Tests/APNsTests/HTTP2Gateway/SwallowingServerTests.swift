@@ -6,7 +6,7 @@ import Transport
 
 @testable import APNs
 
-/// Servers that acknowledge PINGs and answer little else.
+/// Servers that acknowledge PINGs but answer little else.
 @Suite(.timeLimit(.minutes(10))) struct `A server that swallows requests` {
     private static var settings: GatewaySettings {
         var settings = GatewaySettings.brisk
@@ -14,7 +14,7 @@ import Transport
         return settings
     }
 
-    /// As after a burst: some of it is answered, so that no request was sent after the last answer.
+    /// The end of a burst: a part is answered, and no request is sent after the last answer.
     @Test func `is left when the rest of a burst is not answered, gets none of it again, and that is said once`()
         async throws
     {
@@ -39,7 +39,7 @@ import Transport
     }
 
     @Test func `gets no more of them soon, long before the first is given up`() async throws {
-        // A third of it is the patience with a connection that answers nothing; two thirds are left for a busy machine.
+        // A connection that answers nothing is given a third of this time. The rest allows for a busy machine.
         var settings = Self.settings
         settings.responseTime = .seconds(15)
         let results = try await Stage(
@@ -73,7 +73,7 @@ import Transport
         ).run { actor, scene in
             scene.sender.send(count: 20)
             await scene.sender.untilAnswered(10)
-            // It is set aside, and nobody has more to send.
+            // The connection is set aside, and the sender has nothing more to send.
             while scene.gateway.freeSlots > 0 { await actor.loop.pause(.milliseconds(5)) }
             for request in held.requests { request.answer() }
             await scene.sender.untilAnswered(20)
@@ -98,7 +98,7 @@ import Transport
             return (scene.sender.tally, begun.duration(to: .now))
         }
         #expect(tally == ["accepted": 90])
-        // Long before the 60 s that an answer may take.
+        // Far less than the 60 s that an answer may take.
         #expect(time < .seconds(20))
     }
 
@@ -130,7 +130,7 @@ import Transport
             return (scene.sender.tally, begun.duration(to: .now))
         }
         #expect(tally == ["accepted": 3])
-        // Long before the 60 s that an answer may take.
+        // Far less than the 60 s that an answer may take.
         #expect(time < .seconds(20))
     }
 
@@ -144,24 +144,25 @@ import Transport
             switch self {
             case .reset: connection.reset(id, .cancel)
             case .refused: connection.reset(id, .refusedStream)
-            // A head without a status.
+            // HEADERS without a status.
             case .malformed: connection.answerRaw(id, block: [0, 1, 0x78, 1, 0x79])
             }
         }
     }
 
-    /// A connection that was set aside for good took the place of another until it was closed as idle, an hour later.
+    /// A connection that was set aside for good once took the place of another until it was closed as idle, an hour
+    /// later.
     @Test(arguments: LateEnd.allCases)
     func `and ends them later without an answer is left, however often that happens`(end: LateEnd) async throws {
         var settings = Self.settings
         settings.maximumConnections = 1
         settings.responseTime = .milliseconds(1500)
-        // More connections than there may be at a time.
+        // More connections than are allowed at a time.
         let tally = try await Stage(
             settings: settings,
             respond: { request in
                 guard request.connection.number < 3 else { return request.answer() }
-                // The connection has been set aside by then.
+                // By then, the connection has been set aside.
                 request.connection.stream.loop.schedule(after: .milliseconds(1100)) { end.apply(to: request) }
             }
         ).run { actor, scene in
@@ -216,10 +217,10 @@ import Transport
             ([0x88] + literal("apns-id", " x"), "accepted"),
             (literal("apns-id", "x") + [0x88], "accepted"),
             ([0x88] + literal("connection", "close"), "accepted"),
-            // Without a reason it may not be APNs that answers.
+            // Without a reason, the answer may not come from APNs.
             ([0x8C] + literal("content-length", "5"), "400 OtherPassing"),
             (literal(":status", "410") + literal("connection", "close"), "410 Unregistered"),
-            // Nobody knows which of them counts, if any does.
+            // Which of the statuses counts is unknown, if any does.
             ([0x88, 0x8C], "unanswered"),
             (literal("apns-id", "x"), "unanswered"),
             (literal(":status", "2000"), "unanswered"),

@@ -34,7 +34,7 @@ import Testing
                     "campaign", Shop.queue, "--key", "other", "--payload", "-", "--audience", "vip", input: payload),
                 code: 1, saying: "there is no audience “vip”; did you mean “vips”?")
 
-            // While a schedule asks for it, nobody is asked.
+            // While a schedule uses the audience, the command refuses without asking.
             try await shop.run(
                 """
                 select pushq.add_schedule('\(Shop.queue)', 'weekly', '@weekly', '\(payload)',

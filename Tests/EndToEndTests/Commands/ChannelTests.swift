@@ -5,9 +5,9 @@ import QueueCore
 import TestSupport
 import Testing
 
-/// What an operator and a producer do with channels, against a simulator in Apple's place.
+/// Tests what operators and producers do with channels. A simulator takes Apple's place.
 @Suite(.timeLimit(.minutes(10))) struct `The channel commands` {
-    /// What `pushq simulate --json` says when it is ready.
+    /// What `pushq simulate --json` prints when it is ready.
     private struct Ready: Decodable {
         let address: String
         let management: String
@@ -37,7 +37,7 @@ import Testing
         return (process, try JSONDecoder().decode(Ready.self, from: Data(said.utf8)))
     }
 
-    /// Runs a test with a shop whose app has a credential, and a simulator that lets it have two channels.
+    /// Runs a test with a shop whose app has a credential, and a simulator that allows the app two channels.
     private func withSimulator(
         _ body: @Sendable @escaping (_ shop: Shop, _ ready: Ready, _ apple: [String]) async throws -> Void
     ) async throws {
@@ -64,7 +64,7 @@ import Testing
         return try #require(facts?["channel"] as? String)
     }
 
-    /// The channels that `channel list` shows, and their states.
+    /// The channels that `channel list` shows, with their states.
     private func states(_ shop: Shop, _ arguments: [String]) async throws -> [String: String] {
         let listed = try await admin(shop, ["channel", "list", Shop.queue, "--json"] + arguments)
         #expect(listed.code == 0, "\(listed.errors)")
@@ -115,7 +115,7 @@ import Testing
     {
         try await withSimulator { shop, _, apple in
             let mine = try await create(shop, apple)
-            // Created elsewhere, and gone elsewhere.
+            // One channel was created elsewhere, and one was deleted elsewhere.
             try await shop.run("update pushq.channel set channel = 'Z29uZQ=='")
             let unknown = try await states(shop, apple)
             #expect(unknown == [mine: "unknown here", "Z29uZQ==": "unknown to Apple"])

@@ -2,8 +2,8 @@ import Foundation
 import TestSupport
 
 extension Executable {
-    /// The names of all commands of both programs, as these tell them: `pushq-admin queue set`.
-    /// - Parameter option: only those that have it.
+    /// The names of all commands of both programs, as the programs list them: `pushq-admin queue set`.
+    /// - Parameter option: only commands with this option.
     static func commandNames(with option: String? = nil) async throws -> Set<String> {
         var names: Set<String> = []
         for executable in [Executable.pushq, .admin] {

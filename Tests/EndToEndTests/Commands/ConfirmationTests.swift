@@ -5,16 +5,16 @@ import QueueCore
 import TestSupport
 import Testing
 
-/// A command that destroys something, in a shop that has what it destroys.
+/// A command that destroys something, with a shop that contains it.
 struct Destruction: Sendable, CustomTestStringConvertible {
-    /// As the help names it: `pushq-admin campaign cancel`.
+    /// The command's name as in the help: `pushq-admin campaign cancel`.
     let command: String
     let arguments: [String]
-    /// What is there before, as SQL.
+    /// SQL that creates what is destroyed.
     let setup: String
-    /// What it says will be lost.
+    /// The text that says what will be lost.
     let loss: String
-    /// A count: how many there are of what is lost; 0 afterwards.
+    /// A query that counts what is lost; 0 afterwards.
     let left: String
 
     init(_ command: String, _ arguments: String..., setup: String, loss: String, left: String) {
@@ -37,7 +37,7 @@ struct Destruction: Sendable, CustomTestStringConvertible {
          where not exists (select from pushq.cancelled c where c.id = j.id) and not exists (
            select from pushq.cancelled c where c.id = j.root_id))
         """
-    /// The end of a job whose only recipient got no answer.
+    /// A job whose only recipient has failed without an answer.
     private static let failed = """
         \(device); \(send);
         insert into pushq.result (day, queue_id, job_id, root_id, body_day, message_id, lane, attempt, ended_at, outcomes,
@@ -47,10 +47,10 @@ struct Destruction: Sendable, CustomTestStringConvertible {
         delete from pushq.job
         """
 
-    /// A campaign whose only recipient got no answer.
+    /// A campaign whose only recipient has failed without an answer.
     private static let failedCampaign = """
         \(device); select pushq.start_campaign('\(queue)', 'sale', \(payload));
-        -- The second step makes the job that is not full.
+        -- The second step creates the job that is not full.
         select pushq.fan_out_step(queue_id, \(Lane.bulk.rawValue), id, 500, 1, 1000)
         from pushq.campaign, generate_series(1, 2);
         insert into pushq.campaign_tally (queue_id, campaign_id, part, message_id, failed)
@@ -62,7 +62,7 @@ struct Destruction: Sendable, CustomTestStringConvertible {
         delete from pushq.job
         """
 
-    /// Jobs that ended 3, 4 and 7 days ago, a report of 6 days ago, and an entry of the audit of 301 days ago.
+    /// Jobs that ended 3, 4 and 7 days ago, a report from 6 days ago, and an audit entry from 301 days ago.
     static let history = """
         do $$
         begin
@@ -215,9 +215,9 @@ struct Destruction: Sendable, CustomTestStringConvertible {
     ]
 }
 
-/// What asks before it destroys: on a terminal, and where nobody can be asked.
+/// Commands that ask before they destroy something: on a terminal, and where they cannot ask.
 @Suite(.timeLimit(.minutes(10))) struct `A command that asks first` {
-    /// Runs a test with a shop that has what is to be destroyed, and the command's words with their numbers.
+    /// Runs a test with a shop that contains what is destroyed, and with the command's words, including IDs.
     private func prepare(
         _ destruction: Destruction, _ body: @Sendable @escaping (Shop, [String]) async throws -> Void
     ) async throws {
@@ -288,7 +288,7 @@ struct Destruction: Sendable, CustomTestStringConvertible {
         }
     }
 
-    /// The commands that never ask, by the reason why docs/troubleshooting.md says that they need not.
+    /// The commands that never ask, by the reason that docs/troubleshooting.md gives.
     private static let others: [String: String] = [
         "shows something": """
         pushq lint, pushq completion, pushq man, pushq schedule list, pushq schedule show, pushq-admin completion,
@@ -342,7 +342,7 @@ struct Destruction: Sendable, CustomTestStringConvertible {
                 if line.hasPrefix("  --yes ") { takers.insert(name) }
             }
         }
-        // Apple is asked first: the test of channels has it.
+        // This command asks Apple first; the tests of channels cover it.
         #expect(takers == Set(Destruction.all.map(\.command) + ["pushq-admin channel delete"]))
     }
 }

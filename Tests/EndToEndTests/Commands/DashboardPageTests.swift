@@ -5,9 +5,9 @@ import TestSupport
 import Testing
 import Transport
 
-/// `pushq-admin dashboard` as a process, and real requests.
+/// Tests `pushq-admin dashboard` as a process, with real requests.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct `The page of operators` {
-    /// A page that is served, and its tokens.
+    /// A running dashboard and its tokens.
     private struct Page: Sendable {
         let place: ListenAddress
         let process: ChildProcess
@@ -25,7 +25,7 @@ import Transport
             return try PlainClient.parse(await PlainClient.exchange(text, with: place))
         }
 
-        /// The cookie of whoever signs in with a token.
+        /// Signs in with a token, and returns the cookie.
         func cookie(_ token: String, name: String = "") async throws -> String {
             let answer = try await send(
                 "POST", "/api/sign-in", ["Sec-Fetch-Site: same-origin"],
@@ -36,7 +36,7 @@ import Transport
             return "Cookie: " + cookie.prefix { $0 != ";" }
         }
 
-        /// What a path answers to somebody who may read, as JSON.
+        /// Returns the answer for a path as JSON, with the token for reading.
         func json(_ path: String, body: String? = nil) async throws -> Any {
             let answer = try await send(
                 body == nil ? "GET" : "POST", path, ["Authorization: Bearer \(readToken)"], body: body)
@@ -44,7 +44,7 @@ import Transport
             return try JSONSerialization.jsonObject(with: Data(answer.body.utf8))
         }
 
-        /// Orders something as somebody who may change. Returns what was done.
+        /// Sends an order with the token for changes. Returns what was done.
         func order(_ body: String, expecting status: Int = 200) async throws -> String {
             let answer = try await send("POST", "/api/order", ["Authorization: Bearer \(changeToken)"], body: body)
             #expect(answer.status == status, "\(body): \(answer.body)")
@@ -94,7 +94,7 @@ import Transport
                 #expect(!policy.contains("unsafe") && policy.contains("frame-ancestors 'none'"))
                 #expect(
                     answer.fields["referrer-policy"] == "no-referrer" && answer.fields["cache-control"] == "no-store")
-                // Nothing from elsewhere, and no code or style within the page.
+                // The page loads nothing from other hosts, and contains no code or style.
                 #expect(!answer.body.replacing("http://www.w3.org/2000/svg", with: "").contains(/https?:\/\//))
                 #expect(!answer.body.contains(/\sstyle="|\son\w+="|<style|<script>|innerHTML|insertAdjacentHTML/))
             }
@@ -125,7 +125,7 @@ import Transport
 
     @Test func `has asked for the overview before anybody looks`() async throws {
         try await withPage { shop, _ in
-            // The list of workers is its last statement, and stays the session's.
+            // The query for workers is the overview's last statement, so the session still shows it.
             try await eventually("the overview was asked for", within: .seconds(60)) {
                 try await shop.texts(
                     """
@@ -155,7 +155,7 @@ import Transport
             let refused = try await page.send(
                 "POST", "/api/order", [cookie, "Sec-Fetch-Site: same-origin"], body: order)
             #expect(refused.status == 403 && refused.body.contains("may only read"))
-            // Whoever signs out is out, and so is the cookie.
+            // After signing out, the cookie is not valid any more.
             _ = try await page.send("POST", "/api/sign-out", [cookie, "Sec-Fetch-Site: same-origin"], body: "{}")
             #expect(try await page.send("GET", "/api/overview", [cookie]).status == 401)
             #expect(try await shop.texts("select count(paused_at)::text as text from pushq.queue") == ["0"])
@@ -293,7 +293,7 @@ import Transport
             #expect(try await failed("reason=InternalServerError&until=\(hour)") == 1)
             #expect(try await failed("since=\(hour)") == 1)
             #expect(try await failed("campaign=none") == 0)
-            // What the answer to another way of writing it names.
+            // The same times in the other format that the error message names.
             #expect(try await failed("since=2026-03-01T09:00:00Z") == 3)
             #expect(try await failed("since=2026-03-01T10:00:00%2B01:00") == 3)
             for (query, part) in [

@@ -3,9 +3,9 @@ import LocalStack
 import TestSupport
 import Testing
 
-/// The demo in a process of its own, as a person sees it.
+/// Tests the demo as a process, as a person sees it.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct `The demo` {
-    /// What it prints with `--json`.
+    /// The output with `--json`.
     private struct Report: Decodable {
         let recipients, delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried: Int
         let reasons: [String: Int]

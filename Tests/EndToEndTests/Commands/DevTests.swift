@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import Transport
 
-/// `pushq dev` in a process of its own, as a developer sees it.
+/// Tests `pushq dev` as a process, as a developer sees it.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct `Development on one machine` {
     private struct Running: Sendable {
         let folder: TemporaryFolder
@@ -12,7 +12,7 @@ import Transport
         var temporary: String { folder.path("t") }
     }
 
-    /// Starts it with a temporary folder of its own, and waits until it says what to try.
+    /// Starts it with a temporary folder of its own, and waits until it prints what to try.
     private func start(_ arguments: [String]) async throws -> Running {
         let folder = try TemporaryFolder()
         try FileManager.default.createDirectory(atPath: folder.path("t"), withIntermediateDirectories: false)
@@ -26,7 +26,7 @@ import Transport
         return Running(folder: folder, process: process)
     }
 
-    /// A person copies the lines into a shell. The live screen needs a terminal; once, it does not.
+    /// A person pastes the lines into a shell. The live screen needs a terminal, so the test runs it with `--once`.
     @Test func `prints commands that work when they are pasted`() async throws {
         let dev = try await start([])
         let text = dev.folder.read("output")

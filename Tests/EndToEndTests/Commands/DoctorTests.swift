@@ -16,7 +16,7 @@ import Testing
 
     @Test func `ends with 1 if it finds an error, and says what to do`() async throws {
         try await Shop.open { shop in
-            // The server of the tests runs without fsync.
+            // The test server runs without fsync, which is an error.
             let said = try await shop.admin("doctor")
             #expect(said.code == 1 && said.errors.isEmpty, "\(said.errors)")
             #expect(
@@ -53,7 +53,7 @@ import Testing
         let ended = try await Executable.admin.run(["doctor", "--json"], environment: environment)
         #expect(ended.code == 0, "\(ended.output)")
         #expect(try object(ended)["errors"] as? Int == 0)
-        // What is left of this machine's disk is not the test's.
+        // The free space on this machine's disk is not part of the test.
         let warnings = try #require(object(ended)["findings"] as? [[String: String]]).filter {
             $0["severity"] == "warning" && $0["check"] != "disk"
         }

@@ -7,13 +7,13 @@ import Testing
 private enum Language: String, CaseIterable {
     case sql, python, php
 
-    /// The blocks of a text, in order.
+    /// The code blocks in this language, in order.
     func blocks(of text: String) -> [String] {
         text.matches(of: #/\n```(\w+)\n(.*?)\n```/#.dotMatchesNewlines())
             .filter { $0.output.1 == rawValue }.map { String($0.output.2) }
     }
 
-    /// What a block says that it prints.
+    /// The results that a block says it prints.
     func results(of block: String) -> [String] {
         block.split(separator: "\n").compactMap { line in
             line.firstMatch(of: #/(?:--|#|//) => (.*)/#).map { String($0.output.1) }
@@ -21,12 +21,12 @@ private enum Language: String, CaseIterable {
     }
 }
 
-/// What the page shows as a result, to be compared with what was printed. Times stand for any time, and numbers from
-/// 1001 on for any number, since the database chooses them.
+/// A result as the page shows it, for comparison with the output. Any time matches any other. A number from 1001 on
+/// matches any number, because the database chooses it.
 private struct DocumentedResult {
     let text: String
 
-    /// The number that the page goes on with, if it is one.
+    /// The result as a number that later statements of the page use; nil if it is not such a number.
     var number: String? { text.wholeMatch(of: #/[1-9]\d{3}/#).map { String($0.output) } }
 
     func matches(_ printed: Substring) throws -> Bool {
@@ -40,7 +40,7 @@ private struct DocumentedResult {
 }
 
 extension `Real processes` {
-    /// The examples are run word for word, by a login of the tenant, against a worker and a simulator.
+    /// Runs the examples word for word, with a login of the tenant, a worker and a simulator.
     @Suite struct `The examples of the page on the SQL functions` {
         private static let page = URL(filePath: #filePath).appending(path: "../../../../docs/sql-api.md").standardized
 
@@ -90,7 +90,7 @@ extension `Real processes` {
             }
         }
 
-        /// Runs statement after statement in psql, since a later one has the number that an earlier one gave.
+        /// Runs one statement after the other in psql. A later statement uses the numbers that earlier ones returned.
         private static func runStatements(of blocks: [String], at address: String) async throws {
             var numbers: [String: String] = [:]
             for statement in blocks.flatMap(statements) {
@@ -110,13 +110,13 @@ extension `Real processes` {
             }
         }
 
-        /// The statements of a block, each with the results below it.
+        /// The statements of a block, each with its expected results.
         private static func statements(of block: String) -> [String] {
             block.replacing(#/;( *\n?-- => .*)*(\n|$)/#) { "\($0.output.0)\u{0}" }
                 .split(separator: "\u{0}").map(String.init)
         }
 
-        /// Runs all blocks in one session, since a later one uses what an earlier one has set.
+        /// Runs all blocks in one session, because a later one uses what an earlier one has set.
         private static func run(_ blocks: [String], in language: Language, as program: [String]) async throws {
             var script = language == .php ? "<?php\n" : ""
             for (index, block) in blocks.enumerated() {
@@ -138,7 +138,7 @@ extension `Real processes` {
             }
         }
 
-        /// A block that shows no results may print anything.
+        /// A block without results may print anything.
         private static func expect(_ output: String, toBe results: [String], after block: String) throws {
             let lines = output.split(separator: "\n")
             guard !results.isEmpty else { return }
@@ -148,7 +148,7 @@ extension `Real processes` {
             #expect(isShown, "\(block)\nprinted:\n\(output)")
         }
 
-        /// What the reader has, and the procedure `rest`, which waits until the worker has nothing more to do.
+        /// The reader's own table, and the procedure `rest`, which waits until the worker has nothing more to do.
         private static let setup = """
             create table public.orders (id int, customer text, is_late boolean, shipped_at timestamptz);
             insert into public.orders values (815, '4711', false), (816, 'anna', true), (817, 'bert', true);

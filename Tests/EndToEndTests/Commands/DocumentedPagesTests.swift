@@ -3,16 +3,17 @@ import LocalStack
 import TestSupport
 import Testing
 
-/// A page of the documentation whose commands are run: word for word, in its order, in a shop of its own.
+/// A page of the documentation whose commands run word for word, in order, in a shop of its own.
 struct DocumentedPage: Sendable, CustomTestStringConvertible {
     let name: String
-    /// What the shop has before, as SQL.
+    /// SQL that prepares the shop.
     var setup = ""
-    /// Files that the reader has. A payload is that of the page's SQL, which then repeats the command before it.
+    /// The reader's files. The payload file comes from the page's SQL, which then repeats the preceding command.
     var files: [String: String] = [:]
-    /// What stands for a part of a command here: the reader's own, or an answer that nobody can be asked for.
+    /// Replacements for parts of commands: the reader's own names, or an answer to a question that the test cannot be
+    /// asked.
     var standIns: [(page: String, own: String)] = []
-    /// The beginnings of commands that are not run, with the reason.
+    /// The beginnings of commands that do not run, with the reason.
     var left: [(beginning: String, reason: String)] = []
 
     var testDescription: String { name }
@@ -29,7 +30,7 @@ struct DocumentedPage: Sendable, CustomTestStringConvertible {
         select pushq.register_device('\(Shop.queue)', 'b2c3d4e5', 'ann', kind => 'liveactivity',
                                      activity_type => 'Match', activity => 'match-42');
         """
-    /// What every queue of a reader has, who has sent a first push.
+    /// The credential that every reader's queue has after a first push.
     static let credential = """
         insert into pushq.credential (tenant_id, name, kind, team_id, key_id, environments, sealed)
         select id, 'main', 'token', 'TEAM123456', 'ABC123DEFG', '{production}', '\\x01' from pushq.tenant;
@@ -113,7 +114,7 @@ struct DocumentedPage: Sendable, CustomTestStringConvertible {
             ]),
     ]
 
-    /// Pages whose commands are run elsewhere, or cannot be run here.
+    /// Pages whose commands run in other tests, or cannot run here.
     static let others = [
         "dashboard.md": "it runs until it is stopped: DashboardPageTests",
         "doctor.md": "it ends with 1 on the tests' server, which runs without fsync: DoctorTests",
@@ -127,12 +128,12 @@ struct DocumentedPage: Sendable, CustomTestStringConvertible {
     ]
 }
 
-/// What a page shows to be typed, and what it shows to be printed.
+/// A command as a page shows it, with its expected output.
 private struct DocumentedCommand {
     var words: String
     var output: [Substring] = []
 
-    /// The commands of a page's shell blocks: behind a prompt in `console`, every line in `sh`. And its SQL, for psql.
+    /// The commands of a page's shell blocks: in `console` after a prompt, in `sh` every line; and its SQL, for psql.
     static func all(of page: String) -> [DocumentedCommand] {
         var commands: [DocumentedCommand] = []
         for block in page.matches(of: #/\n *```(console|sh|sql)\n(.*?)\n *```/#.dotMatchesNewlines()) {
@@ -159,7 +160,7 @@ private struct DocumentedCommand {
         return commands
     }
 
-    /// A line of output, in which any number stands for each number, and anything for an ellipsis.
+    /// A pattern for a line of output. Any number matches each number, and any text matches an ellipsis.
     static func pattern(of line: Substring) throws -> Regex<AnyRegexOutput> {
         let words = line.split(separator: " ").map { word in
             NSRegularExpression.escapedPattern(for: String(word)).replacing("…", with: ".*")
@@ -201,7 +202,7 @@ private struct DocumentedCommand {
             try await shop.run(DocumentedPage.credential + page.setup)
             for (name, text) in page.files { try shop.folder.write(text, to: name) }
             try shop.folder.write(String(repeating: "5c", count: 32) + "\n", to: "master.key")
-            // One shell for all, since what one command sets the next one uses.
+            // All commands run in one shell, because a later one uses what an earlier one sets.
             var script = "cd '\(shop.folder.path(""))'; chmod 600 master.key; exec 2>&1\n"
             for (index, command) in commands.enumerated() {
                 let words = page.standIns.reduce(command.words + "\n") { $0.replacing($1.page, with: $1.own) }

@@ -74,7 +74,7 @@ import Testing
             try await setUp(shop)
             #expect(
                 try await shop.admin("queue", "set", Shop.queue, "--frequency-cap", "2 per 1 day").code == 0)
-            // Ten of these are inactive, and ten have had one push only.
+            // Ten of these devices are inactive, and ten have had only one push within the period.
             try await shop.run(
                 """
                 insert into pushq.recent_push (queue_id, device_id, root_ids, job_ids, sent_at)
@@ -193,7 +193,7 @@ import Testing
                 from (select *, get_byte(token, 6) * 256 + get_byte(token, 7) as n from pushq.device) d
                 where active and kind is null
                 """)
-            // In the zone that is ahead it is 09:00 an hour earlier; 400 are there, and 500 in the other one.
+            // In the zone that is ahead, 09:00 comes an hour earlier. 400 devices are there, and 500 in the other zone.
             let words = Self.words + ["--local-time", "2099-01-01T09:00", "--max-rate"]
             let fast = try await run(words + ["1"], shop)
             #expect(fast.output.contains(/duration +1h 08m\n/), "\(fast.output)")
@@ -259,8 +259,8 @@ import Testing
          "languages":{"de-AT":{"aps":{"alert":"Servus {{name}}"}},"fr":{"aps":{"alert":"Salut"}}}}
         """#
 
-    /// 100 devices: those that are even speak German, two in three have a name, and one in ten a long one. Of the 99
-    /// with an odd number or more, nobody knows anything.
+    /// Gives 100 devices a profile. Even numbers speak German, two in three have a name, and one in seven has a long
+    /// name. The other devices have no profile.
     private static let profiles = #"""
         insert into pushq.profile (queue_id, device_id, locale, attributes)
         select queue_id, id, case when n % 2 = 0 then 'de-AT' else 'en' end,
@@ -276,7 +276,7 @@ import Testing
             let list = try shop.folder.write(
                 (1...100).map { "00000000000000" + String(256 + $0, radix: 16).dropFirst() }.joined(separator: "\n")
                     + "\nff00\n", to: "tokens")
-            // Counted by hand: devices whose number ends with 0 are inactive.
+            // Expected counts without SQL. Devices whose number ends with 0 are inactive.
             let active = (1...100).filter { $0 % 10 > 0 }
             let (german, others) = (active.filter { $0 % 2 == 0 }, active.filter { $0 % 2 == 1 })
             func long(_ numbers: [Int]) -> Int { numbers.count { $0 % 7 == 1 } }
@@ -351,7 +351,7 @@ import Testing
         }
     }
 
-    /// What the start refuses: options, and what both say.
+    /// Options that the start refuses, with the message of both the start and the dry run.
     @Test(arguments: [
         (["--send-by", "2020-01-01T00:00:00Z"], "send_by 2020-01-01 00:00:00+00 has passed"),
         (["--at", "2099-01-02T00:00:00Z", "--send-by", "2099-01-01T00:00:00Z"], "is not after start_at 2099-01-02"),
@@ -420,7 +420,7 @@ import Testing
         }
     }
 
-    /// A digest of each table of the schema, and where its sequences are.
+    /// A digest of each table of the schema, and the state of its sequences.
     private func contents(_ shop: Shop) async throws -> [String] {
         try await shop.texts(
             """

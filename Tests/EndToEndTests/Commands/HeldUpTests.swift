@@ -4,7 +4,7 @@ import Testing
 import Transport
 
 @Suite(.timeLimit(.minutes(10))) struct `A command that waits for another transaction` {
-    /// Runs `body` while a transaction is open that has run `sql`.
+    /// Runs `body` while a transaction that has run `sql` is open.
     private func whileHeld(
         by sql: String, in shop: Shop, _ body: @escaping @Sendable () async throws -> Void
     ) async throws {

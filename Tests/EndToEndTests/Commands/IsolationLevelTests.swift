@@ -2,7 +2,7 @@ import LocalStack
 import TestSupport
 import Testing
 
-/// A DBA may have given all sessions of a database another isolation level than PostgreSQL's own.
+/// An administrator may give all sessions of a database another isolation level than PostgreSQL's default.
 @Suite(.timeLimit(.minutes(5))) struct `Another isolation level than read committed` {
     @Test(arguments: ["repeatable read", "serializable"])
     func `keeps no command from what has to see all that others have committed`(_ level: String) async throws {

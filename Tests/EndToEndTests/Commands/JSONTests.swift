@@ -4,12 +4,12 @@ import QueueCore
 import TestSupport
 import Testing
 
-/// What programs read: the members of what each command prints with `--json`, held to the page that promises them.
+/// Compares the members that each command prints with `--json` with the page that promises them to programs.
 @Suite(.timeLimit(.minutes(10))) struct `The JSON of the commands` {
     private static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent().deletingLastPathComponent()
 
-    /// The rows of docs/json.md: the members by the command.
+    /// The rows of docs/json.md: the members by command.
     private static func promised() throws -> [String: [String]] {
         let page = try String(contentsOf: root.appending(path: "docs/json.md"), encoding: .utf8)
         var members: [String: [String]] = [:]
@@ -21,8 +21,8 @@ import Testing
         return members
     }
 
-    /// `queue` of an object, `[].queue` of the objects of an array, `queues[].queue` of those in a member. Members that
-    /// are named by data, such as reasons, are `*`.
+    /// The paths of all members: `queue` for an object, `[].queue` for the objects of an array, `queues[].queue` for
+    /// those in a member. Members whose names are data, such as reasons, are `*`.
     private static func members(of value: Any, at path: String = "") -> Set<String> {
         switch value {
         case let object as [String: Any]:
@@ -32,7 +32,7 @@ import Testing
                     members(of: member.value, at: (path.isEmpty ? "" : path + ".") + (isReason ? "*" : member.key)))
             }
         case let array as [Any]:
-            // One that holds texts or numbers is a member like any other.
+            // An array of texts or numbers counts as a simple member.
             guard array.contains(where: { $0 is [String: Any] }) else { return [path] }
             return array.reduce(into: []) { $0.formUnion(members(of: $1, at: path + "[]")) }
         default: return [path]
@@ -54,8 +54,7 @@ import Testing
         select pushq.today(), d.queue_id, nextval('pushq.id'), d.id, 1, 1, now(), 'deactivated' from pushq.device d
         """
 
-    /// Commands as the page names them, each with what it is run with beside that: in an order in which each finds
-    /// something to show.
+    /// Commands as the page names them, each with its arguments, in an order in which each has something to show.
     private static func walk(_ files: TemporaryFolder, at apple: [String]) throws -> [[String]] {
         let payload = try files.write(#"{"aps":{"alert":"hello"}}"#, to: "payload.json")
         let devices = try files.write("token,user_key\n\(String(repeating: "4b", count: 32)),43\n", to: "devices.csv")
@@ -128,7 +127,7 @@ import Testing
         ]
     }
 
-    /// What stands for the words of ``walk(_:at:)`` that are known only then.
+    /// Queries for words in ``walk(_:at:)`` that are known only at run time.
     private static let unknown = [
         "SEND": "select min(root_id)::text as text from pushq.result",
         "JOB": "select min(job_id)::text as text from pushq.result",
@@ -178,7 +177,7 @@ import Testing
                     try? JSONSerialization.jsonObject(with: Data($0.utf8), options: .fragmentsAllowed)
                 }
                 if let value {
-                    // No worker runs, so that nothing is refused.
+                    // No worker runs, so nothing is refused and there are no reasons.
                     let reasons = words[0].hasSuffix(" --wait") ? ["*"] : []
                     found[words[0]] = Self.members(of: value).union(reasons).sorted()
                 } else {
@@ -195,17 +194,17 @@ import Testing
         }
     }
 
-    /// Promised, and looked at by the tests of these commands.
+    /// Promised commands that other tests check.
     private static let elsewhere: Set = [
         "pushq demo", "pushq dev", "pushq-admin webhook test", "pushq-admin tenant move",
         "pushq-admin tenant move --abandon", "pushq-admin restore diverged", "pushq-admin restore diverged --apns-ids",
     ]
 }
 
-/// A simulator in Apple's place, with its management of channels.
+/// A simulator in Apple's place, with the management of channels.
 private struct Apple: Sendable {
     let process: ChildProcess
-    /// For commands that ask it.
+    /// The options for commands that ask Apple.
     let options: [String]
 
     init(in shop: Shop) async throws {

@@ -3,10 +3,10 @@ import QueueCore
 import TestSupport
 import Testing
 
-/// Jobs that wait, cancelled by what they have in common.
+/// Cancels waiting jobs that are selected by common properties.
 @Suite(.timeLimit(.minutes(10))) struct `Cancelling jobs` {
-    /// Four jobs of one recipient each: one that APNs has answered with TooManyRequests and that is sent again, one of
-    /// tomorrow, one of a campaign, and one that is like none of them.
+    /// Creates four jobs of one recipient each: a retry after the answer TooManyRequests, one that is due tomorrow, one
+    /// of a campaign, and a plain one.
     private func make(in shop: Shop) async throws {
         let payload = #"'{"aps":{"alert":"hello"}}'"#
         try await shop.run(
@@ -89,7 +89,7 @@ import Testing
                 #"select to_char(now() + interval '1 hour', 'YYYY-MM-DD"T"HH24:MI:SSOF":00"') as text"#)
             #expect(try await jobs("--since", later[0]) == 1)
             #expect(try await jobs("--campaign", "sale") == 1)
-            // The retry and the plain one; the others are cancelled already.
+            // The retry and the plain job; the others are already cancelled.
             #expect(try await jobs("--until", later[0]) == 2)
         }
     }

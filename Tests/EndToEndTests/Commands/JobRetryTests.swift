@@ -3,9 +3,10 @@ import QueueCore
 import TestSupport
 import Testing
 
-/// Jobs with failed recipients, sent again by what they have in common.
+/// Retries jobs with failed recipients that are selected by common properties.
 @Suite(.timeLimit(.minutes(10))) struct `Sending again to failed jobs` {
-    /// Three jobs: two of sends failed an hour ago for want of an answer, and one of today for a server's error.
+    /// Creates three jobs: two sends that failed an hour ago without an answer, and one that failed today with a server
+    /// error.
     private func fail(in shop: Shop) async throws {
         try await shop.run(
             """

@@ -7,7 +7,7 @@ import Testing
     private static let payload = #"'{"aps":{"alert":"hello"}}'"#
     private static let sandbox = "acme/com.acme.shop/sandbox"
 
-    /// A column of what a list shows with these options.
+    /// Returns a column of a list with these options.
     private func column(_ name: String, _ words: String..., in shop: Shop) async throws -> [String] {
         let executable = words[0] == "schedule" ? Executable.pushq : .admin
         let ended = try await executable.run(words + ["--json"], environment: shop.environment)
@@ -136,7 +136,7 @@ import Testing
         }
     }
 
-    /// A second tenant with an app and a queue, and a credential of each tenant.
+    /// Adds a second tenant with an app and a queue, and a credential for each tenant.
     private func addTenant(to shop: Shop) async throws {
         let key = try shop.folder.write(PrivateKey.makeP256().pem(), to: "key.p8")
         let file = ["--p8", key, "--team-id", "TEAM123456", "--key-id", "ABC123DEFG"]
@@ -166,13 +166,13 @@ import Testing
         }
     }
 
-    /// What follows the names of commands that need a word.
+    /// The arguments of list commands that need some.
     private static let words = [
         "device list": [Shop.queue], "channel list": [Shop.queue, "--stored"], "audience list": [Shop.queue],
         "feedback list": [Shop.queue],
     ]
 
-    /// Two of everything that is listed.
+    /// Two rows of everything that a command lists.
     private static let pairs = """
         insert into pushq.worker (id, name, version) values (1, 'web-1:42', '1'), (2, 'web-2:42', '1');
         select pushq.register_channel('\(Shop.queue)', c, 0) from unnest(array['YQ==', 'Yg==']) c;

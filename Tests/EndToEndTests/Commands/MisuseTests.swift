@@ -47,7 +47,7 @@ import Testing
         command.errors = .descriptor(log.fileHandleForWriting.fileDescriptor)
         let minder = try Minder()
         let worker = try minder.start(command)
-        // The reason for its end is written by a thread that no event loop has.
+        // A thread without an event loop writes the reason for the exit.
         #expect(await worker.waitForExit(within: .seconds(60)) == .code(1))
         await minder.end()
     }
@@ -66,7 +66,7 @@ import Testing
             let worked = try await Executable.pushq.run(
                 ["work", "--database-url", url, "--log-format", "json"], environment: home)
             #expect(worked.code == 1)
-            // The level is written once.
+            // The line contains its level once.
             #expect(!worked.errors.contains("warning: "), "\(worked.errors)")
             for lines in [listed.errors, worked.errors].map({ $0.split(separator: "\n") }) {
                 #expect(lines.contains { $0.contains("no password is read from") })
@@ -87,7 +87,7 @@ import Testing
     }
 }
 
-/// As `>&-` and careless parents start programs. The next file that one opens gets the number of a closed stream.
+/// A shell's `>&-` or a careless parent may start a program like this. The next opened file gets the closed descriptor.
 @Suite(.timeLimit(.minutes(10))) struct `A program without its standard streams` {
     private static func bash(_ script: String, in shop: Shop) async throws -> Executable.Ended {
         try await Executable(path: "/bin/bash").run(["-c", script], environment: shop.environment)
@@ -266,7 +266,7 @@ import Testing
             _ = try await shop.pushq(
                 "campaign", Shop.queue, "--key", "k", "--payload", payload, "--audience", "all", "--at",
                 "2100-01-01T00:00:00Z")
-            // What is cancelled already is lost already: nothing is to be confirmed.
+            // The campaign is already cancelled, so there is nothing to confirm.
             let orders = [
                 ("pause", "paused k"), ("pause", "campaign k is already paused"), ("resume", "resumed k"),
                 ("resume", "campaign k is not paused"), ("cancel --yes", "cancelled k"),
@@ -284,7 +284,7 @@ import Testing
         }
     }
 
-    /// As workers leave a campaign that they have sent.
+    /// What workers do with a campaign until it is sent.
     private static let end = """
         select pushq.fan_out_step(queue_id, 2::smallint, id, 500, 1, 1000) from pushq.campaign, generate_series(1, 2);
         insert into pushq.campaign_tally (queue_id, campaign_id, part, message_id, delivered)
@@ -343,7 +343,7 @@ import Testing
                 #expect(ended.output.contains(/stopped +1\n/), "\(ended.output)")
             }
             #expect(try await shop.admin("send", "show", Shop.queue, root).output.contains(/state +cancelled/))
-            // What has ended is not cancelled, and that is said.
+            // A send that has ended is not cancelled, and the command says so.
             let toNobody = try await shop.texts(
                 #"select pushq.send('\#(Shop.queue)', '{"aps":{"alert":"x"}}', user_key => 'nobody')::text as text"#)[0]
             let ended = try await shop.admin("send", "cancel", Shop.queue, toNobody, "--yes")

@@ -3,9 +3,9 @@ import LocalStack
 import TestSupport
 import Testing
 
-/// Somebody who has never seen it, and has the README alone: its commands, word for word, in its order.
+/// A person who does not know pushq and has only the README: runs its commands word for word, in order.
 @Suite(.timeLimit(.minutes(10))) struct `The README` {
-    /// What stands after the prompts below a heading, up to the next one.
+    /// The commands after the prompts below a heading, up to the next heading.
     private func commands(below heading: String) throws -> [String] {
         let page = try String(contentsOf: Self.root.appending(path: "README.md"), encoding: .utf8)
         let section = try #require(page.components(separatedBy: "\n## ").first { $0.hasPrefix(heading) })
@@ -16,7 +16,7 @@ import Testing
     private static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent().deletingLastPathComponent()
 
-    /// What stands in the README for what every reader has of their own.
+    /// Replaces names in the README with the reader's own.
     private func own(_ command: String, _ standIns: [(readme: String, own: String)]) -> String {
         standIns.reduce(command) { $0.replacing($1.readme, with: $1.own) }
     }
@@ -26,7 +26,7 @@ import Testing
     {
         let first = try commands(below: "A first push")
         let next = try commands(below: "Next steps").filter { !$0.contains("broadcast") && !$0.contains("channel") }
-        // Building is tried by scripts/release --verify and scripts/bare.
+        // Building is tested by scripts/release --verify and scripts/bare.
         let build = ["scripts/release", "sudo cp dist/pushq dist/pushq-admin /usr/local/bin/"]
         #expect(Array(first.prefix(2)) == build)
         #expect(first.count >= 11 && next.count == 4, "the README has other commands now: \(first) \(next)")
@@ -42,7 +42,7 @@ import Testing
                 ("0123…cdef", "ab".repeated(32)),
             ]
             let steps = (first.dropFirst(2) + next).map { command in
-                // The worker's own shell, and the simulator in Apple's place, as the README says below.
+                // The worker gets a shell of its own, and the simulator takes Apple's place, as the README says below.
                 command == "pushq work"
                     ? "pushq work --gateway \"$ADDRESS\" --ca pushq-simulator/ca.pem 2>worker.log & worker=$!"
                     : own(command, standIns)
@@ -72,7 +72,7 @@ import Testing
         }
     }
 
-    /// The statements of the README for programs.
+    /// The README's SQL statements for programs.
     private func sql() throws -> String {
         let page = try String(contentsOf: Self.root.appending(path: "README.md"), encoding: .utf8)
         let blocks = page.components(separatedBy: "```sql\n").dropFirst().compactMap {

@@ -4,9 +4,9 @@ import TestSupport
 import Testing
 import Transport
 
-/// One order is a transaction that is open and commits as soon as the other one, a command, waits for it.
+/// One order is an open transaction. It commits as soon as the other one, a command, waits for it.
 @Suite(.timeLimit(.minutes(10))) struct `Two orders at the same time` {
-    /// Runs a command, and commits a transaction that has run `sql` as soon as the command waits for it.
+    /// Runs a command while a transaction that has run `sql` is open, and commits it as soon as the command waits.
     private func admin(
         _ words: [String], while sql: String, in shop: Shop
     ) async throws -> Executable.Ended {
@@ -31,7 +31,8 @@ import Transport
         }
     }
 
-    /// A shop with a second queue, a login, and the credentials `main`, which the first queue uses, and `spare`.
+    /// Runs `body` with a shop that has a second queue, a login, and the credentials `main`, which the first queue
+    /// uses, and `spare`.
     private func openShop(_ body: @Sendable @escaping (Shop) async throws -> Void) async throws {
         try await Shop.open { shop in
             try await shop.run(
@@ -51,7 +52,7 @@ import Transport
 
     private static let newKey = ["--p8", "KEY", "--team-id", "TEAM123456", "--key-id", "KEY7654321"]
 
-    /// The words of a command, with a new signing key where they say `KEY`.
+    /// The words of a command, with a new signing key for each `KEY`.
     private func words(_ words: [String], in shop: Shop) throws -> [String] {
         let key = try shop.folder.write(PrivateKey.makeP256().pem(), to: "key.p8")
         return words.map { $0 == "KEY" ? key : $0 }

@@ -5,14 +5,15 @@ import PostgresStore
 import TestSupport
 import Testing
 
-/// What the commands do for logins that are no operator's: of a tenant, of a tenant to read only, and of nobody.
+/// What the commands do for logins without an operator's rights: of a tenant, of a tenant for reading only, and of no
+/// tenant.
 @Suite(.timeLimit(.minutes(10))) struct `A login of a tenant, at the commands` {
-    /// Who may use a command.
+    /// The logins that may use a command.
     private enum Users { case anybody, readers, tenants, workers, operators }
 
     private static let token = String(repeating: "0a", count: 32)
 
-    /// Every command with arguments that do something. `QUEUE` is the tenant's; `JOB`, `SEND` and files are there.
+    /// Every command with arguments that do something. `QUEUE` is the tenant's queue; `JOB`, `SEND` and files exist.
     private static let commands: [String: (users: Users, arguments: String)] = [
         "pushq demo": (.anybody, ""), "pushq dev": (.anybody, ""), "pushq simulate": (.anybody, ""),
         "pushq lint": (.anybody, "FILE"),
@@ -95,7 +96,7 @@ import Testing
         let logins: (producer: String, reader: String, stranger: String)
         let texts: [String: String]
 
-        /// Runs a command as a login. What is long would run on.
+        /// Runs a command as a login, for at most a minute.
         func run(_ command: String, _ arguments: String, as login: String) async throws -> Executable.Ended {
             var environment = shop.environment
             environment["PUSHQ_DATABASE_URL"] = try #require(environment["PUSHQ_DATABASE_URL"])
@@ -108,7 +109,7 @@ import Testing
         }
     }
 
-    /// A shop with something of everything, a neighbour, and logins.
+    /// Runs `body` with a shop that contains something of everything, a neighbour, and logins.
     private func withOffice(_ body: @escaping @Sendable (Office) async throws -> Void) async throws {
         try await Shop.open { shop in
             let tail = UInt32.random(in: 0 ... .max)
@@ -153,7 +154,7 @@ import Testing
         }
     }
 
-    /// What no answer to somebody who may do a thing contains.
+    /// Texts that no answer to an authorised login contains.
     private static let refusals = ["for operators", "may only read", "has no rights", "permission denied", "42501"]
 
     private func expectAllowed(_ ended: Executable.Ended, _ what: String) {
@@ -174,12 +175,13 @@ import Testing
     @Test func `may do what is its own, and is told why it may not do the rest`() async throws {
         #expect(try await Executable.commandNames() == Set(Self.commands.keys), "a command without a decision")
         try await withOffice { office in
-            // What takes something away comes last.
+            // Commands that remove something run last.
             let order = { (name: String) in name.contains("cancel") || name.contains("forget") ? 1 : 0 }
             for (name, (users, arguments)) in Self.commands.sorted(by: {
                 (order($0.key), $0.key) < (order($1.key), $1.key)
             }) {
-                // These run on. The first three connect to nothing, and `DashboardPageTests` tries the fourth.
+                // These commands do not end. The first three connect to nothing, and `DashboardPageTests` tests the
+                // fourth.
                 if ["pushq demo", "pushq dev", "pushq simulate", "pushq-admin dashboard"].contains(name) { continue }
                 let producer = try await office.run(name, arguments, as: office.logins.producer)
                 let reader = try await office.run(name, arguments, as: office.logins.reader)

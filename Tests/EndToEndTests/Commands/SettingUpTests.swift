@@ -3,7 +3,7 @@ import LocalStack
 import TestSupport
 import Testing
 
-/// An operator with a server, an administrator's help for what the page gives to one, and `docs/operating.md`.
+/// Runs the steps of `docs/operating.md` for an operator with a server, including those that need an administrator.
 @Suite(.timeLimit(.minutes(10))) struct `The page on setting up` {
     private static func blocks() throws -> [String] {
         let page = try String(
@@ -25,7 +25,7 @@ import Testing
             \(blocks.joined(separator: "\n"))
             pushq-admin tenant logins
             """
-            // The server asks for no passwords, and its superuser has the name of the page's login.
+            // The test server asks for no passwords, and its superuser has the name of the page's login.
             .replacing("--pwprompt pushq", with: "operator").replacing("--owner pushq", with: "--owner operator")
             .replacing("postgresql://pushq@db.example/push", with: "\"$ADDRESS\"")
             .replacing("/etc/pushq/master.key", with: "\"$KEY\"")

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 import Transport
 
-/// A migrated database with a tenant, an app and a queue, and the environment in which the commands find it.
+/// A migrated database with a tenant, an app and a queue, and the environment with which the commands find it.
 struct Shop: Sendable {
     static let queue = "acme/com.acme.shop/production"
 
@@ -34,13 +34,13 @@ struct Shop: Sendable {
         try await Executable.pushq.run(arguments, environment: environment, input: input)
     }
 
-    /// The same server, and another database of it: from there the shop's can be taken away.
+    /// A shop on another database of the same server. From there, the shop's own database can be made unreachable.
     func beside() async throws -> Shop {
         let url = try await TestServer.shared().connectionString(database: "postgres")
         return Shop(folder: folder, environment: ["PUSHQ_DATABASE_URL": url])
     }
 
-    /// Runs SQL on its database.
+    /// Runs SQL in the shop's database.
     func run(_ sql: String) async throws {
         let address = try DatabaseAddress(url: environment["PUSHQ_DATABASE_URL"])
         let loop = EventLoop(name: "shop")
@@ -52,7 +52,7 @@ struct Shop: Sendable {
         }
     }
 
-    /// Gives the queue a key, which opens nothing.
+    /// Gives the queue an unusable signing key.
     func addCredential() async throws {
         try await run(
             """
@@ -64,7 +64,7 @@ struct Shop: Sendable {
             """)
     }
 
-    /// The column `text` of a query.
+    /// The column `text` of a query's rows.
     func texts(_ sql: String) async throws -> [String] {
         let address = try DatabaseAddress(url: environment["PUSHQ_DATABASE_URL"])
         let loop = EventLoop(name: "shop")
@@ -81,14 +81,14 @@ struct Shop: Sendable {
         try Self.rows(await Executable.admin.run(arguments + ["--json"], environment: environment))
     }
 
-    /// The rows that a command has printed as JSON.
+    /// The rows that a command printed as JSON.
     static func rows(_ ended: Executable.Ended) throws -> [[String: Any]] {
         try #require(JSONSerialization.jsonObject(with: Data(ended.output.utf8)) as? [[String: Any]])
     }
 }
 
-/// Expects that a command failed with `code`, said one line about it on standard error that has `parts` in it, and
-/// nothing else.
+/// Expects that a command failed with `code`, and printed nothing but one line on standard error, which contains
+/// `parts`.
 func expectFailure(
     _ ended: Executable.Ended, code: Int32, saying parts: String..., sourceLocation: SourceLocation = #_sourceLocation
 ) {
@@ -102,12 +102,12 @@ func expectFailure(
 }
 
 extension Rig {
-    /// Runs `pushq-admin queue set` for its queue.
+    /// Runs `pushq-admin queue set` for the shop's queue.
     func setQueue(_ options: [String]) async throws -> Executable.Ended {
         try await admin(["queue", "set", "\(queue)"] + options)
     }
 
-    /// Expects that `pushq-admin queue set` refuses each of these options, and says the text beside it.
+    /// Expects that `pushq-admin queue set` refuses each of these options with the text beside it.
     func expectRefusals(
         of options: [(words: [String], said: String)], sourceLocation: SourceLocation = #_sourceLocation
     ) async throws {

@@ -5,13 +5,13 @@ import TestSupport
 import Testing
 import Transport
 
-/// `pushq-admin top` on a real terminal, and without one.
+/// Tests `pushq-admin top` on a real terminal, and without one.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct `The live screen of an operator` {
-    /// A running screen, which has drawn once.
+    /// A running screen that has drawn at least once.
     private struct Running {
         let terminal: PseudoTerminal
         let process: ChildProcess
-        /// How the terminal was set before.
+        /// The terminal's modes before the start.
         let modes: String
 
         /// Waits until a line of the screen has a text.
@@ -21,7 +21,7 @@ import Transport
                 until: { $0.contains { $0.contains(text) } })
         }
 
-        /// Expects that it has ended well, and that the terminal is as it was.
+        /// Expects that the screen has ended with `exit`, and that the terminal's modes are restored.
         func expectGivenBack(exit: ProcessExit? = .code(0)) async {
             #expect(await process.waitForExit(within: .seconds(60)) == exit)
             #expect(terminal.modes == modes)
@@ -64,7 +64,7 @@ import Transport
             top.terminal.type("x1")
             try await top.shows("no credential")
             #expect(top.terminal.output.contains("\u{1B}[1;31m"), "it is marked")
-            // What comes while it runs is shown.
+            // Pushes that arrive while it runs are shown.
             try await shop.run(
                 "select pushq.send('\(Shop.queue)', '{\"aps\":{\"alert\":\"hello\"}}', tokens => array['cc'])")
             try await top.shows("waiting 2 ")
@@ -87,7 +87,7 @@ import Transport
         try await Shop.open { shop in
             let top = try await start(shop)
             kill(try #require(top.terminal.program), number)
-            // setsid reports the child's signal by its own code.
+            // setsid reports a signal of its child as an exit code.
             _ = await top.process.waitForExit(within: .seconds(60))
             try await eventually("the terminal is as it was") { top.terminal.modes == top.modes }
             try await eventually("the cursor and the first screen are back") {
@@ -252,8 +252,8 @@ import Transport
         }
     }
 
-    /// Whether no thread of a process runs. The first one has ended: a program with an asynchronous `main` needs it no
-    /// more, and /proc shows it as a zombie.
+    /// Whether all threads of a process are stopped. The first thread has ended: a program with an asynchronous `main`
+    /// does not need it, and /proc shows it as a zombie.
     private static func isStopped(_ process: Int32) -> Bool {
         let tasks = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(process)/task")) ?? []
         let states = tasks.compactMap { task -> String? in

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// “Why did user 42 not get it?”, with nothing but the command line.
+/// Answers “Why did user 42 not get it?” with only the command line.
 @Suite(.timeLimit(.minutes(10))) struct `The command trace` {
     private func trace(_ arguments: String..., in shop: Shop, code: Int32 = 0) async throws -> String {
         let ended = try await Executable.admin.run(["trace", Shop.queue] + arguments, environment: shop.environment)
@@ -25,21 +25,21 @@ import Testing
                 "campaign", Shop.queue, "--key", "spring", "--payload", payload, "--audience", "all")
             #expect(started.code == 0, "\(started.errors)")
 
-            // Which campaigns and sends there were, and how far they are for the user.
+            // The campaigns and sends, and their state for the user.
             var told = try await trace("--user", "42", in: shop)
             #expect(told.contains("spring") && told.contains("not yet: fan-out has not put it into a job"), "\(told)")
-            // A campaign alone, which has no job yet.
+            // Only a campaign, which has no job yet.
             told = try await trace("--campaign", "spring", in: shop)
             #expect(told.contains("not yet: fan-out has put nobody into a job so far"), "\(told)")
-            // Somebody whose app runs in the sandbox.
+            // A user whose app runs in the sandbox.
             told = try await trace("--user", "43", in: shop, code: 1)
             #expect(told.contains("the user has no device in this queue; found in \(sandbox)"), "\(told)")
-            // Somebody whose device is inactive.
+            // A user whose device is inactive.
             #expect(try await shop.admin("device", "deactivate", Shop.queue, token).code == 0)
             told = try await trace("--user", "42", "--campaign", "spring", in: shop)
             #expect(told.contains("the device has been inactive since then: it was deactivated by hand"), "\(told)")
             #expect(!told.contains(token), "tokens are shortened")
-            // The same for a program.
+            // The same as JSON for a program.
             let sent = try await shop.pushq(
                 "send", Shop.queue, "--token", token, "--alert", "hello", "--json")
             let facts = try #require(

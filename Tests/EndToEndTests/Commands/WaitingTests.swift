@@ -6,7 +6,7 @@ import Testing
 @Suite(.timeLimit(.minutes(10))) struct `Waiting for the end` {
     private static let send = ["send", Shop.queue, "--token", "00ff", "--alert", "hi", "--wait"]
 
-    /// Types a command that waits for three seconds and a bit.
+    /// Runs a command that waits for 3.5 seconds.
     private func wait(_ words: [String], in shop: Shop) async throws -> Executable.Ended {
         try await Executable.pushq.run(words + ["--timeout", "3500ms"], environment: shop.environment)
     }
@@ -168,7 +168,8 @@ import Testing
             let process = try Executable.pushq.start(
                 start.map { $0 == "-" ? payload : $0 }, environment: shop.environment, output: shop.folder.path("out"),
                 errors: shop.folder.path("err"))
-            // In the place of a worker: half of the devices have got it, as another look at the counts shows, and all.
+            // Acts as a worker: first half of the devices get the push, which the next poll of the counts shows, and
+            // then all.
             try await eventually("it waits", within: .seconds(60)) {
                 shop.folder.read("err").contains("no worker is running")
             }
@@ -197,7 +198,8 @@ import Testing
                 "insert into pushq.device (queue_id, token) select id, int8send(i) from pushq.queue, generate_series(1, 200) i"
             )
             let payload = try shop.folder.write(#"{"aps":{"alert":"hi"}}"#, to: "payload.json")
-            // At a rate, fan-out makes jobs only shortly before they are sent; here nobody makes any.
+            // Under a rate, fan-out creates jobs only shortly before they are sent. Here no worker runs, so there are
+            // no jobs.
             let ended = try await shop.pushq(
                 "campaign", Shop.queue, "--key", "k", "--payload", payload, "--audience", "all", "--max-rate", "5",
                 "--wait", "--timeout", "1s")
@@ -231,7 +233,7 @@ import Testing
             let process = try Executable.pushq.start(
                 Self.send, environment: shop.environment, output: shop.folder.path("out"),
                 errors: shop.folder.path("err"))
-            // Said once signals are listened to.
+            // The command prints this when it already handles signals.
             try await eventually("it says why nothing moves", within: .seconds(30)) {
                 shop.folder.read("err").contains("is held up")
             }
@@ -322,7 +324,7 @@ import Testing
                 #expect(
                     dry.errors.contains("in the way: the campaign would reach nobody: \(reason)\n"), "\(dry.errors)")
                 #expect(try await Executable.pushq.run(start, environment: shop.environment).code == 0)
-                // As a worker ends it.
+                // What a worker does at the end.
                 try await shop.run("update pushq.fan_out set done = true, done_at = now()")
                 let waited = try await wait(start + ["--wait"], in: shop)
                 #expect(waited.code == 1)

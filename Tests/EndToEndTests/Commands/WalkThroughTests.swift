@@ -4,7 +4,7 @@ import PostgresStore
 import TestSupport
 import Testing
 
-/// What the README tells a person to do, against a simulator in Apple's place.
+/// Follows the steps of the README, with a simulator in Apple's place.
 @Suite(.timeLimit(.minutes(10))) struct `The commands, step by step` {
     @Test func `from an empty database to a campaign that has come to its end`() async throws {
         try await withEmptyDatabase { _, database in
@@ -44,7 +44,7 @@ import Testing
     }
 }
 
-/// Where the simulator answers, and what it is to be trusted by.
+/// The simulator's address, and the CA file to trust.
 private struct Gateway: Decodable, Sendable {
     let address: String
     let ca: String
@@ -58,7 +58,7 @@ private struct Gateway: Decodable, Sendable {
     }
 }
 
-/// Somebody who types commands.
+/// A person who types commands.
 private struct Hand: Sendable {
     let folder: TemporaryFolder
     private let environment: [String: String]
@@ -73,7 +73,7 @@ private struct Hand: Sendable {
         ]
     }
 
-    /// Types a command, which must succeed, and say so.
+    /// Runs a command, which must succeed and print `text`.
     func does(
         _ words: String..., saying text: String = "", sourceLocation: SourceLocation = #_sourceLocation
     ) async throws {
