@@ -1,6 +1,6 @@
 import Foundation
 
-/// Files made once with the `openssl` command: what other programs write. The key is nobody's.
+/// Files created once with the `openssl` command, as other programs write them. The key belongs to nobody.
 enum Fixtures {
     /// `openssl req -x509 -subj "/UID=com.example.App/CN=Apple Push Services: com.example.App/OU=TEAM123456"`
     static let certificate = """

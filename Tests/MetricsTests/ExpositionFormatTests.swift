@@ -79,7 +79,7 @@ import Testing
     @Test(arguments: [
         ([], ExpositionFormat.prometheusText), (["*/*"], .prometheusText), (["text/plain"], .prometheusText),
         (["application/openmetrics-text"], .openMetrics),
-        // Prometheus 2.42.
+        // The header that Prometheus 2.42 sends.
         (
             [
                 "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"

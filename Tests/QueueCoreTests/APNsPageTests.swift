@@ -2,7 +2,7 @@ import Foundation
 import QueueCore
 import Testing
 
-/// `docs/apns.md` holds tables that are made from the program; a changed row is printed as it has to be.
+/// Compares the tables in `docs/apns.md`, which are generated from the code, and prints a changed row as it must be.
 @Suite struct `The page on APNs` {
     private let page: String
     private let lines: Set<Substring>

@@ -1,4 +1,4 @@
-/// The same numbers for the same seed (SplitMix64).
+/// A generator that returns the same numbers for the same seed (SplitMix64).
 struct SeededGenerator: RandomNumberGenerator {
     private var state: UInt64
 

@@ -4,19 +4,19 @@ import Testing
 @Suite struct `The boundaries of the code` {
     private let repository = Repository()
 
-    /// Each stands behind a face that is safe; everything else is checked by the compiler.
+    /// Folders with unsafe code, each behind a safe interface. The compiler checks all other code.
     private static let unsafeCode = [
         "Sources/Cryptography/", "Sources/Transport/", "Sources/PostgresStore/Connection/",
         "Sources/PostgresStore/BinaryFormat/", "Sources/HTTP2/Bytes/", "Sources/LocalStack/",
         "Sources/Terminal/ProcessArguments.swift",
     ]
 
-    /// Types whose safety rests on a loop's thread or on C, with the proof beside them.
+    /// Types whose safety depends on a loop's thread or on C, with the proof beside them.
     private static let uncheckedSendable = [
         "Sources/Cryptography/", "Sources/Transport/", "Sources/PostgresStore/Connection/",
     ]
 
-    /// How an actor names the loop that it lives on; the actor holds the loop, which is what makes it safe.
+    /// How an actor names its loop. This is safe because the actor holds the loop.
     private static let loopOfAnActor = ".asUnownedSerialExecutor()"
 
     @Test func `unsafe code lives in a few folders`() throws {
@@ -48,7 +48,7 @@ import Testing
         try expect(module, onlyIn: [door])
     }
 
-    /// All of Foundation brings 40 MB of tables of languages into an executable that has its libraries in it.
+    /// All of Foundation adds 40 MB of language tables to a statically linked executable.
     @Test func `what is shipped imports the essential part of Foundation alone`() throws {
         let ownTools = ["Sources/EmbedFiles/"]
         var essentialCount = 0
@@ -72,7 +72,7 @@ import Testing
         }
     }
 
-    /// The manifest lists the layers from the bottom up.
+    /// The manifest lists the layers from bottom to top.
     @Test func `a layer knows only what lies below it`() throws {
         let manifest = try String(contentsOf: repository.root.appending(path: "Package.swift"), encoding: .utf8)
         let layers = manifest.matches(of: /layer\(\s*"(\w+)"/).map { String($0.output.1) }

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// What the documents state and the code decides.
+/// Facts that the documents state and the code decides.
 @Suite struct `The documents and the code` {
     private let repository = Repository()
 
@@ -85,7 +85,7 @@ import Testing
     }
 
     @Test func `agree on the lines of a worker's log`() throws {
-        // A text that is divided between two lines of code is one again.
+        // Joins texts that are split between two lines of code.
         let code = try [
             "Sources/Workers", "Sources/PostgresStore", "Sources/QueueCore", "Sources/pushq", "Sources/Terminal",
         ]
@@ -94,7 +94,7 @@ import Testing
         let lines = try logLines().map(\.line).filter { $0.hasPrefix("`") }
         #expect(lines.count >= 35)
         for line in lines {
-            // An ellipsis or a number N stands for a value, and behind a colon a reason from another place may follow.
+            // An ellipsis or a number N stands for a value. After a colon, a reason from elsewhere may follow.
             let parts = line.filter { $0 != "`" }.replacing(/\bN\b|:\s/, with: "…").split(separator: "…")
             for part in parts.map({ $0.trimmingCharacters(in: .whitespaces) }) where !part.isEmpty {
                 #expect(code.contains(part), "docs/logs.md has a line with “\(part)”, which no worker writes")
@@ -104,7 +104,7 @@ import Testing
 
     @Test func `agree on the events of a worker's log, their levels and their keys`() throws {
         let code = try text(of: "Sources/pushq/Logging/EngineEvent+Entry.swift")
-        // `case .storeBack: ("store_back", [])`, and what stands behind it up to the next case.
+        // Matches `case .storeBack: ("store_back", [])`, and what follows up to the next case.
         let facts = code.matches(
             of: /case \.(\w+)(?:\([^)]*\))?:\s*\(\s*"(\w+)",((?:(?!case \.|private func)[\s\S])*)/)
         #expect(facts.count >= 35)
@@ -121,7 +121,7 @@ import Testing
                 code.firstMatch(of: try Regex(#"\.\#(name)\b[^:]*:\s*\.(\w+)"#, as: (Substring, Substring).self)))
             #expect(row.level == level.output.1, "docs/logs.md: the level of \(event)")
         }
-        // What the command says by itself.
+        // Events that the command itself reports.
         let files = ["Commands/WorkCommand", "Work/DatabaseListWatch", "Work/ServedDatabases+DoubledTenants"]
         let commands = try files.map { try text(of: "Sources/pushq/\($0).swift") }
         let command = commands.joined()
@@ -160,7 +160,7 @@ import Testing
         }
     }
 
-    /// Where a figure is decided, as a pattern that captures it, and the sentence that states it, with # for the
+    /// A figure: a pattern that captures it where it is decided, and the sentence that states it, with # for the
     /// figure.
     private struct Figure {
         let decided: String

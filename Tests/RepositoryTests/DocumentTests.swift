@@ -33,7 +33,7 @@ import Testing
             for match in document.text.matches(of: /\b(?:Sources|Tests|migrations)\/[A-Za-z0-9_+\/.-]*[A-Za-z0-9_]/) {
                 #expect(repository.exists(String(match.output)), "\(document.path) names \(match.output)")
             }
-            // The path within Sources, as in `HTTP2/Bytes/ByteQueue.swift`.
+            // A path within Sources, as in `HTTP2/Bytes/ByteQueue.swift`.
             for match in document.text.matches(of: /`((?:[A-Z]\w+\/)(?:[\w+]+\/)*[\w+]+\.swift)`/) {
                 let path = String(match.output.1)
                 #expect(
@@ -61,7 +61,7 @@ import Testing
         return anchors(in: text).contains(parts[1])
     }
 
-    /// The anchors that GitHub makes of headings.
+    /// The anchors that GitHub generates for headings.
     private func anchors(in text: String) -> [String] {
         text.split(separator: "\n").filter { $0.hasPrefix("#") }.map { heading in
             heading.drop { $0 == "#" || $0 == " " }.lowercased()

@@ -1,11 +1,11 @@
 import Foundation
 import Testing
 
-/// The commands that documents name or show, held to the reference that the program writes of itself.
+/// Compares the commands that documents name or show with the reference that the program generates.
 @Suite struct `The commands in the documents` {
     private let repository = Repository()
 
-    /// What `docs/cli.md` says below the heading of each command, by the command's words.
+    /// The text in `docs/cli.md` below the heading of each command, by the command's words.
     private func reference() throws -> [String: String] {
         let page = try String(contentsOf: repository.root.appending(path: "docs/cli.md"), encoding: .utf8)
         var texts: [String: String] = [:]

@@ -1,18 +1,18 @@
 import Testing
 
-/// Which folders and files of a target refer to which. A file refers to another one if it names a type that only the
-/// other one declares.
+/// Tests which folders and files of a target refer to which. A file refers to another file if it names a type that only
+/// the other file declares.
 @Suite struct Folders {
     private let repository = Repository()
 
-    /// What a file declares and names.
+    /// The types that a file declares and names.
     private struct Names {
         let file: Repository.File
         /// The types that other files may name.
         let declared: Set<String>
-        /// Those of them that lie inside another type.
+        /// The declared types that are nested in another type.
         let nested: Set<String>
-        /// The words of its code that may be types of other files, without texts between quotes.
+        /// The words in its code, outside of string literals, that may be types of other files.
         let named: Set<String>
 
         init(_ file: Repository.File) {
@@ -33,20 +33,20 @@ import Testing
         }
     }
 
-    /// Read once for all tests, by target.
+    /// The names of all files, by target. They are read once for all tests.
     private static let names = Result {
         Dictionary(grouping: try Repository().files(in: "Sources", endings: [".swift"]).map(Names.init)) {
             String($0.file.path.split(separator: "/")[1])
         }
     }
 
-    /// The folder of a file within its target; empty for a file that lies in none.
+    /// The folder of a file within its target; empty if the file is not in a folder.
     private static func folder(of file: Repository.File) -> String {
         file.path.split(separator: "/").dropFirst(2).dropLast().joined(separator: "/")
     }
 
-    /// For each file those that it refers to, each with a type that it names. The name of a type inside another one
-    /// says nothing if another target has a type of that name, too.
+    /// The files that each file refers to, each with a type that it names. The name of a nested type does not count if
+    /// another target has a type of that name.
     private func fileReferences(in target: String) throws -> [Repository.File: [Repository.File: String]] {
         let names = try Self.names.get()
         let elsewhere = Set(names.filter { $0.key != target }.values.joined().flatMap(\.declared))
@@ -66,7 +66,7 @@ import Testing
         return references
     }
 
-    /// For each folder those that it refers to, each with one file that does.
+    /// The folders that each folder refers to, each with a file that does.
     private func references(in target: String) throws -> [String: [String: String]] {
         var references: [String: [String: String]] = [:]
         for (file, others) in try fileReferences(in: target) {
@@ -78,8 +78,8 @@ import Testing
         return references
     }
 
-    /// What is left when, again and again, everything is taken away that refers to nothing that is left, or that
-    /// nothing refers to: circles, and what lies between them.
+    /// Returns what remains after repeatedly removing everything that refers to nothing, or to which nothing refers:
+    /// the cycles and what lies between them.
     private static func circles<Node: Hashable>(in references: [Node: [Node: String]]) -> [Node: [Node: String]] {
         var left = references
         while let bottom = left.first(where: { $0.value.keys.allSatisfy { left[$0] == nil } }) {

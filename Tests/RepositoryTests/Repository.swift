@@ -1,18 +1,18 @@
 import Foundation
 
-/// The files of this repository, as the rules look at them.
+/// The files of this repository, as the tests need them.
 struct Repository {
     let root = URL(fileURLWithPath: #filePath)
         .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
 
     struct File: Hashable {
-        /// Relative to the root: `Sources/QueueCore/Names/QueueName.swift`.
+        /// The path relative to the root: `Sources/QueueCore/Names/QueueName.swift`.
         let path: String
         let text: String
 
         var lines: [Substring] { text.split(separator: "\n", omittingEmptySubsequences: false) }
 
-        /// The lines of Swift code without what stands behind `//`, numbered from 1.
+        /// The lines of Swift code without comments after `//`, numbered from 1.
         var code: [(number: Int, text: Substring)] {
             lines.enumerated().map { index, line in
                 (index + 1, line.firstRange(of: "//").map { line[..<$0.lowerBound] } ?? line)
@@ -20,7 +20,7 @@ struct Repository {
         }
     }
 
-    /// All files below `folder` whose names end in one of `endings`, built ones left out.
+    /// All files below `folder` whose names end in one of `endings`, except built files.
     func files(in folder: String, endings: [String]) throws -> [File] {
         let start = root.appending(path: folder)
         let names = try FileManager.default.subpathsOfDirectory(atPath: start.path)
@@ -30,7 +30,7 @@ struct Repository {
         }
     }
 
-    /// The folders in `Sources` that have Swift files.
+    /// The folders in `Sources` that contain Swift files.
     func targets() throws -> [String] {
         let paths = try files(in: "Sources", endings: [".swift"]).map(\.path)
         return Set(paths.map { String($0.split(separator: "/")[1]) }).sorted()
@@ -41,7 +41,7 @@ struct Repository {
         try ["Sources", "Tests", "Plugins", "bench", "fuzz"].flatMap { try files(in: $0, endings: [".swift"]) }
     }
 
-    /// All texts for readers: what lies in the root, and `docs/`.
+    /// All texts for readers: those in the root, and in `docs/`.
     func documents() throws -> [File] {
         let inRoot = try FileManager.default.contentsOfDirectory(atPath: root.path).filter { $0.hasSuffix(".md") }
         return try inRoot.sorted().map { name in

@@ -24,7 +24,7 @@ import Testing
         }
     }
 
-    /// `swift format` breaks lines of code, and not those of comments.
+    /// `swift format` breaks lines of code, but not comments.
     @Test func `has comments of at most 120 columns`() throws {
         for file in try repository.swiftFiles() {
             for (index, line) in file.lines.enumerated() where line.count > 120 {
@@ -47,8 +47,8 @@ import Testing
         }
     }
 
-    /// The standard library's is a futex in a library that is not instrumented: the thread sanitizer reports what it
-    /// guards.
+    /// The standard library's lock uses a futex in a library that is not instrumented, so the thread sanitizer would
+    /// report what the lock guards.
     @Test func `locks so that the thread sanitizer sees it`() throws {
         let lock = "Mu" + "tex("
         for file in try repository.swiftFiles() {
@@ -64,7 +64,7 @@ import Testing
 
     private func tests() throws -> [Repository.File] { try repository.files(in: "Tests", endings: ["Tests.swift"]) }
 
-    /// A number says nothing to a reader who does not have the list that it comes from.
+    /// A number means nothing to a reader without the list that it comes from.
     @Test func `says in words what it is about`() throws {
         for file in try tests() {
             for match in file.text.matches(of: /`((?:cases? )?P?\d+(?:(?:, | and )P?\d+)*: [^`]+)`/) {

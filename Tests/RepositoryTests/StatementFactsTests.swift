@@ -1,11 +1,11 @@
 import Foundation
 import Testing
 
-/// What Swift decides and SQL states as well.
+/// Facts that Swift decides and SQL also states.
 @Suite struct `Swift and SQL` {
     private let repository = Repository()
 
-    /// Migrations, and the Swift files with statements.
+    /// The migrations, and the Swift files with statements.
     private func statements() throws -> [Repository.File] {
         try repository.files(in: "migrations", endings: [".sql"])
             + repository.files(in: "Sources/PostgresStore", endings: [".swift"])
@@ -44,7 +44,7 @@ import Testing
         let all = files.map(texts).joined()
         var count = 0
         for file in files {
-            // What reads columns for several statements lies in a file without one.
+            // Code that reads columns for several statements is in a file without a statement.
             let own = file.text.contains(" = Statement(") ? texts(in: file) : all
             let readers = /(?:row|one\(\)|first\??|\$0)\.(?:is|optional)?[A-Za-z]\w*\("([a-z_0-9]+)"\)/
             for match in file.text.matches(of: readers) {
@@ -78,8 +78,8 @@ import Testing
 }
 
 @Suite struct `SQL` {
-    /// A backslash there is an escape where standard_conforming_strings is off, which a producer may have set. In a
-    /// literal that begins with E it is one everywhere.
+    /// In such a literal, a backslash is an escape if standard_conforming_strings is off, which a producer may have
+    /// set. In a literal that begins with E it always is.
     @Test func `has no backslash in a plain literal`() throws {
         var count = 0
         for file in try Repository().files(in: "migrations", endings: [".sql"]) {
@@ -127,7 +127,7 @@ import Testing
     }
 }
 
-/// Files that the migrator applies anew whenever their text changes.
+/// The files that the migrator applies again whenever their text changes.
 @Suite struct `Files of functions and views` {
     @Test func `can be applied again, and no object is made by two of them`() throws {
         var files: [String: String] = [:]
@@ -139,13 +139,13 @@ import Testing
                 for match in made {
                     let name = "\(match.output.2) \(match.output.3)"
                     #expect(match.output.1 != nil, "\(file.path) makes \(name) without `or replace`")
-                    // A later file would replace what an earlier one made, and overloads are found together.
+                    // A later file would replace an object of an earlier one. Overloads must be in the same file.
                     #expect(
                         files[name, default: file.path] == file.path,
                         "\(name) is in \(file.path) and \(files[name] ?? "")")
                     files[name] = file.path
                 }
-                // Tables are changed by migrations, once.
+                // Only migrations change tables, once.
                 #expect(
                     !file.text.contains(/(?m)^(create|alter|drop) (unlogged )?(table|index|sequence|type)/),
                     "\(file.path)")
@@ -155,17 +155,17 @@ import Testing
     }
 }
 
-/// The literals of some SQL, also of those within bodies of functions.
+/// The literals of some SQL, including those within function bodies.
 private struct Literals {
     private(set) var count = 0
-    /// Where those without E have a backslash, counted from 1.
+    /// The lines on which literals without E contain a backslash, counted from 1.
     private(set) var linesOfPlainBackslashes: [Int] = []
 
     init(in sql: some StringProtocol) {
         let text = Array(sql.unicodeScalars)
         var (place, line) = (0, 1)
         var last: Unicode.Scalar = " "
-        // Whether a literal that begins here goes on with one before it that began with E.
+        // Whether a literal that begins here continues an earlier one that began with E.
         var goesOn = false
         func skip(_ count: Int) {
             let end = min(place + count, text.count)

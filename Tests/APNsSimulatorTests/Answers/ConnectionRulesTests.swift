@@ -64,7 +64,7 @@ import Transport
                 #expect(await client.push()?.status == 200)
                 await simulator.pause()
                 let tag = client.send()
-                // A connection made meanwhile is served: so it is not the loop that stands still.
+                // A connection made meanwhile is served, so the loop itself is not blocked.
                 try await PushClient.with(simulator, identity: simulator.identity()) { other in
                     #expect(await other.push()?.status == 200)
                 }

@@ -19,7 +19,7 @@ import Testing
                 #expect(dead?.body == #"{"reason":"Unregistered","timestamp":1458114061260}"#)
                 let expired = await client.push(token: Self.token("de1"))
                 #expect(expired?.reason == "ExpiredToken")
-                // Without a time of its own, a 410 carries the present one, in milliseconds.
+                // If the rule has no time, a 410 contains the current time, in milliseconds.
                 let time = try #require(expired?.body.firstMatch(of: /"timestamp":(\d+)\}/)?.1)
                 #expect(try #require(Int(time)) > 1_700_000_000_000)
                 let busy = await client.push(token: Self.token("beef"))
@@ -105,7 +105,7 @@ import Testing
                 _ = await client.answer(to: tags[0])
                 #expect(ContinuousClock.now - start >= .milliseconds(30))
                 for tag in tags { #expect(await client.answer(to: tag)?.status == 200) }
-                // One after the other they would take 9 s.
+                // One after the other, they would take 9 s.
                 #expect(ContinuousClock.now - start < .seconds(5))
             }
         }

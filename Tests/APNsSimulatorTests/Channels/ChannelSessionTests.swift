@@ -6,7 +6,7 @@ import Testing
     private static let channels = "/1/apps/com.example.App/channels"
     private static let creation = #"{"message-storage-policy":1,"push-type":"LiveActivity"}"#
 
-    /// An app with room for two channels.
+    /// A configuration that allows an app two channels.
     private static var simulator: SimulatorConfiguration {
         configured {
             $0.managementPort = 0

@@ -2,7 +2,7 @@ import Testing
 
 @testable import APNsSimulator
 
-/// A ledger that can be asked within an expectation.
+/// A ledger as a class, so that `#expect` can contain calls that change it.
 private final class Ledger {
     private var ledger = ArrivalLedger()
 

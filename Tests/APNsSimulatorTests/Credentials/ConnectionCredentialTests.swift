@@ -65,7 +65,7 @@ import Transport
                 let refused = await client.push(fields: [("authorization", second)])
                 #expect(refused?.status == 429)
                 #expect(refused?.reason == "TooManyProviderTokenUpdates")
-                // The one in use stays good, here and on other connections.
+                // The token in use remains valid, here and on other connections.
                 #expect(await client.push(fields: [("authorization", first)])?.status == 200)
             }
             try await PushClient.with(simulator) { client in
@@ -162,7 +162,7 @@ import Transport
         let stranger = try TestAuthority(folder: folder.path).clientCertificate(topic: "com.example.App").identity
         folder.remove()
         let snapshot = try await withSimulator { simulator in
-            // With TLS 1.3 the refusal reaches the client after its own handshake is over.
+            // With TLS 1.3, the refusal reaches the client after the client's own handshake is complete.
             let outcome = try? await PushClient.with(simulator, identity: stranger) { client in
                 await client.when { client.isClosed }
             }

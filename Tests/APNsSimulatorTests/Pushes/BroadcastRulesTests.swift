@@ -6,13 +6,13 @@ import Testing
 @Suite(.timeLimit(.minutes(10))) struct `A broadcast to the simulator` {
     private static let path = "/4/broadcasts/apps/com.example.App"
 
-    /// The channels that a test has: one of each policy.
+    /// The channels of a test: one with each policy.
     private struct Channels {
         let none: String
         let latest: String
     }
 
-    /// Runs `body` with a client of the API port and channels made at the other.
+    /// Runs `body` with a client of the API port, and channels that were created at the port for channels.
     private func withChannels(
         _ configuration: SimulatorConfiguration = configured(),
         _ body: @escaping @Sendable (PushClient, Channels, Simulator) async throws -> Void
@@ -39,7 +39,7 @@ import Testing
         }
     }
 
-    /// Sends a broadcast whose fields are right but for those of `fields`; nil leaves one out.
+    /// Sends a broadcast with valid fields, except those in `fields`; nil omits a field.
     private func broadcast(
         _ client: PushClient, _ channel: String, _ fields: [(String, String?)] = [], path: String = path,
         body: String = "{}"

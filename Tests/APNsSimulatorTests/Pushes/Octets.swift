@@ -25,13 +25,13 @@ func ping(_ octet: UInt8, _ flags: FrameFlags = []) -> [UInt8] {
     frame(FrameType.ping, flags, on: 0, Array(repeating: octet, count: 8))
 }
 
-/// PRIORITY: the stream depends on another, with a weight.
+/// PRIORITY: the stream depends on another one, with a weight.
 func priority(_ streamID: UInt32, dependsOn other: UInt32 = 0, isExclusive: Bool = false, weight: UInt8 = 15) -> [UInt8]
 {
     frame(FrameType.priority, on: streamID, number(other | (isExclusive ? 0x8000_0000 : 0)) + [weight])
 }
 
-/// A string as it is, with its length in front (RFC 7541 §5.2).
+/// A string literal without Huffman coding, preceded by its length (RFC 7541 §5.2).
 func string(_ text: [UInt8]) -> [UInt8] {
     guard text.count >= 127 else { return [UInt8(text.count)] + text }
     var length: [UInt8] = [127]
@@ -43,10 +43,10 @@ func string(_ text: [UInt8]) -> [UInt8] {
     return length + [UInt8(rest)] + text
 }
 
-/// A field as literals that leave the tables alone (RFC 7541 §6.2.2).
+/// A field as literals that do not change the tables (RFC 7541 §6.2.2).
 func field(_ name: String, _ value: String) -> [UInt8] { [0] + string(Array(name.utf8)) + string(Array(value.utf8)) }
 
-/// The fields of a push that the simulator takes.
+/// The fields of a push that the simulator accepts.
 enum Push {
     static let fields: [(String, String)] = [
         (":method", "POST"), (":scheme", "https"), (":path", "/3/device/" + PushClient.token),
@@ -54,7 +54,7 @@ enum Push {
     ]
     static let body = Array(#"{"aps":{"alert":"Hello"}}"#.utf8)
 
-    /// A header block of these fields, some of them replaced, left out or added.
+    /// A header block of these fields, with some of them replaced, omitted or added.
     static func block(
         replacing replaced: [String: String] = [:], without removed: String? = nil,
         adding added: [(String, String)] = []
@@ -63,7 +63,7 @@ enum Push {
         return (kept + added).flatMap { field($0.0, $0.1) }
     }
 
-    /// HEADERS that open a stream and leave it open.
+    /// HEADERS that open a stream and do not end it.
     static func head(_ streamID: UInt32, _ block: [UInt8] = block()) -> [UInt8] {
         frame(FrameType.headers, .endHeaders, on: streamID, block)
     }
@@ -83,7 +83,7 @@ enum Push {
     }
     static let refusalByteCount = 29
 
-    /// A whole push that the simulator never answers: the stream stays half closed.
+    /// A whole push that the simulator never answers: the stream stays half-closed.
     static func unanswered(_ streamID: UInt32) -> [UInt8] {
         whole(streamID, block(replacing: [":path": "/3/device/" + silentToken]))
     }

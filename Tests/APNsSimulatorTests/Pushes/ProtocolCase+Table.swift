@@ -50,7 +50,7 @@ extension ProtocolCase {
     ]
 }
 
-/// What a stream may get in each of its states, and how it is opened.
+/// How a stream is opened, and which frames it may receive in each of its states.
 extension ProtocolCase {
     static let streams: [ProtocolCase] = [
         ProtocolCase("5.1", "idle: DATA", [Push.data(1)], .connectionError(.protocolError)),
@@ -105,7 +105,7 @@ extension ProtocolCase {
             "5.1.2", "more streams than are allowed",
             [frame(FrameType.settings, .ack)] + (0..<11).map { Push.unanswered($0 * 2 + 1) },
             .streamError(21, [.refusedStream, .protocolError])),
-        // RFC 9113 §5.3.1 took back what RFC 7540 said of priorities: only their form is looked at.
+        // RFC 9113 §5.3.1 deprecates the priorities of RFC 7540: only the form of the frames is checked.
         ProtocolCase(
             "5.3.1", "a stream that depends on itself", [priority(1, dependsOn: 1), Push.whole(1)], .answers([1: 200])),
         ProtocolCase(
@@ -127,7 +127,7 @@ extension ProtocolCase {
     ]
 }
 
-/// The rules of each kind of frame, but for SETTINGS and WINDOW_UPDATE.
+/// The rules for each frame type except SETTINGS and WINDOW_UPDATE.
 extension ProtocolCase {
     private static let split = Push.block().count / 2
     private static let firstHalf = Array(Push.block()[..<split])
@@ -173,7 +173,7 @@ extension ProtocolCase {
             "6.3", "PRIORITY of another length on an open stream",
             [Push.head(1), frame(FrameType.priority, on: 1, [0, 0, 0, 1])],
             .streamError(1, .frameSizeError)),
-        // It cannot be reset (§6.4).
+        // An idle stream cannot be reset (§6.4).
         ProtocolCase(
             "6.3", "PRIORITY of another length on an idle stream", [frame(FrameType.priority, on: 1, [0, 0, 0, 1])],
             .connectionError(.frameSizeError)),
@@ -424,7 +424,7 @@ extension ProtocolCase {
                 Push.head(1, [0x20, 0x3F, 0xE1, 0x1F] + Push.block() + [0x40, 0x01, 0x78, 0x01, 0x79]), Push.data(1),
                 Push.head(3, Push.block() + [0xBE]), Push.data(3),
             ], .answers([1: 200, 3: 200])),
-        // 14,800 octets, and behind them a name of 2,000 and a Huffman value: this ended the process.
+        // 14,800 octets, followed by a name of 2,000 and a Huffman value: this once crashed the process.
         ProtocolCase(
             "7.3", "a name of the table where a list is nearly full",
             [

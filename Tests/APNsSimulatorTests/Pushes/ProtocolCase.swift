@@ -1,19 +1,19 @@
 import HTTP2
 import Testing
 
-/// What the octets of a client have to come to, by a section of RFC 9113 or RFC 7541. The cases are those of h2spec
+/// What the octets of a client must lead to, by a section of RFC 9113 or RFC 7541. The cases are those of h2spec
 /// (github.com/summerwind/h2spec), whose sections are of RFC 7540, and some more.
 struct ProtocolCase: CustomTestStringConvertible, Sendable {
     enum Outcome: Sendable {
-        /// GOAWAY with one of these codes, and then the end of the connection (§5.4.1).
+        /// GOAWAY with one of these codes, then the end of the connection (§5.4.1).
         case connectionError([ErrorCode])
         /// RST_STREAM with one of these codes; the connection goes on (§5.4.2).
         case streamError(UInt32, [ErrorCode])
-        /// A response with that status on each of these streams; the connection goes on.
+        /// A response with the given status on each of these streams; the connection goes on.
         case answers([UInt32: Int])
-        /// DATA frames of these lengths on stream 1, and no more of them; the connection goes on.
+        /// Exactly these DATA frames, by length, on stream 1; the connection goes on.
         case data([Int])
-        /// Nothing that is not part of another's affair: the connection goes on.
+        /// Nothing but frames that other cases cover: the connection goes on.
         case nothing
         /// The end of the connection, with or without GOAWAY.
         case end
@@ -23,7 +23,7 @@ struct ProtocolCase: CustomTestStringConvertible, Sendable {
     let what: String
     let bytes: [UInt8]
     let outcome: Outcome
-    /// What is sent in front: by default a preface and SETTINGS as they should be.
+    /// The bytes that are sent first: by default a valid preface and SETTINGS.
     var start = Self.preface + settings()
 
     init(_ section: String, _ what: String, _ bytes: [[UInt8]], _ outcome: Outcome) {
@@ -33,7 +33,7 @@ struct ProtocolCase: CustomTestStringConvertible, Sendable {
         self.outcome = outcome
     }
 
-    /// A case without a proper start.
+    /// A case without a valid start.
     init(_ section: String, _ what: String, insteadOfStart start: [UInt8], _ outcome: Outcome) {
         self.init(section, what, [], outcome)
         self.start = start

@@ -2,9 +2,9 @@ import APNsSimulator
 import HTTP2
 import Testing
 
-/// The server's half of RFC 9113 and RFC 7541, tried at the real simulator, through TLS.
+/// The server's half of RFC 9113 and RFC 7541, tested with the real simulator, over TLS.
 @Suite(.timeLimit(.minutes(10))) struct `The simulator keeps to HTTP2` {
-    /// One simulator for a table: what a connection does wrong must not be felt on the next one.
+    /// Runs a table of cases with one simulator. A fault on one connection must not affect the next.
     private func run(_ cases: [ProtocolCase]) async throws {
         let rules = Rules(outcomes: [OutcomeRule(.silence, tokenPrefix: "511e")])
         try await withSimulator(configured { ($0.rules, $0.streamLimit) = (rules, 10) }) { simulator in
@@ -48,7 +48,7 @@ import Testing
         }
     }
 
-    /// Whatever came before is behind it when a PING is answered.
+    /// Expects that the connection goes on. When a PING is answered, everything before it has been processed.
     private func expectToGoOn(_ client: RawClient, _ comment: Comment) async {
         client.send(ping(0xEE))
         let answer = RawClient.Frame(

@@ -4,7 +4,7 @@ import HTTP2
 import Testing
 import Transport
 
-/// What happens on one stream must not be felt on another.
+/// What happens on one stream must not affect another.
 @Suite(.timeLimit(.minutes(10))) struct `A stream of the simulator` {
     private static let delayed = Rules(latency: .milliseconds(200) ... .milliseconds(200))
     private static let start = ProtocolCase.preface + settings()
@@ -24,7 +24,7 @@ import Transport
         #expect(snapshot.abandoned == 0)
     }
 
-    /// Its answer has been given and waits for a window, so its slot is another's.
+    /// The first answer is complete and waits for a window. Its slot belongs to another stream by then.
     @Test func `is not given up with one that is reset before its answer is through`() async throws {
         let snapshot = try await withSimulator(configured { $0.rules = Self.delayed }) { simulator in
             try await RawClient.with(simulator) { client in
@@ -43,7 +43,7 @@ import Transport
 
 /// RFC 9113 §3.2, RFC 7301 §3.2.
 @Suite(.timeLimit(.minutes(10))) struct `A client of the simulator` {
-    /// Connects, and returns why that failed and what the simulator counted.
+    /// Connects. Returns why that failed, and what the simulator counted.
     private func connect(offering applicationProtocol: String?) async throws -> (TransportError?, Snapshot) {
         let simulator = try await Simulator.start(configured())
         let loop = EventLoop(name: "client")
@@ -71,7 +71,7 @@ import Transport
         #expect(snapshot.connections == 0 && snapshot.failedHandshakes == 1)
     }
 
-    /// Some clients speak HTTP/2 with prior knowledge.
+    /// Some clients use HTTP/2 with prior knowledge.
     @Test func `is greeted if it offers none`() async throws {
         let (error, snapshot) = try await connect(offering: nil)
         #expect(error == nil)

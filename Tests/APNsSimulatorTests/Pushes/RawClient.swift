@@ -3,8 +3,8 @@ import Cryptography
 import HTTP2
 import Transport
 
-/// A client of the simulator that writes octets as a test gives them, right or wrong, and takes apart what comes back.
-/// Lives on a loop.
+/// A client of the simulator that writes octets as a test gives them, valid or not, and parses what comes back. It runs
+/// on a loop.
 final class RawClient {
     struct Frame: Equatable, CustomStringConvertible {
         var type: UInt8
@@ -28,7 +28,7 @@ final class RawClient {
 
     private let stream: TLSConnection
     private(set) var frames: [Frame] = []
-    /// `:status` of each stream that was answered, in the order of the answers.
+    /// The `:status` of each answered stream, in the order of the answers.
     private(set) var answers: [(streamID: UInt32, status: Int)] = []
     private(set) var isClosed = false
     private var unread: [UInt8] = []
@@ -37,7 +37,7 @@ final class RawClient {
     private var section = FieldSection()
     private var waiting: (holds: () -> Bool, continuation: CheckedContinuation<Bool, Never>)?
 
-    /// What has not happened by then does not happen.
+    /// The time after which an awaited event counts as missing.
     private static let patience = Duration.seconds(30)
 
     private init(_ stream: TLSConnection) {
@@ -45,7 +45,7 @@ final class RawClient {
         stream.handler = self
     }
 
-    /// Connects with a certificate that pushes are taken from, and runs `body`.
+    /// Connects with a certificate from which the simulator accepts pushes, and runs `body`.
     static func with<Success: Sendable>(
         _ simulator: Simulator, _ body: @Sendable (RawClient) async throws -> Success
     ) async throws -> Success {
@@ -66,7 +66,7 @@ final class RawClient {
         writable()
     }
 
-    /// Waits until something holds that what comes from the server brings about; whether it did in time.
+    /// Waits until data from the server makes a condition true. Returns false if that takes too long.
     func when(_ holds: @escaping () -> Bool) async -> Bool {
         if holds() { return true }
         let timer = stream.loop.schedule(after: Self.patience) { [self] in wake(isLate: true) }

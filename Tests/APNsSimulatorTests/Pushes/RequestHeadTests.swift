@@ -111,7 +111,7 @@ import Testing
             try await PushClient.with(simulator, identity: simulator.identity()) { client in
                 let echoed = await client.push(fields: [("apns-id", Self.id)])
                 #expect(echoed?.fields["apns-id"] == Self.id)
-                // Only the development environment sends one.
+                // Only the development environment sends this field.
                 #expect(echoed?.fields["apns-unique-id"]?.count == 36)
                 let made = await client.push()
                 #expect(made?.fields["apns-id"] != nil && made?.fields["apns-id"] != Self.id)

@@ -2,7 +2,7 @@ import APNsSimulator
 import Cryptography
 import Foundation
 
-/// A folder of its own for a test.
+/// A folder for one test.
 struct TemporaryFolder {
     let path: String
 
@@ -20,7 +20,7 @@ func configured(_ change: (inout SimulatorConfiguration) -> Void = { _ in }) -> 
     return configuration
 }
 
-/// Starts a simulator, runs `body`, stops it and removes its folder; what it had counted.
+/// Starts a simulator, runs `body`, stops the simulator and removes its folder. Returns what it counted.
 @discardableResult
 func withSimulator(
     _ configuration: SimulatorConfiguration = configured(), _ body: @Sendable (Simulator) async throws -> Void
@@ -38,7 +38,7 @@ func withSimulator(
     return snapshot
 }
 
-/// A provider token; every part may be wrong.
+/// A provider token. Each part may be wrong.
 func providerToken(
     key: PrivateKey, keyID: String = TestAuthority.keyID, teamID: String = TestAuthority.teamID, age: Int = 0,
     algorithm: String = "ES256"

@@ -3,13 +3,13 @@ import Cryptography
 import HTTP2
 import Transport
 
-/// A client of the simulator that sends what a test tells it to, right or wrong. Lives on a loop.
+/// A client of the simulator that sends what a test tells it to, valid or not. It runs on a loop.
 final class PushClient {
     struct Answer: Equatable {
         var status = 0
         var fields: [String: String] = [:]
         var body = ""
-        /// Set when the stream ended without an answer.
+        /// Not nil if the stream ended without an answer.
         var ending: StreamEnding?
 
         var reason: String? { body.firstMatch(of: /"reason":"([^"]*)"/).map { String($0.1) } }
@@ -23,11 +23,11 @@ final class PushClient {
     private var waiters: [UInt64: CheckedContinuation<Answer?, Never>] = [:]
     private var conditions: [(holds: () -> Bool, continuation: CheckedContinuation<Bool, Never>)] = []
     private var nextTag: UInt64 = 1
-    /// GOAWAYs so far, and whether the server has closed.
+    /// The GOAWAY frames so far, and whether the server has closed the connection.
     private(set) var goAways: [(lastStreamID: UInt32, debugData: String)] = []
     private(set) var isClosed = false
 
-    /// Anything that does not happen by then does not happen.
+    /// The time after which an awaited event counts as missing.
     private static let patience = Duration.seconds(10)
 
     private init(_ stream: TLSConnection) {
@@ -37,8 +37,8 @@ final class PushClient {
         flush()
     }
 
-    /// Connects to a simulator, to its API port unless another is named, and runs `body` with a client that has read
-    /// its SETTINGS.
+    /// Connects to the simulator, by default to its API port. Runs `body` with a client that has read the server's
+    /// SETTINGS.
     static func with<Success: Sendable>(
         _ simulator: Simulator, port: UInt16? = nil, identity: TLSIdentity? = nil,
         _ body: @Sendable (PushClient) async throws -> Success
@@ -62,7 +62,7 @@ final class PushClient {
 
     static let token = String(repeating: "0123456789abcdef", count: 4)
 
-    /// Sends a push. `fields` replace those of a proper one by name; nil leaves one out.
+    /// Sends a push. `fields` replace a valid push's fields by name; nil omits a field.
     func send(
         token: String = PushClient.token, path: String? = nil, method: String = "POST",
         fields: [(String, String?)] = [], body: String = #"{"aps":{"alert":"Hello"}}"#
@@ -75,7 +75,7 @@ final class PushClient {
         return write(method: method, path: path ?? "/3/device/" + token, all, body: body)
     }
 
-    /// Sends a request with exactly these fields; answers its tag.
+    /// Sends a request with exactly these fields, and returns its tag.
     func write(method: String = "POST", path: String, _ fields: [(String, String)], body: String) -> UInt64 {
         let tag = nextTag
         nextTag += 1
@@ -88,7 +88,7 @@ final class PushClient {
         return tag
     }
 
-    /// Sends a push and waits for its answer; nil when none comes in time.
+    /// Sends a push and waits for its answer. Returns nil if none comes in time.
     func push(
         token: String = PushClient.token, path: String? = nil, method: String = "POST",
         fields: [(String, String?)] = [], body: String = #"{"aps":{"alert":"Hello"}}"#
@@ -106,7 +106,7 @@ final class PushClient {
         }
     }
 
-    /// Waits until something holds that events of the connection bring about; whether it did in time.
+    /// Waits until events of the connection make a condition true. Returns false if that takes too long.
     func when(_ holds: @escaping () -> Bool) async -> Bool {
         if holds() { return true }
         return await withCheckedContinuation { continuation in

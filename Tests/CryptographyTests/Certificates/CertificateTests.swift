@@ -76,7 +76,7 @@ import Testing
         let pem = try authority.issueClient(.init(), apns: apns).certificate.pem()
         let lines = pem.split(separator: "\n")
         var der = try #require(Data(base64Encoded: lines.dropFirst().dropLast().joined()))
-        // The name of the topic is said to be longer than the list.
+        // The topic's name claims to be longer than the list.
         let name = try #require(der.firstRange(of: Data("com.example.App".utf8)))
         der[name.lowerBound - 1] = 0x7F
         let broken = "-----BEGIN CERTIFICATE-----\n\(der.base64EncodedString())\n-----END CERTIFICATE-----\n"

@@ -64,7 +64,7 @@ import Testing
 
     @Test func `is 64 bytes long and valid for its message and key`() throws {
         let key = try PrivateKey.makeP256()
-        // Often enough that R or S begins with a zero byte, which has to be kept.
+        // Often enough that R or S sometimes begins with a zero byte, which must be kept.
         for _ in 0..<600 {
             let signature = try ES256.signature(of: message, with: key)
             #expect(signature.count == 64)

@@ -7,7 +7,7 @@ import Testing
         bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
     }
 
-    /// RFC 4231 §4.2, §4.3, §4.7: a short key, one of text, and one that is longer than a block.
+    /// RFC 4231 §4.2, §4.3, §4.7: a short key, a text key, and a key longer than a block.
     @Test func `is that of the RFC`() {
         let short = HMAC.code(of: Array("Hi There".utf8), key: Array(repeating: 0x0b, count: 20))
         #expect(hex(short) == "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7")

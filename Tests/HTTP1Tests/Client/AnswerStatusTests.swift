@@ -2,7 +2,7 @@ import HTTP1
 import Testing
 
 @Suite struct `The status of an answer` {
-    /// What is read when all comes at once, and byte by byte.
+    /// The status that is read if the text comes at once, and byte by byte.
     private func read(_ text: String) throws -> Int? {
         var (whole, single) = (AnswerStatusParser(), AnswerStatusParser())
         let bytes = Array(text.utf8)

@@ -5,10 +5,10 @@ import TestSupport
 import Testing
 import Transport
 
-/// Against a receiver of webhooks in Python. Over TLS it is tried with workers, which trust its authority
-/// (EndToEndTests/WebhookTests.swift).
+/// Tests the client with a webhook receiver in Python. Over TLS it is tested with workers, which trust the receiver's
+/// authority (EndToEndTests/WebhookTests.swift).
 @Suite(.timeLimit(.minutes(10))) struct `A client that posts` {
-    /// Posts a message, and returns what came of it and how long that took.
+    /// Posts a message. Returns the result and the time it took.
     private func post(
         to url: String, named: [String] = ["127.0.0.0/8"], body: String = #"{"type":"test","data":{"tenant":"acme"}}"#,
         _ adjust: (inout ClientLimits) -> Void = { _ in }
@@ -38,13 +38,13 @@ import Transport
         for (behaviour, status) in [("take", 200), ("refuse", 503), ("redirect", 307), ("interim", 200)] {
             #expect(try await post(to: receiver.url(behaviour)).result == .success(status), "\(behaviour)")
         }
-        // A body that never ends is cut off.
+        // An endless body is cut off.
         #expect(try await post(to: receiver.url("endless-body")).result == .success(200))
         try await eventually("it to be cut off", within: .seconds(30)) {
             try receiver.records().contains { $0.path == "cut off /endless-body" }
         }
         #expect(try receiver.records().count { $0.path == "/take" } == 1, "the redirect was not followed")
-        // More than the kernel takes at once.
+        // More than the kernel accepts at once.
         let large =
             #"{"type":"test","data":{"tenant":"acme","x":""# + String(repeating: "x", count: 8_000_000) + #""}}"#
         #expect(try await post(to: receiver.url("take"), body: large).result == .success(200))
@@ -83,7 +83,7 @@ import Transport
             #expect(address == "127.0.0.1" || address == "::1", "\(address)")
         }
         #expect(try receiver.records().isEmpty)
-        // Of the internet, but without TLS.
+        // An address of the internet, but without TLS.
         guard case .failure(.unreachable(.forbidden)) = try await post(to: "http://192.88.98.1/", named: []).result
         else {
             Issue.record("it is not refused")

@@ -6,7 +6,7 @@ import Testing
 import Transport
 
 @Suite(.timeLimit(.minutes(10))) struct `A server for scrapes and probes` {
-    /// Runs a test with a server that answers each path with itself, on a loop of its own.
+    /// Runs a test with a server that answers each request with its path, on a loop of its own.
     private func withServer(
         at address: ListenAddress = .tcp(host: "127.0.0.1", port: 0),
         _ adjust: (inout ServerLimits) -> Void = { _ in },
@@ -37,7 +37,7 @@ import Transport
         try result.get()
     }
 
-    /// Keeps the server, which belongs to the loop.
+    /// Holds the server, which belongs to the loop.
     private final class Holder: @unchecked Sendable {
         var server: Server?
     }
@@ -171,7 +171,7 @@ import Transport
             let answer = try await PlainClient.get("/", from: place)
             #expect(answer.status == 200)
         }
-        // As a process leaves it that was killed.
+        // The socket file that a killed process leaves behind.
         try await ProcessCommand(
             "/usr/bin/python3", ["-c", "import socket; socket.socket(socket.AF_UNIX).bind('\(path)')"]
         ).run()

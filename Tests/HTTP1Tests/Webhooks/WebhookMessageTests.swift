@@ -2,7 +2,7 @@ import HTTP1
 import Testing
 
 @Suite struct `A message for a webhook` {
-    /// The example of the Standard Webhooks specification's libraries.
+    /// The example from the libraries of the Standard Webhooks specification.
     @Test func `is signed as the specification's example`() throws {
         let secret = try #require(WebhookSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"))
         let message = WebhookMessage(

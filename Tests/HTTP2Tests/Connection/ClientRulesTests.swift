@@ -3,7 +3,7 @@ import Testing
 @testable import HTTP2
 
 @Suite struct `A client of HTTP2` {
-    /// RFC 9113 §3.4, and push switched off (§6.5.2).
+    /// RFC 9113 §3.4, and push disabled (§6.5.2).
     @Test func `starts with the preface and SETTINGS`() {
         let client = Peer(.client)
         let start = client.output()
@@ -56,7 +56,7 @@ import Testing
             client.events(after: response("400", on: 3, body: body)) == [
                 .head(3, tag: 30, [":status: 400"], isLast: false), .body(3, tag: 30, body, isLast: true),
             ])
-        // Interim, padded, in pieces, with an empty last frame.
+        // An interim response, padding, several pieces, and an empty last frame.
         let pieces =
             frame(FrameType.headers, .endHeaders, on: 5, block([(":status", "100")]))
             + frame(
@@ -81,7 +81,7 @@ import Testing
         #expect(client.connection.openStreamCount == 0)
     }
 
-    /// RFC 9113 §4.3: the table lives on whatever happens to a stream.
+    /// RFC 9113 §4.3: the table is updated whatever happens to a stream.
     @Test func `decodes header blocks of streams it has given up`() {
         let client = Peer.client()
         client.request()
@@ -150,7 +150,7 @@ import Testing
         client.now = 77
         for _ in 0..<3 { client.request(body: "0123456789") }
         let perRequest = client.connection.outputByteCount
-        // The first request went out whole, the second but for its last octet.
+        // The first request was sent completely, the second except for its last octet.
         let bytes = client.connection.withOutput { Array($0) }
         let firstEnd = bytes.firstRange(of: Array("0123456789".utf8))!.upperBound
         let secondEnd = bytes[firstEnd...].firstRange(of: Array("0123456789".utf8))!.upperBound
@@ -168,7 +168,7 @@ import Testing
         #expect(client.connection.isSent(3))
     }
 
-    /// The frame is an error; what its head says of requests is true all the same.
+    /// The frame is an error, but the last stream that it names still counts.
     @Test(arguments: [1, 9, 10, 16, 17, 18, 20_000]) func `reads the last stream of a GOAWAY that is too large`(
         pieceBytes: Int
     ) {
@@ -187,7 +187,7 @@ import Testing
         #expect(client.connection.openStreamCount == 1)
     }
 
-    /// RFC 9113 §6.7: it is not to be answered, and it says nothing of a PING that was sent.
+    /// RFC 9113 §6.7: the client must not respond to it, and it says nothing about a PING that was sent.
     @Test func `passes over an answer to a PING that it has not sent`() {
         let client = Peer.client()
         client.connection.ping(7)

@@ -2,11 +2,11 @@ import Testing
 
 @testable import HTTP2
 
-/// Carries bytes between a client and a server until neither has anything to say.
+/// Carries bytes between a client and a server until both have no more output.
 private final class Wire {
     let client: Peer
     let server: Peer
-    /// How many bytes to hand over at once; nil for all there are.
+    /// The number of bytes to carry at once; nil: all.
     var pieceByteCount: () -> Int? = { nil }
 
     init(_ client: Peer, _ server: Peer) {

@@ -9,7 +9,7 @@ import Testing
             (0..<count).count { _ in budget.spend(now: now) }
         }
         #expect(passes(7, at: 1_000_000_000) == 5)
-        // What was refused counts as well: the two of them, and the two that have fallen due since.
+        // Refused events count, too: the two refused ones, and the two that have fallen due since.
         #expect(passes(3, at: 1_200_000_000) == 0)
         #expect(passes(7, at: 10_000_000_000) == 5)
     }

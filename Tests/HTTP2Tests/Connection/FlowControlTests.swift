@@ -29,7 +29,7 @@ import Testing
         client.request(body: "short")
         #expect(dataByteCounts(client) == [:])
         client.receive(windowUpdate(20_000))
-        // A frame of the long body, then the short one, then the long one again.
+        // A frame of the long body, then the short body, then the long one again.
         #expect(dataByteCounts(client) == [3: 20_000 - 5, 5: 5])
     }
 
@@ -107,7 +107,7 @@ import Testing
         #expect(client.connection.blockedBodyByteCount == 0)
     }
 
-    /// RFC 9113 §8.1: the answer is complete, so the rest of the request is of no use.
+    /// RFC 9113 §8.1: the answer is complete, so the rest of the request is not needed.
     @Test func `an answer before the end of the request is kept and the request cut off`() {
         let client = Peer.client([(4, 10)])
         client.request(body: String(repeating: "x", count: 30))
@@ -118,7 +118,7 @@ import Testing
         #expect(client.connection.openStreamCount == 0)
     }
 
-    /// Case 47 of the acceptance list: error bodies must not use the connection's window up for good.
+    /// Error bodies must not use up the connection's window for good.
     @Test func `credit is given back for ten thousand error bodies, with padding and on streams given up`() {
         let client = Peer.client()
         var granted = 0

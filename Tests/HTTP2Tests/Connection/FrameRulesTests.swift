@@ -2,7 +2,7 @@ import Testing
 
 @testable import HTTP2
 
-/// What a peer may not send, frame by frame. Each row: the bytes, the error, the section of RFC 9113.
+/// What a peer must not send, frame by frame. Each row has the bytes, the error, and the section of RFC 9113.
 @Suite struct `Frames that break a rule` {
     struct Case: CustomTestStringConvertible {
         var section: String
@@ -82,7 +82,7 @@ import Testing
         _ = client.sent()
         client.receive(item.bytes)
         #expect(client.failure == .connection(item.code, item.violation))
-        // GOAWAY is the last that is sent, and nothing that comes after is looked at (§5.4.1).
+        // GOAWAY is the last frame sent, and later input is ignored (§5.4.1).
         let last = client.sent().last
         #expect(last?.type == FrameType.goAway)
         #expect(last?.payload.prefix(8).suffix(4) == bigEndian(item.code.rawValue)[...])
@@ -131,7 +131,7 @@ import Testing
             client.sent() == [
                 Peer.Sent(type: FrameType.rstStream, flags: [], streamID: 1, payload: bigEndian(item.code.rawValue))
             ])
-        // The next stream is as it was, and what still comes on the lost one is let pass.
+        // The next stream is not affected, and further frames on the lost stream are ignored.
         #expect(client.events(after: frame(FrameType.data, on: 1, [1])) == [])
         #expect(client.events(after: response(on: 3)) == [.head(3, tag: 30, [":status: 200"], isLast: true)])
         #expect(client.failure == nil)

@@ -2,9 +2,9 @@ import Testing
 
 @testable import HTTP2
 
-/// Nothing that a peer sends may bring the process down: a trap here would end every tenant's pushes.
+/// No input from a peer may crash the process: a trap would end every tenant's pushes.
 @Suite struct `Hostile input` {
-    /// Frames of every kind, some right and some nearly so.
+    /// Frames of every type, some valid and some almost valid.
     private func frames(_ random: inout SeededGenerator, count: Int) -> [UInt8] {
         var bytes: [UInt8] = []
         for _ in 0..<count {
@@ -65,7 +65,7 @@ import Testing
         feed(client, bytes, &random)
     }
 
-    /// Hands bytes over in pieces. Whatever they were, the connection's account of itself must hold.
+    /// Feeds bytes in pieces. Whatever they are, the connection's state must remain consistent.
     private func feed(_ peer: Peer, _ bytes: [UInt8], _ random: inout SeededGenerator) {
         var rest = bytes[...]
         while !rest.isEmpty {

@@ -2,9 +2,9 @@ import Testing
 
 @testable import HTTP2
 
-/// What a hostile or faulty peer can do at most: the classes of VU#605641, VU#421644 and their successors.
+/// The most that a hostile or faulty peer can do: the classes of VU#605641, VU#421644 and their successors.
 @Suite struct `Floods over HTTP2` {
-    /// Sends `bytes` until the connection gives up; how often it let them pass.
+    /// Sends `bytes` until the connection fails. Returns how often it accepted them.
     private func flood(_ peer: Peer, with bytes: [UInt8], atMost count: Int = 2_000_000) -> Int {
         for number in 0..<count {
             peer.receive(bytes)
@@ -20,7 +20,7 @@ import Testing
         (settingsFrame(), .tooManyControlFrames, 1000), (frame(0xfa), .tooManyControlFrames, 1000),
         (frame(FrameType.priority, on: 1, [0, 0, 0, 0, 9]), .tooManyControlFrames, 1000),
         (goAwayFrame(99), .tooManyControlFrames, 1000),
-        // Eight of them are free.
+        // Eight interim responses are free.
         (frame(FrameType.headers, .endHeaders, on: 1, block([(":status", "100")])), .tooManyControlFrames, 1008),
         (windowUpdate(1, on: 1), .tooManyWindowUpdates, 500_000),
     ])
@@ -54,7 +54,7 @@ import Testing
         #expect(id / 2 == 10_001)
     }
 
-    /// CVE-2025-8671: resets that the server is made to send count like those it gets.
+    /// CVE-2025-8671: resets that the server is provoked to send count like resets that it receives.
     @Test func `of provoked resets end the connection`() {
         let server = Peer.server()
         let head = block([(":method", "POST"), (":scheme", "https"), (":path", "/")])
@@ -102,7 +102,7 @@ import Testing
         #expect(client.connection.openStreamCount == 0)
     }
 
-    /// 6,000 answers within one moment, and beside each what servers and what stands before them send.
+    /// 6,000 answers at one moment, each with frames that servers and proxies send in addition.
     @Test(arguments: [
         "PING", "an interim response", "an unknown frame", "PRIORITY", "SETTINGS", "four of them",
     ])
@@ -141,7 +141,7 @@ import Testing
         #expect(client.connection.openStreamCount == 0)
     }
 
-    /// As libraries do that still speak of priorities.
+    /// Libraries that still use priorities send these.
     @Test func `are not what clients send beside each request`() {
         let server = Peer.server()
         server.recorder.whenComplete = { [connection = server.connection] stream in
@@ -157,7 +157,7 @@ import Testing
         #expect(server.connection.openStreamCount == 0)
     }
 
-    /// What an answer earns is bounded: who answers and floods is ended as well.
+    /// The credit for an answer is limited, so a peer that answers and also floods is disconnected, too.
     @Test func `of frames beside a few answers end the connection`() {
         let client = Peer.client()
         var count = 0

@@ -22,7 +22,7 @@ import Testing
                 == [.body(1, tag: 99, "x", isLast: true)])
     }
 
-    /// RFC 9113 §5.1: an endpoint that has ended or reset a stream may get these before the other knows.
+    /// RFC 9113 §5.1: an endpoint that has ended or reset a stream may receive these before the peer knows.
     @Test func `lets WINDOW_UPDATE, RST_STREAM and PRIORITY of streams that are gone pass`() {
         let server = Peer.server()
         server.receive(request(5))
@@ -61,7 +61,7 @@ import Testing
 
     private enum Ending { case byAnswer, byClient }
 
-    /// RFC 9113 §5.1.1: a new identifier closes those below it that were not used.
+    /// RFC 9113 §5.1.1: a new identifier closes lower ones that were not used.
     @Test(arguments: [frame(FrameType.data, on: 3, [1]), frame(FrameType.headers, .endHeaders, on: 3, [0x83])])
     func `ends with a client that goes back to an identifier it has skipped`(bytes: [UInt8]) {
         let server = Peer.server()
@@ -70,7 +70,7 @@ import Testing
         #expect(server.failure == .connection(.protocolError, .skippedStream))
     }
 
-    /// The handler never heard of the stream, so it cannot hear of its end.
+    /// The handler was not told of the stream, so it must not be told of its end.
     @Test func `tells nobody of a request whose head says that its body is missing`() {
         let server = Peer.server()
         server.receive(request(1))

@@ -9,7 +9,7 @@ import Testing
         var random = SystemRandomNumberGenerator()
         var nextID: UInt32 = 1
         for step in 0..<20_000 {
-            // Streams open in order and close in any; a few stay for long.
+            // Streams open in order and close in any order. A few stay open for long.
             if model.count < 5 || model.count < 300 && Bool.random(using: &random) {
                 _ = table.insert(Stream(id: nextID, tag: UInt64(step)))
                 model[nextID] = UInt64(step)

@@ -3,13 +3,13 @@ import Testing
 @testable import HTTP2
 
 @Suite struct `Reading header blocks` {
-    /// Decodes blocks one after the other with one table.
+    /// Decodes blocks one after the other with the same table.
     private func decode(
         _ blocks: [String], capacity: Int = 4096, limits: HPACKDecoder.Limits = .init()
     ) throws(Violation) -> [[String]] {
         var decoder = HPACKDecoder(limits: limits)
         decoder.setCapacityLimit(capacity)
-        // A smaller table has to be announced by the encoder (RFC 7541 §4.2).
+        // The encoder must announce a smaller table (RFC 7541 §4.2).
         var prefix = ByteQueue()
         if capacity < 4096 { prefix.appendInteger(capacity, prefixBits: 5, pattern: 0x20) }
         var section = FieldSection()
@@ -131,16 +131,16 @@ import Testing
         #expect(throws: Violation.headerListTooLarge) {
             try decode([long], limits: .init(listByteCount: 200, fieldCount: 10))
         }
-        // An entry of 4 KB named again and again: small on the wire, huge when read (CVE-2016-6581).
+        // An entry of 4 KB that is named again and again: small on the wire, huge when decoded (CVE-2016-6581).
         let bomb =
             "40 01" + name + "7f a1 1e" + String(repeating: "62", count: 4000) + String(repeating: "be", count: 50)
         #expect(throws: Violation.headerListTooLarge) { try decode([bomb]) }
         #expect(throws: Violation.tooManyFields) { try decode([String(repeating: "82", count: 129)]) }
     }
 
-    /// Names and values at each distance from the limit, from wherever a name can come. Text that goes past the limit
-    /// is refused, and nothing else happens: a name of the tables that took the last octet and more brought the process
-    /// down at a Huffman value.
+    /// Names and values at each distance from the limit, with a name from each possible source. Text beyond the limit
+    /// must be refused, and nothing else may happen. A name from the tables that took the last octet or more once
+    /// crashed the process at a Huffman value.
     @Test(arguments: [60, 200, 1000]) func `holds each name and value against what is left of a list`(limit: Int) throws
     {
         for byteCount in max(0, limit - 130)...(limit + 2) {
@@ -152,16 +152,16 @@ import Testing
         }
     }
 
-    /// Where the name of the field comes from that meets the limit.
+    /// The source of the name of the field that reaches the limit.
     private enum TableName: Int, CaseIterable {
         case literal, ofStaticTable, ofDynamicTable, wholeFieldOfStaticTable, wholeFieldOfDynamicTable
     }
 
-    /// Decodes a field whose text has `byteCount` octets, and behind it one with that name.
+    /// Decodes a field whose text has `byteCount` octets, followed by a field with that name.
     private func fill(_ byteCount: Int, before name: TableName, isHuffmanCoded: Bool, limit: Int) throws {
         var decoder = HPACKDecoder(limits: .init(listByteCount: limit, fieldCount: 8))
         var section = FieldSection()
-        // Into the dynamic table, in a block of its own: a name of ten octets and a value of two.
+        // In a block of its own, for the dynamic table: a name of ten octets and a value of two.
         try decoder.decode(hex("40 0a 6e6e6e6e6e6e6e6e6e6e 02 7676").span, into: &section)
         var block = ByteQueue()
         block.append(hex("00 00"))

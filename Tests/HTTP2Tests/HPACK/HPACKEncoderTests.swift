@@ -3,13 +3,13 @@ import Testing
 @testable import HTTP2
 
 @Suite struct `Writing header blocks` {
-    /// An encoder with a decoder that reads what it writes.
+    /// An encoder, and a decoder that reads its output.
     private struct Pair: ~Copyable {
         var encoder = HPACKEncoder(names: Peer.names)
         var decoder = HPACKDecoder(names: Peer.names)
         var section = FieldSection()
 
-        /// Writes a block and reads it back: its fields and how many octets it took.
+        /// Writes a block and reads it back. Returns its fields and its number of octets.
         mutating func write(
             _ headers: PreparedHeaders, _ fields: [(FieldName, String)] = []
         ) throws -> (lines: [String], byteCount: Int) {
@@ -117,7 +117,7 @@ import Testing
         }
     }
 
-    /// RFC 7541 §4.2: the smallest size in between is announced, then the last one.
+    /// RFC 7541 §4.2: the smallest size in between is announced first, then the final one.
     @Test func `the table shrinks and grows with the peer's setting`() throws {
         var pair = Pair()
         _ = try pair.write(Peer.post)
@@ -137,8 +137,8 @@ import Testing
         #expect(output.copy == hex("3f 13 3f e1 1f"))
     }
 
-    /// A connection's life: prepared headers by turns, among them a secret and some too large for a small table, single
-    /// fields, and a peer that changes its table now and then, also several times at once.
+    /// The life of a connection: prepared headers in turn, among them a secret and some too large for a small table,
+    /// single fields, and a peer that changes its table size from time to time, sometimes several times at once.
     @Test(arguments: UInt64(1)...40)
     func `what went in comes out, however the table changes`(seed: UInt64) throws {
         var random = SeededGenerator(state: seed)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import HTTP2
 
-/// The stories of http2jp's hpack-test-case: header lists as three independent encoders wrote them.
+/// The stories of http2jp's hpack-test-case: header lists written by three independent encoders.
 @Suite struct `Header blocks of other encoders` {
     /// `PUSHQ_HPACK_STORIES`, or `shared/vectors/hpack` beside the repository.
     static let folder: URL? = {

@@ -1,13 +1,13 @@
 @testable import HTTP2
 
-/// Reads octets written in hexadecimal; spaces are for the reader.
+/// Reads octets in hexadecimal. Spaces are ignored.
 func hex(_ text: String) -> [UInt8] {
     let digits = text.filter { !$0.isWhitespace }.map { UInt8($0.hexDigitValue!) }
     return stride(from: 0, to: digits.count, by: 2).map { digits[$0] << 4 | digits[$0 + 1] }
 }
 
 extension ByteQueue {
-    /// A copy of what is in the queue.
+    /// A copy of the queue's content.
     var copy: [UInt8] { withBytes { Array($0) } }
 }
 
@@ -39,7 +39,7 @@ func goAwayFrame(_ lastStreamID: UInt32, _ code: ErrorCode = .noError, _ debugDa
     frame(FrameType.goAway, on: 0, bigEndian(lastStreamID) + bigEndian(code.rawValue) + Array(debugData.utf8))
 }
 
-/// A header block of literals that leave the tables alone.
+/// A header block of literals that do not change the tables.
 func block(_ fields: [(String, String)]) -> [UInt8] {
     var queue = ByteQueue()
     for (name, value) in fields {
@@ -50,7 +50,7 @@ func block(_ fields: [(String, String)]) -> [UInt8] {
     return queue.copy
 }
 
-/// A whole response: HEADERS and, if there is one, its body.
+/// A whole response: HEADERS, and DATA if there is a body.
 func response(_ status: String = "200", on streamID: UInt32, _ fields: [(String, String)] = [], body: String = "")
     -> [UInt8]
 {

@@ -1,6 +1,6 @@
 @testable import HTTP2
 
-/// A connection under test with what is around it: a recorder of its events and the frames it sent.
+/// A connection under test, with a recorder of its events and of the frames it sent.
 final class Peer {
     let connection: HTTP2Connection
     let recorder = Recorder()
@@ -23,7 +23,7 @@ final class Peer {
     ])
     static let ok = PreparedHeaders([.init(":status", "200")])
 
-    /// A client that has seen the server's first SETTINGS and ACK, its own start taken from the output.
+    /// A client that has received the server's first SETTINGS and ACK. Its own first output is already taken.
     static func client(
         _ settings: [(UInt16, UInt32)] = [], limits: ConnectionLimits = .init(), firstStreamID: UInt32 = 1
     ) -> Peer {
@@ -34,7 +34,7 @@ final class Peer {
         return peer
     }
 
-    /// A server that has seen the client's preface and SETTINGS.
+    /// A server that has received the client's preface and SETTINGS.
     static func server(settings: Settings = Settings(), limits: ConnectionLimits = .init()) -> Peer {
         let peer = Peer(.server, settings: settings, limits: limits)
         peer.receive(HTTP2Connection.preface + settingsFrame() + frame(FrameType.settings, .ack))
@@ -45,13 +45,13 @@ final class Peer {
 
     func receive(_ bytes: [UInt8]) { connection.receive(bytes.span, now: now, handler: recorder) }
 
-    /// Receives and tells what happened.
+    /// Receives bytes and returns the events.
     func events(after bytes: [UInt8]) -> [Recorder.Event] {
         receive(bytes)
         return recorder.take()
     }
 
-    /// Opens a request; `tag` is ten times the stream's identifier unless told otherwise.
+    /// Opens a request. By default `tag` is ten times the stream's identifier.
     @discardableResult
     func request(_ path: String = "/3/device/00", body: String = "{}", tag: UInt64? = nil) -> UInt32 {
         let next = connection.nextStreamID
@@ -59,7 +59,7 @@ final class Peer {
         return connection.finish(body: Array(body.utf8))
     }
 
-    /// Everything written since the last call.
+    /// The output since the last call.
     func output() -> [UInt8] {
         defer { connection.consumeOutput(connection.outputByteCount) }
         return connection.withOutput { Array($0) }
@@ -74,7 +74,7 @@ final class Peer {
         var description: String { "type \(type) flags \(flags.rawValue) stream \(streamID) payload \(payload)" }
     }
 
-    /// The frames written since the last call; the preface is skipped.
+    /// The frames written since the last call, without the preface.
     func sent() -> [Sent] {
         var bytes = output()[...]
         if bytes.starts(with: HTTP2Connection.preface) { bytes = bytes.dropFirst(HTTP2Connection.preface.count) }
@@ -89,6 +89,6 @@ final class Peer {
         return frames
     }
 
-    /// How the connection failed, if it did.
+    /// The error with which the connection failed; nil if it did not.
     var failure: HTTP2Error? { connection.failure }
 }

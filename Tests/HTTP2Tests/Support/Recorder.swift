@@ -1,6 +1,6 @@
 @testable import HTTP2
 
-/// Writes down the events of a connection.
+/// Records the events of a connection.
 final class Recorder: HTTP2Handler {
     enum Event: Equatable {
         case head(UInt32, tag: UInt64, [String], isLast: Bool)
@@ -14,7 +14,7 @@ final class Recorder: HTTP2Handler {
     }
 
     var events: [Event] = []
-    /// What to do when a request or response is complete; a server answers here.
+    /// Called when a request or response is complete. A server answers here.
     var whenComplete: (StreamReference) -> Void = { _ in }
 
     func received(_ section: borrowing FieldSection, on stream: StreamReference, isLast: Bool) {

@@ -1,4 +1,4 @@
-/// Repeats itself from its seed, so that what is found can be found again.
+/// A generator that returns the same numbers for the same seed, so that a failure can be reproduced.
 struct SeededGenerator: RandomNumberGenerator {
     var state: UInt64
 

@@ -3,10 +3,10 @@ import Foundation
 import QueueCore
 import Testing
 
-/// aioapns, a client of APNs in Python: it expects of the simulator what it knows of Apple.
+/// aioapns, a client of APNs in Python. It expects the simulator to behave like Apple's servers.
 @Suite(.interop, .timeLimit(.minutes(10)))
 struct `aioapns and the simulator` {
-    /// What `Python/aioapns_client.py` is told.
+    /// The input of `Python/aioapns_client.py`.
     private struct Order: Encodable {
         var port: UInt16
         var ca: String
@@ -32,7 +32,7 @@ struct `aioapns and the simulator` {
         }
     }
 
-    /// aioapns reads the topic out of the certificate.
+    /// aioapns takes the topic from the certificate.
     @Test(arguments: [Environment.production, .sandbox])
     func `agree on pushes with a certificate`(environment: Environment) async throws {
         try await exchange(environment) { own in ["client_cert": try own.certificate()] }

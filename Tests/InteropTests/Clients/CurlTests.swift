@@ -1,7 +1,7 @@
 import APNsSimulator
 import Testing
 
-/// curl, with nghttp2 below it.
+/// curl, which uses nghttp2.
 @Suite(.interop, .timeLimit(.minutes(10)))
 struct `curl and the simulator` {
     @Test func `agree on a certificate and on a token`() async throws {
@@ -97,12 +97,12 @@ struct `curl and the simulator` {
         #expect(await own.simulator.stop().arrived == 0)
     }
 
-    /// Sends a push; answers with HTTP version, status, `retry-after` and body.
+    /// Sends a push. Returns HTTP version, status, `retry-after` and body.
     private func answer(of own: OwnSimulator, _ arguments: [String], token: String = "00") async throws -> String {
         try await answer(from: own.url(token), of: own, arguments)
     }
 
-    /// The same for any address of a simulator's.
+    /// Does the same for any URL of a simulator.
     private func answer(from url: String, of own: OwnSimulator, _ arguments: [String]) async throws -> String {
         let common = [
             "--silent", "--http2", "--max-time", "10", "--cacert", own.simulator.authority.caFile, "--write-out",

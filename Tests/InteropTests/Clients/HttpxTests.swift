@@ -2,10 +2,10 @@ import APNsSimulator
 import Foundation
 import Testing
 
-/// httpx, an HTTP client in Python that speaks HTTP/2 by h2.
+/// httpx, an HTTP client in Python that uses h2 for HTTP/2.
 @Suite(.interop, .timeLimit(.minutes(10)))
 struct `httpx and the simulator` {
-    /// What `Python/httpx_client.py` is told.
+    /// The input of `Python/httpx_client.py`.
     private struct Order: Encodable {
         var port: UInt16
         var ca: String

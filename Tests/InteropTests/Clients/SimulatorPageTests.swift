@@ -3,11 +3,11 @@ import LocalStack
 import TestSupport
 import Testing
 
-/// `docs/simulator.md` shows how others' clients send to the simulator: each of its commands is run, and has to print
-/// what the page says.
+/// `docs/simulator.md` shows how other programs send to the simulator. The tests run each of its commands, which must
+/// print what the page says.
 @Suite(.interop, .timeLimit(.minutes(10)))
 struct `The page on the simulator` {
-    /// What stands in a block behind `$`, and the lines below it.
+    /// The commands after `$` in a block, and the output below them.
     private struct Block {
         var commands = ""
         var output: [String] = []
@@ -44,7 +44,7 @@ struct `The page on the simulator` {
             command.output = .file(folder.path(name))
             return try minder.start(command)
         }
-        // Of the page's port only the name counts: another may be in use.
+        // Only the name of the page's port matters: another port may be used here.
         let simulator = try shell("exec " + blocks[0].commands, "simulator", port: "0")
         let said = try await eventually("the simulator is ready", within: .seconds(60)) {
             folder.read("simulator")
@@ -52,7 +52,7 @@ struct `The page on the simulator` {
             $0.contains("team id")
         }
         let port = try #require(said.firstMatch(of: #/address +127.0.0.1:(\d+)\n/#)?.output.1)
-        // One shell for all, since what one block sets the next uses.
+        // All blocks run in one shell, because a later block uses what an earlier one sets.
         var script = "set -e\n"
         for (index, block) in blocks.enumerated().dropFirst() {
             script += "echo BLOCK \(index)\n" + block.commands

@@ -3,10 +3,10 @@ import APNsSimulator
 import Foundation
 import Testing
 
-/// Caddy, whose HTTP/2 is that of Go, on both sides: as server to the gateway and as client to the simulator.
+/// Caddy, with Go's HTTP/2, on both sides: as a server for the gateway and as a client of the simulator.
 ///
-/// Go opens up to 100 streams before it has read SETTINGS, and cannot send a body twice that it handed on while it
-/// came: behind Caddy, connections begin with as many streams as they may have.
+/// Go opens up to 100 streams before it has read SETTINGS, and cannot resend a body that it forwarded while reading it.
+/// So behind Caddy, connections begin with as many streams as they may have.
 @Suite(.interop, .serialized, .timeLimit(.minutes(10)))
 struct `A gateway, Caddy and the simulator` {
     @Test(arguments: Exchange.payloadSizes) func `get thousands of requests across`(payloadBytes: Int) async throws {
@@ -42,7 +42,7 @@ struct `A gateway, Caddy and the simulator` {
         #expect(counted.repeated == 0)
     }
 
-    /// One line of JSON for each request.
+    /// The log has one line of JSON for each request.
     private func paths(in proxy: ForeignServer) throws -> [Substring] {
         struct Line: Decodable {
             struct Request: Decodable { let uri: String }
@@ -53,7 +53,7 @@ struct `A gateway, Caddy and the simulator` {
         }
     }
 
-    /// What it could not do.
+    /// The log lines of Caddy's errors.
     private func errors(of proxy: ForeignServer) -> [Substring] {
         proxy.lines(of: "errors").filter { $0.contains(#""level":"error""#) }
     }

@@ -2,10 +2,10 @@ import APNs
 import Glibc
 import Testing
 
-/// h2o, which reads each body in its embedded Ruby and answers by it.
+/// h2o, which reads each body in its embedded Ruby and answers depending on it.
 @Suite(.interop, .serialized, .timeLimit(.minutes(10)))
 struct `A gateway and h2o` {
-    /// h2o takes so many requests of a connection at one time; more are let in and wait.
+    /// h2o handles this many requests of a connection at a time. It accepts more, which wait.
     @Test(arguments: [1, 100, 256]) func `get every body across`(requests: Int) async throws {
         for payloadBytes in Exchange.payloadSizes {
             let server = try await start("http2-max-concurrent-requests-per-connection: \(requests)")

@@ -2,7 +2,7 @@ import APNs
 import APNsSimulator
 import Testing
 
-/// HAProxy, which ends our HTTP/2 and speaks its own to the simulator.
+/// HAProxy, which terminates the gateway's HTTP/2 and uses its own to the simulator.
 @Suite(.interop, .serialized, .timeLimit(.minutes(10)))
 struct `A gateway, HAProxy and the simulator` {
     @Test(arguments: [

@@ -2,8 +2,8 @@ import APNs
 import Cryptography
 import Testing
 
-/// nghttpd of nghttp2 (Debian: nghttp2-server). Without its upload echo it answers 404 with a page of HTML; with it,
-/// 200 with the body that came.
+/// nghttpd of nghttp2 (Debian: nghttp2-server). Without its upload echo it answers 404 with an HTML page; with the
+/// echo, 200 with the received body.
 @Suite(.interop, .serialized, .timeLimit(.minutes(10)))
 struct `A gateway and nghttpd` {
     @Test(arguments: [

@@ -2,7 +2,7 @@ import APNs
 import TestSupport
 import Testing
 
-/// nginx, which reads the body and hands the request on over HTTP/1.1, or answers before it has read the body.
+/// nginx, which reads the body and forwards the request over HTTP/1.1, or answers before it has read the body.
 @Suite(.interop, .serialized, .timeLimit(.minutes(10)))
 struct `A gateway and nginx` {
     @Test(arguments: [
@@ -24,7 +24,7 @@ struct `A gateway and nginx` {
         }
     }
 
-    /// After so many requests of a connection nginx sends GOAWAY and takes no more of it.
+    /// After this number of requests on a connection, nginx sends GOAWAY and accepts no more on it.
     @Test(arguments: [100, 7]) func `lose nothing when it sends GOAWAY in the middle`(requests: Int) async throws {
         let limits = "keepalive_requests \(requests); http2_max_concurrent_streams 100;"
         let server = try await start(limits, "proxy_pass http://unix:back.sock:; proxy_http_version 1.1;")
@@ -35,7 +35,7 @@ struct `A gateway and nginx` {
         #expect(Set(server.lines(of: "connections.log")).count >= 1000 / (requests + 100))
     }
 
-    /// nginx says of each connection whether its handshake was resumed.
+    /// nginx logs for each connection whether its handshake was resumed.
     @Test(arguments: ["TLSv1.2", "TLSv1.3"]) func `resume the session of the connection before`(version: String)
         async throws
     {
@@ -45,12 +45,12 @@ struct `A gateway and nginx` {
         try await server.stop(after: 200, linesOf: "back.log")
         #expect(outcome.tally == ["accepted": 200])
         let connections = Set(server.lines(of: "resumed.log"))
-        // Those that were opened beside the first have nothing to resume yet.
+        // Connections that were opened at the same time as the first cannot resume a session yet.
         #expect(connections.count { $0.hasSuffix(" .") } <= GatewaySettings.brisk.maximumConnections)
         #expect(connections.count { $0.hasSuffix(" r") } >= 10)
     }
 
-    /// `return` answers at once and throws the body away as it comes.
+    /// `return` answers at once and discards the body as it arrives.
     @Test func `agree on answers that come before the body is read`() async throws {
         let server = try await start("keepalive_requests 10000;", "return 200;")
         let outcome = try await Exchange(count: 2000, payloadBytes: 5120).run(to: server.endpoint)

@@ -5,17 +5,17 @@ import TestSupport
 import Testing
 import Transport
 
-/// `openssl s_server` (Debian: openssl), which reads whatever comes, as a service of the binary interface does, and
-/// says of each handshake whether it was resumed.
+/// `openssl s_server` (Debian: openssl), which reads any input, like a service of the binary interface, and prints for
+/// each handshake whether it was resumed.
 @Suite(.interop, .serialized, .timeLimit(.minutes(10)))
 struct `A gateway and openssl s_server` {
     @Test(arguments: [
         ["-tls1_3"],
         ["-tls1_3", "-num_tickets", "1"],
-        // It would take early data, and says if some came.
+        // The server would accept early data, and would print it.
         ["-tls1_3", "-early_data"],
         ["-tls1_2"],
-        // Sessions are kept by the server, under a number.
+        // The server keeps the sessions, each with an ID.
         ["-tls1_2", "-no_ticket"],
     ])
     func `resume sessions, and begin anew after a restart`(options: [String]) async throws {

@@ -2,11 +2,11 @@ import APNs
 import Foundation
 import Testing
 
-/// Python's h2, behind a server of ours that does with SETTINGS and streams what few servers do
-/// (`Python/h2_server.py`). h2 holds every frame against the protocol, and the server every body against what was sent.
+/// Python's h2, in a server of this project that uses SETTINGS and streams as few servers do (`Python/h2_server.py`).
+/// h2 checks every frame against the protocol, and the server compares every body with what was sent.
 @Suite(.interop, .serialized, .timeLimit(.minutes(10)))
 struct `A gateway and Python's h2` {
-    /// What the server is told to do.
+    /// The server's input.
     struct Conduct: Encodable, Sendable {
         /// SETTINGS by their number (RFC 9113 §6.5.2): 1 HEADER_TABLE_SIZE, 3 MAX_CONCURRENT_STREAMS, 4
         /// INITIAL_WINDOW_SIZE.
@@ -27,7 +27,7 @@ struct `A gateway and Python's h2` {
         }
     }
 
-    /// What the server says at its end.
+    /// The server's output at its end.
     struct Summary: Decodable {
         let arrived: Int
         let distinct: Int
@@ -107,7 +107,7 @@ struct `A gateway and Python's h2` {
         #expect(outcome.tally == ["accepted": 2000 - summary.dead, "410 Unregistered": summary.dead])
     }
 
-    /// Sends the pushes; each has to be processed once, and h2 to have nothing to complain of.
+    /// Sends the pushes. Each must be processed once, and h2 must report no error.
     private func exchange(count: Int, _ conduct: Conduct) async throws -> (Exchange.Outcome, Summary) {
         let server = try await ForeignServer.start(ForeignProgram(python: "h2_server.py")) { site in
             var conduct = conduct

@@ -4,15 +4,15 @@ import TestSupport
 import Testing
 import Transport
 
-/// Many pushes through a gateway, and what became of them.
+/// Sends many pushes through a gateway, and returns their results.
 struct Exchange: Sendable {
-    /// The sizes that are tried: a small push, a usual one and the largest there is.
+    /// The tested sizes: a small push, a usual one, and the largest possible.
     static let payloadSizes = [40, 1024, 5120]
 
     struct Outcome: Equatable {
-        /// How many pushes came to each result.
+        /// The number of pushes with each result.
         let tally: [String: Int]
-        /// How many came back untouched and were sent again.
+        /// The number of pushes that came back untouched and were sent again.
         let untouchedCount: Int
     }
 
@@ -20,7 +20,7 @@ struct Exchange: Sendable {
     var payloadBytes = 40
     var credential = HTTP2Gateway.Credential.token(ProviderToken(text: "a.b.c", issuedAt: 0))
 
-    /// Sends the pushes, each to another device, and waits until the last is answered.
+    /// Sends the pushes, each to a different device, and waits for the last answer.
     func run(to endpoint: Endpoint) async throws -> Outcome {
         let loop = EventLoop(name: "interop")
         defer { loop.shutDown() }
@@ -34,7 +34,7 @@ struct Exchange: Sendable {
         }
     }
 
-    /// A call, since those may be larger than all others.
+    /// A VoIP push, because its payload may be larger than all others.
     private var push: PreparedPush {
         PreparedPush(
             topic: "com.example.App.voip", pushType: .voip, priority: .immediate, expiration: .oneAttempt,
@@ -42,7 +42,7 @@ struct Exchange: Sendable {
     }
 }
 
-/// Expects that each of `count` pushes has arrived exactly once, by the paths that a server has logged.
+/// Expects that each of `count` pushes has arrived exactly once, according to the paths in a server's log.
 func expectEachOnce(
     _ paths: [Substring], of count: Int, _ comment: Comment? = nil, sourceLocation: SourceLocation = #_sourceLocation
 ) {

@@ -4,19 +4,19 @@ import TestSupport
 import Testing
 
 extension Trait where Self == ConditionTrait {
-    /// `scripts/interop` runs these, and installs before what they need. They are nothing for `scripts/test`: the
-    /// others' programs would have to be on every machine.
+    /// Enables tests that only `scripts/interop` runs. It installs the programs that they need; `scripts/test` would
+    /// need these on every machine.
     static var interop: Self {
         .enabled(if: ProcessInfo.processInfo.environment["PUSHQ_INTEROP"] != nil, "scripts/interop runs these")
     }
 }
 
-/// A program that somebody else wrote.
+/// A program of another project.
 struct ForeignProgram: Sendable {
     let path: String
     private let arguments: [String]
 
-    /// One of Debian's.
+    /// A program that Debian provides.
     init(_ name: String) throws {
         let folders = ["/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin"]
         let found = folders.map { "\($0)/\(name)" }.first { FileManager.default.isExecutableFile(atPath: $0) }
@@ -24,7 +24,7 @@ struct ForeignProgram: Sendable {
         arguments = []
     }
 
-    /// A Python program of `Python/`, with the packages of its `requirements.txt`.
+    /// A Python program in `Python/`, with the packages of its `requirements.txt`.
     init(python name: String) throws {
         path = try #require(
             ProcessInfo.processInfo.environment["PUSHQ_INTEROP_PYTHON"], "scripts/interop says where Python is")
@@ -33,15 +33,15 @@ struct ForeignProgram: Sendable {
         ]
     }
 
-    /// Ends what the tests have started when they end.
+    /// Ends the processes that the tests have started, when the tests end.
     private static let minder = Result { try Minder() }
 
-    /// A command that starts it.
+    /// The command that starts the program.
     func command(_ more: [String]) -> ProcessCommand {
         ProcessCommand(path, arguments + more)
     }
 
-    /// Runs it to its end and returns its output. An exit code other than 0 is thrown with what else it said.
+    /// Runs the program to its end and returns its output. Throws its error output if its exit code is not 0.
     func run(_ arguments: [String]) async throws -> String {
         let folder = try TemporaryFolder()
         var command = command(arguments)
@@ -54,7 +54,7 @@ struct ForeignProgram: Sendable {
         return folder.read("output")
     }
 
-    /// It did not exit with 0.
+    /// The program did not exit with 0.
     struct Failed: Error, CustomStringConvertible {
         let description: String
     }

@@ -6,16 +6,15 @@ import LocalStack
 import TestSupport
 import Testing
 
-/// A running server that somebody else wrote. It ends, and its folder with it, at the latest when nobody holds this
-/// value any more.
+/// A running server of another project. It ends, and its folder is removed, at the latest when this value is released.
 final class ForeignServer: Sendable {
-    /// What a server is given: a folder for its files, a port, and a certificate with its key.
+    /// What a server needs: a folder for its files, a port, and a certificate with its key.
     struct Site: Sendable {
         let folder: String
         let port: UInt16
 
         func path(_ name: String) -> String { "\(folder)/\(name)" }
-        /// Certificate and key in one file, as most servers like them.
+        /// The file with both certificate and key, as most servers expect it.
         var identity: String { path("server.pem") }
 
         func write(_ text: String, to name: String) throws {
@@ -30,14 +29,14 @@ final class ForeignServer: Sendable {
     let site: Site
     private let minder: Minder
     private let process: ChildProcess
-    /// Nothing is written to it; some servers end with their input.
+    /// The server's input. Nothing is written to it, but some servers end when their input does.
     private let input: Pipe
 
-    /// Starts a server and waits until it takes connections.
+    /// Starts a server and waits until it accepts connections.
     ///
     /// - Parameters:
-    ///   - port: where it listens; nil for one that is free.
-    ///   - arguments: says with which arguments, and writes the configuration that they name.
+    ///   - port: the port at which it listens; nil: a free one.
+    ///   - arguments: returns the server's arguments, and writes the configuration that they name.
     static func start(
         _ program: ForeignProgram, on port: UInt16? = nil, _ arguments: (Site) throws -> [String]
     ) async throws -> ForeignServer {
@@ -79,7 +78,7 @@ final class ForeignServer: Sendable {
         }
     }
 
-    /// Where the gateway finds it.
+    /// The endpoint at which the gateway reaches the server.
     var endpoint: Endpoint {
         get throws {
             Endpoint(
@@ -88,21 +87,21 @@ final class ForeignServer: Sendable {
         }
     }
 
-    /// Ends it; its logs are whole then, and can be read as long as this value is there.
+    /// Stops the server. Its logs are then complete, and can be read until this value is released.
     func stop() async {
         process.signal(SIGTERM)
         if await process.waitForExit(within: .seconds(5)) == nil { process.signal(SIGKILL) }
         _ = await process.waitForExit()
     }
 
-    /// The same, for a server that logs a moment after it has answered: when a log has so many lines, or will not have
+    /// Stops a server that logs a moment after it has answered: waits until a log has `count` lines, or will not get
     /// them.
     func stop(after count: Int, linesOf log: String) async throws {
         try await eventually("\(count) lines in \(log)") { lines(of: log).count >= count }
         await stop()
     }
 
-    /// A file of its folder; empty without it. Some servers print what comes, which need not be text.
+    /// A file in the server's folder; empty if there is none. Some servers print their input, which may not be text.
     func read(_ name: String) -> String {
         String(decoding: (try? Data(contentsOf: URL(filePath: site.path(name)))) ?? Data(), as: UTF8.self)
     }

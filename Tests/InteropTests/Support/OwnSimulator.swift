@@ -3,9 +3,9 @@ import APNsSimulator
 import Foundation
 import TestSupport
 
-/// A simulator with a folder of its own, for a foreign client, or for a proxy to stand in front of it.
+/// A simulator with a folder of its own, for a foreign client, or behind a foreign proxy.
 struct OwnSimulator: Sendable {
-    /// The start of tokens, and what the simulator answers to them.
+    /// Prefixes of tokens, with the simulator's answer to each.
     static let refusals: [(prefix: String, answer: OutcomeRule.Answer)] = [
         ("bad0", .init(.badDeviceToken)), ("dead", .init(.unregistered, timestamp: 1_458_114_061_260)),
         ("5100", .init(.tooManyRequests, retryAfter: "7")), ("b0b0", .init(.serviceUnavailable)),
@@ -14,7 +14,7 @@ struct OwnSimulator: Sendable {
     private let folder: TemporaryFolder
     let simulator: Simulator
 
-    /// - Parameter deadShare: so many of the tokens are dead, beside those of ``refusals``.
+    /// - Parameter deadShare: the share of tokens that are dead, in addition to those of ``refusals``.
     static func start(
         deadShare: Double = 0, _ change: (inout SimulatorConfiguration) -> Void = { _ in }
     ) async throws -> OwnSimulator {
@@ -27,14 +27,14 @@ struct OwnSimulator: Sendable {
         return OwnSimulator(folder: folder, simulator: try await Simulator.start(configuration))
     }
 
-    /// What its signing key's holder shows.
+    /// The provider token of the signing key's holder.
     func providerToken() throws -> ProviderToken {
         try ProviderToken.mint(
             key: simulator.authority.signingKey, keyID: TestAuthority.keyID, teamID: TestAuthority.teamID,
             now: Int64(Date().timeIntervalSince1970))
     }
 
-    /// The same as the value of `authorization`.
+    /// The provider token as the value of `authorization`.
     func authorization() throws -> String { "bearer \(try providerToken().text)" }
 
     /// The file with a client certificate and its key.
@@ -42,7 +42,7 @@ struct OwnSimulator: Sendable {
         try simulator.authority.clientCertificate(topic: "com.example.App").file
     }
 
-    /// Where a push to a token goes; of a token that begins so, if it does not matter which.
+    /// The URL for a push to a token that begins with `token`.
     func url(_ token: String = "00") -> String {
         "https://localhost:\(simulator.port)/3/device/" + token.padding(toLength: 64, withPad: "a", startingAt: 0)
     }

@@ -32,8 +32,8 @@ struct `A private PostgreSQL` {
                 == true
         )
 
-        // A shell writes them: a file that this process has open for writing cannot be run while a child of another
-        // test holds a copy of it (ETXTBSY).
+        // A shell writes the files. A file that this process has open for writing cannot be executed while a child of
+        // another test has inherited its descriptor (ETXTBSY).
         let write = """
             for name in postgres initdb createdb; do
               printf '#!/bin/sh\\necho "postgres (PostgreSQL) 14.9 (Debian)"\\n' >"$0/$name" && chmod 755 "$0/$name"
@@ -146,7 +146,7 @@ struct `A private PostgreSQL` {
 }
 
 extension PrivatePostgres {
-    /// One row by `psql`, as a person would ask.
+    /// Runs a query with `psql`, as a person would, and returns one row.
     func query(_ sql: String, in database: String = "postgres") async throws -> String {
         let psql = try #require(
             ["/usr/bin/psql", "/usr/local/bin/psql"].first { FileManager.default.isExecutableFile(atPath: $0) })

@@ -27,7 +27,7 @@ struct `A minder` {
         var command = ProcessCommand("/bin/sh", ["-c", "trap '' TERM; echo deaf; while :; do sleep 1; done"])
         command.output = .descriptor(channel.writing.descriptor)
         let deaf = try minder.start(command, endingWith: SIGTERM)
-        // Not before it has told so is it deaf.
+        // The process ignores SIGTERM only after it has printed this.
         #expect(try channel.reading.read(upTo: 5) == Array("deaf\n".utf8))
         await minder.end()
         #expect(await deaf.waitForExit(within: .seconds(30)) == .signal(SIGKILL))
@@ -50,7 +50,8 @@ struct `A minder` {
     }
 
     @Test func `leaves alone a process that has the number of one it minded`() async throws {
-        // The script compares start times; a process minded under a wrong one stands for one that got a used number.
+        // The script compares start times. A process that is minded with a wrong start time stands for one with a
+        // reused ID.
         let bystander = try ChildProcess(ProcessCommand("/bin/sleep", ["600"]))
         defer { bystander.signal(SIGKILL) }
         let minder = try Minder()

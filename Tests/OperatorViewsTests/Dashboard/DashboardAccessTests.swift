@@ -15,7 +15,7 @@ import Testing
         return try #require(try RequestHead.parse(Array(text.utf8), maximumBody: 100)).head
     }
 
-    /// The status with which a request is refused; nil if it is not.
+    /// The status with which a request is refused; nil if it is accepted.
     private func refusal(_ head: RequestHead) -> Int? {
         do throws(DashboardAccess.Refusal) {
             try fresh.checkOrigin(of: head)
@@ -98,7 +98,7 @@ import Testing
         #expect(try access.signIn(token: Self.readToken, name: "", now: now + 61).session.right == .read)
     }
 
-    /// Whoever can reach it could keep a monitoring program out otherwise, and everybody else.
+    /// Otherwise any client that reaches the port could lock out a monitoring program, and all users.
     @Test func `is not taken from anybody by a stranger's wrong bearer tokens`() throws {
         var access = fresh
         for _ in 1...40 {

@@ -4,13 +4,13 @@ import QueueCore
 @testable import OperatorViews
 @testable import PostgresStore
 
-/// What a database could have said.
+/// Figures that a database could have returned.
 enum TopSample {
     static func queue(_ app: String, tenant: String = "acme") -> QueueName {
         QueueName(tenant: tenant, app: app, environment: .production)
     }
 
-    /// One that sends below its limit, one that is paused, one in an outage and one with nothing to do.
+    /// Four queues: one sends below its limit, one is paused, one has an outage, and one has nothing to do.
     static var loads: QueueLoads {
         var shop = QueueLoad(queue: queue("com.acme.shop"))
         shop.rate = 2000
@@ -41,7 +41,7 @@ enum TopSample {
             queuesInOutage: 1, silence: silence)
     }
 
-    /// At 09:03:44.
+    /// The figures at 09:03:44.
     static var figures: TopFigures {
         TopFigures(
             takenAt: Date(timeIntervalSince1970: 1_800_003_824), loads: loads,

@@ -6,7 +6,7 @@ import Testing
     private static let now = Date(timeIntervalSince1970: 1_800_000_000)
     private static let queue = QueueName(tenant: "acme", app: "com.acme", environment: .production)
 
-    /// A certificate that is good for the queue, but for what a test changes.
+    /// A certificate that is valid for the queue, except for what a test changes.
     private static func certificate(
         environments: [Environment] = [.production], topics: [String] = ["com.acme"], from: Double = -1,
         until: Double = 1
@@ -40,7 +40,7 @@ import Testing
             certificate(topics: ["com.other", "com.acme2"]),
             "the certificate is for com.other, com.acme2 (field 2), the queue acme/com.acme/production needs com.acme"
         ),
-        // What looks like a suffix and is none.
+        // A topic that looks like it has a suffix, but has none.
         (
             certificate(topics: ["com.acme.shop"]),
             "the certificate is for com.acme.shop (field 2), the queue acme/com.acme/production needs com.acme"

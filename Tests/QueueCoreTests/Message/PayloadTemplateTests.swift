@@ -4,7 +4,7 @@ import Testing
 @testable import QueueCore
 
 @Suite struct `A payload with placeholders` {
-    /// Joins a payload as a worker does; nil if an attribute is missing.
+    /// Fills in a payload as a worker does. Returns nil if an attribute is missing.
     static func join(_ payload: String, _ attributes: [String: String]) -> String? {
         let names = attributes.keys.sorted()
         let template = PayloadTemplate(Array(payload.utf8), attributes: names)
@@ -45,7 +45,7 @@ import Testing
         #expect(Self.join(payload, attributes) == joined)
     }
 
-    /// Texts that a wrong escape would break.
+    /// Texts that wrong escaping would break.
     private static let texts: [String] = [
         "", "Ann", "O'Neil", "say \"hi\"", "back\\slash", "\\\"", "\u{1}\u{1F}\u{7F}", "line\nbreak\ttab\r", "😀👩‍👩‍👧",
         "שלום", "مرحبا", "e\u{301}", "{{name}}", "}}", "{", "\u{2028}\u{2029}", "\u{FEFF}x", "</script>", "𝔘𝔫𝔦", "a|b",
@@ -53,12 +53,12 @@ import Testing
     ]
 
     private struct Case {
-        /// A text with placeholders, and the same with values in their places; nil if one is missing.
+        /// A text with placeholders, and the expected text; nil if a value is missing.
         var text = ""
         var meant: String? = ""
     }
 
-    /// Literal text, placeholders and escapes, by chance.
+    /// Makes a random text of literal text, placeholders and escapes.
     private static func makeText(_ attributes: [String: String], _ random: inout SeededGenerator) -> Case {
         var made = Case()
         for _ in 0..<Int.random(in: 0...6, using: &random) {
@@ -70,7 +70,7 @@ import Testing
                 let name = attributes.keys.sorted().randomElement(using: &random) ?? "x"
                 let value = attributes[name] ?? ""
                 if Bool.random(using: &random) {
-                    // Without what a default cannot have, and without what is trimmed.
+                    // Removes characters that a default cannot contain, and spaces that would be trimmed.
                     let fallback = (texts.randomElement(using: &random) ?? "").filter { !"{}|".contains($0) }
                         .trimmingCharacters(in: CharacterSet(charactersIn: " "))
                     made.text += "{{\(name)|\(fallback)}}"
@@ -113,7 +113,7 @@ import Testing
             let (title, body) = (Self.makeText(attributes, &random), Self.makeText(attributes, &random))
             let payload =
                 #"{"aps":{"alert":{"title":\#(try Self.json(title.text)),"body":\#(try Self.json(body.text))}},"k":[1]}"#
-            // As PostgreSQL writes a text in JSON, without its quotes.
+            // The text as PostgreSQL writes it in JSON, without the quotation marks.
             let values = try attributes.mapValues { String(try Self.json($0).dropFirst().dropLast()) }
             guard let (titleMeant, bodyMeant) = title.meant.flatMap({ title in body.meant.map { (title, $0) } }) else {
                 #expect(Self.join(payload, values) == nil, "seed \(seed): \(payload)")
@@ -121,7 +121,7 @@ import Testing
             }
             complete += 1
             let joined = try #require(Self.join(payload, values), "seed \(seed): \(payload)")
-            // Character by character: some are equal to others, and some are not compared.
+            // Compares Unicode scalars, because Swift's strings are equal even if their scalars differ.
             let read = try JSONDecoder().decode(Push.self, from: Data(joined.utf8)).aps.alert
             #expect(
                 [read.title, read.body].map { Array($0.unicodeScalars) }

@@ -2,12 +2,12 @@ import QueueCore
 import Testing
 
 @Suite struct `A traceparent` {
-    /// The same rule is in `pushq.check_traceparent`.
+    /// Values that are valid here and in `pushq.check_traceparent`, which has the same rule.
     static let valid = [
         "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
         "00-00000000000000000000000000000001-0000000000000001-00",
         "cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-ff",
-        // Of a later version, with more behind it.
+        // A later version, with additional fields.
         "01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-abc",
     ]
     static let invalid = [

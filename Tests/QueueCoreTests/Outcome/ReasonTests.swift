@@ -54,7 +54,7 @@ import Testing
             ])
     }
 
-    /// What is wrong for one recipient alone says nothing about the rest of the job.
+    /// A reason that concerns one recipient says nothing about the other recipients of the job.
     @Test func `blames the message for what all its recipients share`() {
         #expect(
             Reason.table.filter(\.blamesMessage).map(\.text) == [
@@ -79,7 +79,7 @@ import Testing
         #expect(Reason(status: status, text: "SomethingNew").row.action == action)
     }
 
-    /// APNs always gives one: this was a proxy, or a server that is none of APNs.
+    /// APNs always gives a reason. Without one, the answer came from a proxy or a server that does not belong to APNs.
     @Test(arguments: [
         (204, Reason.Action.retry), (302, .retry), (400, .retry), (401, .retry), (404, .retry), (405, .retry),
         (413, .reject), (429, .retry), (502, .retry),

@@ -2,7 +2,7 @@ import QueueCore
 import Testing
 
 @Suite struct `Taking turns` {
-    /// Serves `rounds` units, always to the first in the order, and returns how many each got.
+    /// Serves `rounds` units, always to the first turn in the order. Returns the number of units for each turn.
     private func serve(_ turns: inout [FairShare.Turn], rounds: Int, share: inout FairShare) -> [Int] {
         var served = turns.map { _ in 0 }
         for _ in 0..<rounds {

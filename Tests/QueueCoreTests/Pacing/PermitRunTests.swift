@@ -18,7 +18,7 @@ import Testing
     }
 
     @Test func `lets the burst go at once when it is granted`() {
-        // Due 40 ms ago by the rate: what the burst allows.
+        // The permits were due since 40 ms ago by the rate: the burst allows this.
         var run = PermitRun(start: start - .milliseconds(40), granted: start, rate: 100, count: 10)
         #expect(run.available(at: start - .milliseconds(1)) == 0)
         #expect(run.available(at: start) == 5)
@@ -30,7 +30,7 @@ import Testing
     @Test func `lapses: what a sleeper took is void when it wakes`() {
         var run = PermitRun(start: start, granted: start, rate: 100, count: 50)
         let woken = start + .milliseconds(300)
-        // Of 31 due by then, those due by 200 ms have lapsed.
+        // 31 permits were due by then. Those due by 200 ms have lapsed.
         #expect(run.available(at: woken) == 10)
         #expect(run.spent == 21)
         #expect(run.available(at: start + .seconds(10)) == 0)

@@ -2,8 +2,8 @@ import QueueCore
 import Testing
 
 @Suite struct `Sharing a room` {
-    /// Lets contenders take what they may, again and again, while each gives a tenth of what it has back in between;
-    /// each of `weights` is one of them.
+    /// Lets contenders, one for each of `weights`, take what they may, again and again. In between, each gives back a
+    /// tenth of what it has.
     private func fill(_ room: Int, weights: [Double]) -> [Int] {
         var taken = weights.map { _ in 0 }
         for _ in 0..<200 {

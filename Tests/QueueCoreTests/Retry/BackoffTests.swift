@@ -26,14 +26,14 @@ import Testing
         let delays = (0..<4000).map { _ in backoff.delay(afterAttempt: 4, using: &generator) / .seconds(8) }
         #expect(delays.allSatisfy { (0...1).contains($0) })
         let quarters = (0..<4).map { quarter in delays.count { Int(min($0, 0.999) * 4) == quarter } }
-        // Evenly drawn, a quarter holds 1000 ± 27; ten standard deviations away lies chance no more.
+        // With a uniform distribution, a quarter contains 1000 ± 27. The bounds are ten standard deviations away.
         #expect(quarters.allSatisfy { (730...1270).contains($0) }, "\(quarters)")
     }
 }
 
-/// The same numbers each time, evenly spread: multiples of the golden ratio. Not the system's generator, which has no
-/// size: the thread sanitizer follows the address of what is passed inout, and a local variable without size has none
-/// (Swift 6.3).
+/// A generator that always returns the same, uniformly spread numbers: multiples of the golden ratio. The system's
+/// generator is not used because it has no size: the thread sanitizer follows the address of an inout argument, and a
+/// local variable without a size has none (Swift 6.3).
 private struct WeylGenerator: RandomNumberGenerator {
     private var state: UInt64 = 0
 

@@ -5,7 +5,7 @@ import Testing
 @Suite struct `A breaker` {
     private let start = ContinuousClock.now
 
-    /// A breaker, a clock that the test moves, and what went in.
+    /// A breaker with a clock that the test moves, and a log of its input.
     private struct Dialogue {
         var breaker = Breaker()
         var now: ContinuousClock.Instant
@@ -45,7 +45,7 @@ import Testing
         }
     }
 
-    /// Refuses so many recipients that it opens.
+    /// Returns a breaker that has opened because of refused recipients.
     private func opened() -> Dialogue {
         var dialogue = Dialogue(from: start)
         for recipient in 0..<60 where dialogue.breaker.isClosed { dialogue.refuse(Int64(recipient)) }
@@ -64,7 +64,7 @@ import Testing
         #expect((30...40).contains(spent), "half of the last answers or so: \(spent)")
         #expect(dialogue.room == 0)
 
-        // A second later one push is to try, and no other while that is in flight.
+        // A second later, one push may try. No other may while it is in flight.
         #expect(dialogue.wait.map { (.seconds(1) ... .seconds(1.2)).contains($0) } == true)
         dialogue.pass(.seconds(1.2))
         #expect(dialogue.room == 1)
@@ -178,7 +178,7 @@ import Testing
             dialogue.refuseAgain(0..<20)
         }
         #expect(dialogue.breaker.isClosed)
-        // Also where the last two were the first of a row.
+        // The same if the last two refusals were the first of a row.
         dialogue.refuse(2000)
         dialogue.refuse(2001)
         for attempt in 0..<9 {
@@ -280,7 +280,7 @@ import Testing
         #expect(dialogue.breaker.failures == 2)
     }
 
-    /// A thousand servers that work and fail by chance, for ten minutes each.
+    /// Simulates a thousand servers that work and fail at random, for ten minutes each.
     @Test(arguments: UInt64(1)...20) func `never hammers, never stands still, and closes when all is well`(seed: UInt64)
     {
         var generator = SeededGenerator(seed: seed)
@@ -318,7 +318,7 @@ import Testing
                 for _ in 0..<max(0, room) {
                     inFlight.append((now, now + .milliseconds(.random(in: 20...400, using: &generator))))
                 }
-                // Something can always be sent within a minute and a bit, or is on its way.
+                // A push can always be sent within little more than a minute, or is in flight.
                 if case .open(let until) = breaker.phase { #expect(now.duration(to: until) <= .seconds(71)) }
                 now += .milliseconds(100)
             }

@@ -15,7 +15,7 @@ import Transport
         LogEntry(.notice, "reachable", "APNs is back for \(queue)", cause: "", opposites: ["unreachable"])
     }
 
-    /// What bursts say: the message, with how many it stands for.
+    /// The messages of bursts, each with the number of entries that it stands for.
     private func texts(_ entries: [LogEntry]) -> [String] {
         entries.map { entry in entry.message + (entry.repetition.map { " (\($0.count))" } ?? "") }
     }

@@ -29,7 +29,8 @@ import Testing
         #expect(try JSONSerialization.jsonObject(with: Data(value.text.utf8)) is [String: Any])
     }
 
-    /// A terminal obeys C1 and what turns the direction of text as well; a reader of the JSON gets the text as it was.
+    /// A terminal also interprets C1 characters and characters that change the direction of text. JSON output keeps the
+    /// text unchanged.
     @Test func `escapes every character that steers a terminal`() throws {
         let text = "a\u{1B}[2J\u{7F}\u{9B}31m\u{202E}\u{2028}\u{0}z"
         let json = JSON.string(text).text

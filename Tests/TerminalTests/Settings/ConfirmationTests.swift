@@ -3,7 +3,7 @@ import Testing
 @testable import Terminal
 
 @Suite struct `A command that destroys something` {
-    /// Runs it where somebody types `answer`.
+    /// Runs a command on a console where `answer` is typed.
     private func run(_ words: String..., answer: (@Sendable () -> String?)?) async -> (ExitCode, Transcript) {
         let transcript = Transcript()
         let code = await bakery.run(["shop", "empty"] + words, console: transcript.console(answer: answer))

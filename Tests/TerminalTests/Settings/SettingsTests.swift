@@ -47,7 +47,7 @@ import Transport
         try MasterKeySetting(environment: environment).keys(transcript.console().warn)
     }
 
-    /// Reads a file of that text and mode.
+    /// Reads a key file with the given text and mode.
     private func keys(inFile text: String, mode: Int = 0o600) throws -> MasterKeys {
         let url = FileManager.default.temporaryDirectory.appending(path: "pushq-key-\(UUID().uuidString)")
         try Data(text.utf8).write(to: url)

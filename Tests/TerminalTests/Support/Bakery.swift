@@ -1,6 +1,6 @@
 import Terminal
 
-/// A small program to try the parser on.
+/// A small program for testing the parser.
 let bakery = Program(
     name: "bakery", version: "1.2.3", summary: "Bakes and sells.",
     commands: [

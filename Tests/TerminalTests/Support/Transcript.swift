@@ -1,7 +1,7 @@
 import Terminal
 import Transport
 
-/// Collects what a program says, so that a test can read it.
+/// Collects a program's output for a test.
 final class Transcript: Sendable {
     private let said = Locked((output: "", errors: ""))
 
@@ -10,7 +10,7 @@ final class Transcript: Sendable {
 
     func note(_ text: String) { said.withLock { $0.errors += text } }
 
-    /// - Parameter answer: what somebody types when asked, nil at the end of input; nil where nobody can be asked.
+    /// - Parameter answer: what is typed when the program asks, nil at the end of input; nil if the program cannot ask.
     func console(
         speaksJSON: Bool = false, isWatched: Bool = false, width: Int? = nil, answer: (@Sendable () -> String?)? = nil
     ) -> Console {

@@ -28,7 +28,7 @@ import Transport
         #expect(full?.isMissing == false)
     }
 
-    /// Its number may be another file's by the time at which it is closed again.
+    /// By the time it is closed a second time, its descriptor may belong to another file.
     @Test func `is closed once`() throws {
         defer { try? FileManager.default.removeItem(atPath: path) }
         let file = try OpenFile.writing(path)

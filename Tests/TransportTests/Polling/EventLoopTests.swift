@@ -4,7 +4,7 @@ import Testing
 
 @testable import Transport
 
-/// An actor as the engine's are: it lives on a loop, and the loop's callbacks reach it without a hop.
+/// An actor like the engine's: it runs on a loop, and the loop's callbacks reach it without a hop.
 private actor Counter {
     let loop: EventLoop
     private(set) var count = 0
@@ -20,7 +20,7 @@ private actor Counter {
         return loop.isCurrent
     }
 
-    /// The jobs of these tasks are queued when the loop is told to end, and none of them has begun.
+    /// The loop is told to end while the jobs of these tasks are queued, and none of them has begun.
     func shutDownBehind(taskCount: Int) -> [Task<Bool, Never>] {
         let tasks = (0..<taskCount).map { _ in Task { increment() } }
         loop.shutDown()
@@ -137,7 +137,7 @@ private actor Counter {
         final class Watched: Sendable {
             private let onEnd: @Sendable () -> Void
             init(onEnd: @escaping @Sendable () -> Void) { self.onEnd = onEnd }
-            // As closing a TLS connection does, it takes a moment.
+            // Ending takes a moment, as closing a TLS connection does.
             deinit {
                 usleep(50_000)
                 onEnd()
@@ -162,7 +162,7 @@ private final class Fired {
     var names: [String] = []
 }
 
-/// Remembers what it was told, and tells the first waiter.
+/// Remembers what it was told, and resumes the first waiter.
 private final class Watcher: ReadinessHandler {
     var seen: [Interest] = []
     var continuation: CheckedContinuation<Void, Never>?
@@ -269,8 +269,8 @@ private final class Watcher: ReadinessHandler {
         let reached = await loop.run { actor in
             let (first, second) = (socketPair(), socketPair())
             let later = Watcher()
-            // Both are ready in one turn. Whichever is told first replaces the other by a silent socket of the same
-            // number.
+            // Both are ready in the same turn. The first one that is told replaces the other by a silent socket with
+            // the same descriptor.
             let replacer = Replacer(loop: actor.loop, descriptors: [first.0, second.0], later: later)
             actor.loop.watch(first.0, for: .readable, handler: replacer.handler(0))
             actor.loop.watch(second.0, for: .readable, handler: replacer.handler(1))
@@ -289,8 +289,8 @@ private final class Watcher: ReadinessHandler {
     }
 }
 
-/// Interrupts the sleep of the thread it is called on, and makes something ready and a timer due before that goes on:
-/// what SIGCONT does to a process that was stopped for a while.
+/// Interrupts the sleep of the calling thread, and makes something ready and a timer due before the thread continues.
+/// SIGCONT has this effect on a process that was stopped for a while.
 private enum Interruption {
     private static let descriptor = Atomic<CInt>(-1)
     private static let microseconds = Atomic<UInt32>(0)
@@ -304,14 +304,14 @@ private enum Interruption {
             _ = unsafe write(Interruption.descriptor.load(ordering: .relaxed), &byte, 1)
             signal(SIGURG, SIG_DFL)
         }
-        // Dispatch's threads block signals, and so do those that they start.
+        // Dispatch's threads block signals, and so do threads that they start.
         var signals = sigset_t()
         unsafe sigemptyset(&signals)
         unsafe sigaddset(&signals, SIGURG)
         unsafe pthread_sigmask(SIG_UNBLOCK, &signals, nil)
         let thread = pthread_self()
         SystemThread.start {
-            // Long enough for the loop to be asleep again, far less than its timer takes.
+            // Long enough for the loop to sleep again, and far less than its timer takes.
             usleep(100_000)
             pthread_kill(thread, SIGURG)
         }

@@ -8,7 +8,7 @@ import Testing
         let (hole, port) = (try BlackHole(), try TestPort())
         let time = try await race([hole.address, port.address])
         #expect(time >= AddressRace.headStart)
-        // Divided between two, the time would be five minutes.
+        // Divided between two addresses, the time would be five minutes.
         #expect(time < .seconds(60))
     }
 
@@ -16,7 +16,7 @@ import Testing
         let (holes, port) = (try [BlackHole(), BlackHole()], try TestPort())
         let time = try await race(holes.map(\.address) + [port.address])
         #expect(time >= AddressRace.headStart * 2)
-        // Divided among three, the time would be three minutes for each of the first two.
+        // Divided among three addresses, the time would be three minutes for each of the first two.
         #expect(time < .seconds(60))
     }
 
@@ -30,8 +30,8 @@ import Testing
             _ = try await race.firstConnected(until: .now + .seconds(30))
             return race.hasMore
         }
-        // With a head start the second one would have been tried as well; that none is left says that the first one's
-        // end began it.
+        // With a head start, the second address would also have been tried. None is left, so the failure of the first
+        // address started the second.
         #expect(!hasMore)
     }
 
@@ -68,7 +68,7 @@ import Testing
         }
     }
 
-    /// How long it takes until one of the addresses has a connection.
+    /// Returns the time until one of the addresses has a connection.
     private func race(_ addresses: [SocketAddress]) async throws -> Duration {
         let loop = EventLoop(name: "test")
         defer { loop.shutDown() }
@@ -81,7 +81,7 @@ import Testing
     }
 }
 
-/// A port that takes connections, as far as the kernel does it alone.
+/// A port at which the kernel accepts connections, and no program does.
 private final class TestPort {
     let address: SocketAddress
     private let listener: Socket
@@ -98,7 +98,7 @@ private final class TestPort {
     func close() { shutdown(listener.descriptor, CInt(SHUT_RDWR)) }
 }
 
-/// An address from which nothing comes back: a port whose queue is full, so that the kernel drops what comes (tcp(7)).
+/// An address that never responds: a port whose queue is full, so that the kernel drops what arrives (tcp(7)).
 private final class BlackHole {
     var address: SocketAddress { port.address }
     private let port: TestPort

@@ -34,7 +34,8 @@ import Transport
         #expect(error == .timedOut(peer: "127.0.0.1:\(silent.port)", during: .handshaking))
     }
 
-    /// Where `localhost` is ::1 as well: the server does not listen there. `AddressRaceTests` has it for all machines.
+    /// On machines where `localhost` is also ::1: the server does not listen there. `AddressRaceTests` test this on all
+    /// machines.
     @Test func `goes on to the next address when the first is dead`() async throws {
         let client = try TestTrust.client()
         let isOpen = try await EventLoop.withEchoServer(TestTrust.server()) { actor, listener in
@@ -59,7 +60,8 @@ import Transport
         #expect(count == 50)
     }
 
-    /// It is not the address that is to be checked. In a process of its own, since the limit is the whole process's.
+    /// The address is not at fault. The test runs in a process of its own, because the limit applies to the whole
+    /// process.
     @Test(arguments: ["127.0.0.1", "localhost"]) func `without a descriptor left says so`(host: String) async {
         await #expect(processExitsWith: .success) { [host = host as String] in
             let client = try TestTrust.client()
@@ -76,7 +78,7 @@ import Transport
                 } catch {
                     let text = error.description
                     let isRight = error == .outOfDescriptors(peer: "\(host):9") && text.contains("ulimit -n")
-                    // No trap: the backtrace of one would need descriptors as well.
+                    // Exits instead of trapping, because the backtrace of a trap would also need descriptors.
                     exit(isRight && !text.contains("check the address") ? EXIT_SUCCESS : EXIT_FAILURE)
                 }
             }
@@ -96,7 +98,7 @@ import Transport
     }
 }
 
-/// Takes connections, as far as the kernel does it alone, and never says a word.
+/// A server at which the kernel accepts connections, and which never sends anything.
 private final class SilentServer: Sendable {
     private let descriptor: CInt
     let port: UInt16

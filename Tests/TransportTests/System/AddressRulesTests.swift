@@ -3,7 +3,7 @@ import Testing
 @testable import Transport
 
 @Suite struct `Which addresses others may have this program connect to` {
-    /// Each block that is internal: its first and last address, and the neighbours, if these are of the internet.
+    /// Each internal block: its first and last address, and their neighbours if these are addresses of the internet.
     @Test(
         arguments: [
             ("0.0.0.0", "0.255.255.255", nil, "1.0.0.0"),

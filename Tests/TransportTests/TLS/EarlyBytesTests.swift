@@ -6,8 +6,8 @@ import Transport
 
 @testable import Cryptography
 
-/// A server may write at once, with the end of the handshake or before it: HTTP/2's SETTINGS, the list of the feedback
-/// service.
+/// A server may write at once, with the end of the handshake or before it. Examples are HTTP/2's SETTINGS and the list
+/// of the feedback service.
 @Suite(.timeLimit(.minutes(10))) struct `What a server writes at once` {
     @Test(arguments: [TLSVersion.tls12, .tls13]) func `is kept until somebody takes it`(version: TLSVersion)
         async throws
@@ -20,7 +20,7 @@ import Transport
         #expect(words.allSatisfy { $0 == sent }, "lost: \(words.count { $0 != sent }) of \(words.count)")
     }
 
-    /// The caller that asked for the connection sets its handler late, and the server has gone meanwhile.
+    /// The caller that asked for the connection sets its handler late, when the server has already closed.
     @Test(arguments: [TLSVersion.tls12, .tls13]) func `is kept when it ends the connection`(version: TLSVersion)
         async throws
     {
@@ -33,7 +33,7 @@ import Transport
         #expect(words.allSatisfy { $0 == sent }, "lost: \(words.count { $0 != sent }) of \(words.count)")
     }
 
-    /// The rest stays with the server: what nobody takes is bounded by the buffers of TLS and of both kernels.
+    /// The rest stays with the server. The buffers of TLS and of both kernels limit what is received without a handler.
     @Test func `is taken no further while there is nobody`() async throws {
         let server = try TestTrust.server()
         let client = try TestTrust.client()
@@ -58,8 +58,8 @@ import Transport
         #expect(receivedCount == sent.count)
     }
 
-    /// TLS 1.3 lets a server write behind its own Finished, before the client has said anything ("0.5-RTT data", RFC
-    /// 8446 §4.2.10); it arrives together with the server's half of the handshake.
+    /// TLS 1.3 lets a server write after its own Finished, before the client has sent anything ("0.5-RTT data", RFC
+    /// 8446 §4.2.10). This data arrives together with the server's half of the handshake.
     @Test func `is kept when it comes before the handshake is over`() async throws {
         let sent = Array("before you have finished".utf8)
         let server = try HastyServer(context: TestTrust.server(), saying: sent)
@@ -79,8 +79,8 @@ import Transport
         #expect(words == Array(repeating: sent, count: 5))
     }
 
-    /// What each of ten connections got from a server that does `greet` with it, until that ended it or had nothing
-    /// more to say.
+    /// Returns what each of ten connections received from a server that calls `greet` for it, until the server closes
+    /// or sends nothing more.
     private func talk(
         to server: TLSContext, pause: Duration, greet: @escaping @Sendable (TLSConnection) -> Void
     ) async throws -> [[UInt8]] {
@@ -100,7 +100,7 @@ import Transport
                 while greeted.count < number { await actor.loop.pause(.milliseconds(1)) }
                 if pause > .zero { await actor.loop.pause(pause) }
                 let peer = Peer(connection)
-                // Closed from here if the server has not: what was on its way is here by then.
+                // Closes the connection if the server has not. By then, everything on its way has arrived.
                 let end = actor.loop.schedule(after: .seconds(1)) { greeted[number - 1].close() }
                 await peer.until { peer.end != nil }
                 end.cancel()
@@ -111,7 +111,7 @@ import Transport
     }
 }
 
-/// A server that writes its first words together with its half of the handshake. Each connection has a thread of its
+/// A server that writes its first data together with its half of the handshake. Each connection has a thread of its
 /// own.
 private final class HastyServer: Sendable {
     let port: UInt16
@@ -154,22 +154,23 @@ private final class HastyServer: Sendable {
         defer { unsafe SSL_free(session) }
         unsafe SSL_set_fd(session, client)
         unsafe SSL_set_accept_state(session)
-        // One segment for the handshake and the first words.
+        // One segment for the handshake and the first data.
         cork(client, true)
         var count = 0
         var buffer = [UInt8](repeating: 0, count: 256)
-        // Nobody sends early data; the server's flight has gone out when that is found out (SSL_read_early_data(3)).
+        // The client sends no early data. When this call finds that out, it has sent the server's flight
+        // (SSL_read_early_data(3)).
         guard unsafe SSL_read_early_data(session, &buffer, buffer.count, &count) == SSL_READ_EARLY_DATA_FINISH else {
             return
         }
         guard unsafe SSL_write_early_data(session, words, words.count, &count) == 1 else { return }
         cork(client, false)
         guard unsafe SSL_do_handshake(session) == 1 else { return }
-        // Until the client goes.
+        // Until the client closes.
         while unsafe SSL_read_ex(session, &buffer, buffer.count, &count) == 1 {}
     }
 
-    /// Has the kernel hold back what is written until it is told to send it; tcp(7), TCP_CORK.
+    /// Makes the kernel hold back written data until it is told to send it; tcp(7), TCP_CORK.
     private static func cork(_ descriptor: CInt, _ isCorked: Bool) {
         var value: CInt = isCorked ? 1 : 0
         unsafe setsockopt(descriptor, CInt(IPPROTO_TCP), TCP_CORK, &value, socklen_t(MemoryLayout<CInt>.size))

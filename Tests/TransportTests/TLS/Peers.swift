@@ -1,7 +1,7 @@
 import Cryptography
 import Transport
 
-/// An authority, made once for all tests of this file's neighbours.
+/// An authority, created once for all tests of this target.
 enum TestTrust {
     static let authority = Result { () throws(CryptographyError) in try CertificateAuthority.make(commonName: "Test CA")
     }
@@ -28,7 +28,7 @@ enum TestTrust {
     }
 }
 
-/// Collects what arrives and writes what it is given, as fast as the connection takes it. Waits are ended by events.
+/// Collects what arrives and writes what it is given, as fast as the connection accepts it. Its waits end with events.
 final class Peer: ByteStreamHandler {
     let connection: TLSConnection
     private(set) var received: [UInt8] = []
@@ -36,7 +36,7 @@ final class Peer: ByteStreamHandler {
     private var outgoing: [UInt8] = []
     private var offset = 0
     private var wakeUp: (isDue: () -> Bool, continuation: CheckedContinuation<Void, Never>)?
-    /// Sends everything back.
+    /// Whether it sends back everything it receives.
     var isEcho = false
 
     init(_ connection: TLSConnection) {
@@ -79,7 +79,7 @@ final class Peer: ByteStreamHandler {
         }
     }
 
-    /// Why the connection ended; nil for an end in order.
+    /// The error with which the connection ended; nil if it was closed properly.
     func ending() async -> TransportError? {
         await until { self.end != nil }
         return end ?? nil
@@ -93,7 +93,7 @@ final class Peer: ByteStreamHandler {
 }
 
 extension EventLoop {
-    /// Runs `body` with a server whose connections echo, and shuts the loop down.
+    /// Runs `body` with a server whose connections echo, and then shuts the loop down.
     static func withEchoServer<Success: Sendable>(
         _ context: TLSContext,
         _ body: @Sendable (isolated LoopActor, Listener) async throws -> Success
@@ -114,7 +114,7 @@ extension EventLoop {
         try await TLSConnection.connect(host: host, port: port, context: context, loop: self, deadline: .now + time)
     }
 
-    /// Lets the loop's time pass.
+    /// Waits for a time, measured by the loop's clock.
     func pause(_ time: Duration) async {
         await withCheckedContinuation { continuation in
             schedule(after: time) { continuation.resume() }

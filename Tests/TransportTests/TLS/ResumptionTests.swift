@@ -46,7 +46,7 @@ import Transport
         let left = try await Line().run { line in
             _ = try await line.connect()
             let tickets = line.sessions.count
-            // None of these reads, so none is given new ones.
+            // These connections do not read, so they get no new sessions.
             var resumed = 0
             for _ in 0...tickets where try await line.isResumedWithoutReading() { resumed += 1 }
             return (tickets, resumed, line.sessions.count)
@@ -66,7 +66,7 @@ import Transport
             }
             return seen
         }
-        // The fourth is the first after 24 hours, and what it keeps is good for another day.
+        // The fourth connection is the first one after 24 hours. Its session is valid for another day.
         #expect(seen.map(\.server) == [false, true, true, false, true])
     }
 
@@ -87,7 +87,7 @@ import Transport
         let (kept, left) = try await Line().run { line in
             _ = try await line.connect()
             let kept = line.sessions.count
-            // It does not know the session, and its certificate is for somebody else.
+            // The restarted server does not know the session, and its certificate is for another name.
             try line.restart(as: "elsewhere")
             await #expect(throws: TransportError.self) { _ = try await line.connect() }
             return (kept, line.sessions.count)
@@ -102,7 +102,8 @@ import Transport
             let (one, other) = (
                 ResumableSessions(with: "localhost", on: shelf), ResumableSessions(with: "localhost", on: shelf)
             )
-            // A server that does not know what it is offered gives two, so the last six are of three connections.
+            // A server that does not know the offered session issues two new ones, so the last six come from three
+            // connections.
             for _ in 0..<4 {
                 try line.restart()
                 _ = try await line.connect(with: one)
@@ -115,7 +116,7 @@ import Transport
     }
 }
 
-/// A server that says one byte to each client, and a client that resumes sessions.
+/// A server that sends one byte to each client, and a client that resumes sessions.
 private struct Line {
     var newestVersion = TLSVersion.tls13
     var certificateLasts = 30 * 86_400.0
@@ -131,14 +132,14 @@ private struct Line {
     }
 
     struct Seen: Sendable {
-        /// Whether the handshake was resumed, as either side saw it.
+        /// Whether the handshake was resumed, as each side saw it.
         let client: Bool
         let server: Bool
-        /// Of the client's certificate, as the server knows it.
+        /// The user ID of the client's certificate, as the server sees it.
         let userID: String?
     }
 
-    /// Both ends of it, on one loop.
+    /// Both ends of the line, on one loop.
     final class Ends {
         private let line: Line
         private let loop: EventLoop
@@ -148,7 +149,7 @@ private struct Line {
         private let clock = Clock()
         let sessions: ResumableSessions
 
-        /// Seconds since 1970, for the client's sessions.
+        /// The time in seconds since 1970, for the client's sessions.
         private final class Clock {
             var time = Int(Date().timeIntervalSince1970)
         }
@@ -167,7 +168,7 @@ private struct Line {
         /// Lets time pass for the client's sessions.
         func wait(seconds: Int) { clock.time += seconds }
 
-        /// Another server takes the place of the present one, with a certificate and ticket keys of its own.
+        /// Replaces the server by another one, with a certificate and ticket keys of its own.
         func restart(as name: String = "localhost") throws {
             let authority = try TestTrust.authority.get()
             let validity = Date(timeIntervalSinceNow: -60)..<Date(timeIntervalSinceNow: line.certificateLasts)
@@ -182,13 +183,13 @@ private struct Line {
             }
         }
 
-        /// One connection from its beginning to its end.
-        /// - Parameter isCut: whether the server ends it by a reset.
+        /// Makes one connection, from its beginning to its end.
+        /// - Parameter isCut: whether the server ends it with a reset.
         func connect(isCut: Bool = false) async throws -> Seen { try await connect(with: sessions, isCut: isCut) }
 
         func connect(with sessions: ResumableSessions?, isCut: Bool = false) async throws -> Seen {
             let peer = Peer(try await stream(with: sessions))
-            // What makes a session comes before it.
+            // The messages from which sessions are made come before this byte.
             await peer.until { peer.received == [1] }
             let seen = Seen(
                 client: peer.connection.isResumed, server: try #require(accepted).connection.isResumed,
@@ -198,13 +199,13 @@ private struct Line {
                 return seen
             }
             accepted?.connection.abort()
-            // The reset goes out with the last reference.
+            // Releasing the last reference sends the reset.
             accepted = nil
             _ = await peer.ending()
             return seen
         }
 
-        /// Whether a connection is resumed that ends before anything was read from it.
+        /// Whether a connection is resumed if it ends before anything was read from it.
         func isResumedWithoutReading() async throws -> Bool {
             let stream = try await stream(with: sessions)
             stream.close()

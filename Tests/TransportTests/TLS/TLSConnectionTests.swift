@@ -37,7 +37,8 @@ import Testing
             peer.connection.pauseReading()
             let sent = [UInt8](repeating: 7, count: 40_000_000)
             peer.send(sent)
-            // The server stops taking bytes in as soon as it cannot send its own, so this does not end by itself.
+            // The server stops reading as soon as it cannot write, so the client's output does not become empty by
+            // itself.
             await peer.until { peer.unsentByteCount < sent.count }
             let readWhilePaused = peer.received.count
             peer.connection.resumeReading()
@@ -47,14 +48,14 @@ import Testing
         #expect(counts == (0, 40_000_000))
     }
 
-    /// As where a middlebox takes the connections of one family.
+    /// This happens if a middlebox takes over the connections of one address family.
     @Test func `goes to the other family where another server stands behind the first`() async throws {
         let client = try TestTrust.client()
         let stranger = try TestTrust.server(authority: CertificateAuthority.make(commonName: "Stranger"))
         let received = try await EventLoop.withEchoServer(TestTrust.server()) { actor, listener in
             let wrong = try Listener(host: "::1", context: stranger, loop: actor.loop) { $0.close() }
             defer { wrong.close() }
-            // The second one is not tried: it would show the same certificate.
+            // The second address is not tried, because it would show the same certificate.
             let addresses = try [("::1", wrong.port), ("::1", wrong.port), ("127.0.0.1", listener.port)].map {
                 try SocketAddress.lookUp(host: $0.0, port: $0.1, isNumeric: true)[0]
             }
@@ -67,7 +68,7 @@ import Testing
             peer.send(Array("hello".utf8))
             await peer.until { peer.received.count == 5 }
             peer.connection.close()
-            // Where the other family is of no use either, it is the certificate that is told.
+            // If the other family fails too, the error is about the certificate.
             let error = await #expect(throws: TransportError.self) { _ = try await connect(Array(addresses[..<2])) }
             #expect(error.map { "\($0)".contains("certificate") } == true)
             return peer.received
@@ -107,7 +108,7 @@ import Testing
 }
 
 @Suite(.timeLimit(.minutes(10))) struct `A TLS connection is refused` {
-    /// Connects to a server made with `server` and returns what was said instead.
+    /// Connects to a server with the context `server`, and returns the error.
     private func refusal(
         server: TLSContext, client: TLSContext, host: String = "localhost"
     ) async throws -> TransportError? {
@@ -161,7 +162,7 @@ import Testing
     @Test func `by a server that wants a client certificate, with its reason`() async throws {
         let authority = try TestTrust.authority.get()
         let server = try TestTrust.server(clientCertificates: .required(issuedBy: authority.certificate))
-        // In TLS 1.3 the client has finished its handshake by then, and hears of it with its first read.
+        // In TLS 1.3 the client has finished its handshake by then, and gets the error with its first read.
         let error = try await refusal(server: server, client: TestTrust.client())
         #expect(try #require(error).description.contains("certificate required"))
         guard case .tls(_, .alert) = error else {
