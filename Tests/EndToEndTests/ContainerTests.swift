@@ -58,7 +58,7 @@ import Transport
         try #require(["pushq": Executable.pushq, "pushq-admin": .admin][command[0]], "\(command)")
     }
 
-    // MARK: What they agree in
+    // MARK: Agreement
 
     @Test func `agree in user, port, signal and version`() async throws {
         let (pod, compose) = (try await Self.pod(), try await Self.compose())
@@ -128,7 +128,7 @@ import Transport
         }
     }
 
-    // MARK: What they run
+    // MARK: Commands
 
     /// Starts the services of the Compose file one after the other, on one server.
     @Test func `start a worker that answers its probes and drains`() async throws {

@@ -11,7 +11,7 @@ extension `Real processes with databases of their own` {
     @Suite struct `A database that is restored` {
         private static let devices = 3000
 
-        /// What existed when the database was lost.
+        /// The state when the database was lost.
         private struct Loss {
             /// All recipients of the campaign.
             let campaign: Set<APNsID>

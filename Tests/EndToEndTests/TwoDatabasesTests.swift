@@ -101,7 +101,7 @@ extension `Real processes with several databases` {
             }
         }
 
-        /// How often each token got a push of its own, by app, according to the simulator.
+        /// The number of pushes of its own that each token got, by app, according to the simulator.
         private func arrivals(_ rig: Rig) throws -> [String: [String: Int]] {
             var pushes: [String: [String: Set<String>]] = [:]
             for event in try SimulatorRecord(path: rig.recordFiles[0]).events where event.event == "arrived" {

@@ -29,7 +29,7 @@ package final class DatabaseProxy: Sendable {
         }
     }
 
-    /// What the proxy does with a message.
+    /// The action of the proxy for a message.
     package enum Action: Sendable {
         case pass
         /// The proxy does not forward the message.

@@ -15,7 +15,7 @@ package final class MockAPNs {
         /// The connection that was made first.
         package var firstConnection: Connection? { connection.server.connections.first }
 
-        /// How many connections have been made so far.
+        /// The number of connections made so far.
         package var connectionCount: Int { connection.server.connections.count }
 
         package func answer(_ status: Int = 200, body: String = "", fields: [(String, String)] = []) {

@@ -1,8 +1,8 @@
 import HTTP2
 import Testing
 
-/// What the octets of a client must lead to, by a section of RFC 9113 or RFC 7541. The cases are those of h2spec
-/// (github.com/summerwind/h2spec), whose sections are of RFC 7540, and some more.
+/// Octets of a client and the outcome that they must have, by a section of RFC 9113 or RFC 7541. The cases are those of
+/// h2spec (github.com/summerwind/h2spec), whose sections are of RFC 7540, and some more.
 struct ProtocolCase: CustomTestStringConvertible, Sendable {
     enum Outcome: Sendable {
         /// GOAWAY with one of these codes, then the end of the connection (§5.4.1).
@@ -13,7 +13,7 @@ struct ProtocolCase: CustomTestStringConvertible, Sendable {
         case answers([UInt32: Int])
         /// Exactly these DATA frames, by length, on stream 1; the connection goes on.
         case data([Int])
-        /// Nothing but frames that other cases cover: the connection goes on.
+        /// No response and no RST_STREAM; the connection goes on.
         case nothing
         /// The end of the connection, with or without GOAWAY.
         case end

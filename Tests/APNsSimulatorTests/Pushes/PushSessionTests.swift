@@ -4,7 +4,7 @@ import HTTP2
 import Testing
 import Transport
 
-/// What happens on one stream must not affect another.
+/// Tests that events on one stream do not affect another.
 @Suite(.timeLimit(.minutes(10))) struct `A stream of the simulator` {
     private static let delayed = Rules(latency: .milliseconds(200) ... .milliseconds(200))
     private static let start = ProtocolCase.preface + settings()

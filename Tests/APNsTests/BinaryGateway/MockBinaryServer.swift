@@ -6,7 +6,7 @@ import Transport
 
 /// A server of the binary interface that handles each notification as a test says. It runs on the test's loop.
 final class MockBinaryServer {
-    /// What the server does after it has read a notification.
+    /// The reaction of the server to a notification that it has read.
     enum Reaction {
         /// It stays silent: the push was accepted.
         case silence

@@ -7,7 +7,7 @@ import Testing
 
 /// Tests what operators and producers do with channels. A simulator takes Apple's place.
 @Suite(.timeLimit(.minutes(10))) struct `The channel commands` {
-    /// What `pushq simulate --json` prints when it is ready.
+    /// The output of `pushq simulate --json` when it is ready.
     private struct Ready: Decodable {
         let address: String
         let management: String

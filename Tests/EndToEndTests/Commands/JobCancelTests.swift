@@ -32,7 +32,7 @@ import Testing
         let started = try await shop.pushq(
             "campaign", Shop.queue, "--key", "sale", "--payload", file, "--audience", "all")
         #expect(started.code == 0, "\(started.errors)")
-        // What a worker does for the campaign.
+        // Does what a worker does for the campaign.
         try await shop.run(
             """
             insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day, recipient_count)

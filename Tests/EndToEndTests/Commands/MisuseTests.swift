@@ -284,7 +284,7 @@ import Testing
         }
     }
 
-    /// What workers do with a campaign until it is sent.
+    /// Does what workers do with a campaign until it is sent.
     private static let end = """
         select pushq.fan_out_step(queue_id, 2::smallint, id, 500, 1, 1000) from pushq.campaign, generate_series(1, 2);
         insert into pushq.campaign_tally (queue_id, campaign_id, part, message_id, delivered)

@@ -3,7 +3,7 @@ import PostgresStore
 import TestSupport
 import Testing
 
-/// What the command that moves a tenant does if it lacks rights or cannot complete.
+/// Tests the command that moves a tenant if it lacks rights or cannot complete.
 @Suite(.serialized, .timeLimit(.minutes(5))) struct `The command that moves a tenant` {
     private static let nowhere = "host=127.0.0.1 port=1 user=nobody dbname=nowhere"
     private static let begin = "select pushq.begin_leaving('acme', gen_random_uuid(), 'elsewhere')"

@@ -324,7 +324,7 @@ import Testing
                 #expect(
                     dry.errors.contains("in the way: the campaign would reach nobody: \(reason)\n"), "\(dry.errors)")
                 #expect(try await Executable.pushq.run(start, environment: shop.environment).code == 0)
-                // What a worker does at the end.
+                // Does what a worker does at the end.
                 try await shop.run("update pushq.fan_out set done = true, done_at = now()")
                 let waited = try await wait(start + ["--wait"], in: shop)
                 #expect(waited.code == 1)

@@ -8,7 +8,7 @@ import Testing
 
 /// A running server of another project. It ends, and its folder is removed, at the latest when this value is released.
 final class ForeignServer: Sendable {
-    /// What a server needs: a folder for its files, a port, and a certificate with its key.
+    /// The folder for a server's files, its port, and its certificate with the key.
     struct Site: Sendable {
         let folder: String
         let port: UInt16

@@ -97,7 +97,7 @@ struct `A private PostgreSQL` {
         await minder.end()
     }
 
-    // MARK: Whatever ends its program. The body of an exit test is a program of its own.
+    // MARK: The end of the program. The body of an exit test runs as a program of its own.
 
     @Test(arguments: [SIGKILL, SIGINT, SIGSEGV])
     func `does not outlive a program that a signal ends`(signal: Int32) async throws {

@@ -54,7 +54,7 @@ struct BadgedWorld: HeldJobsWorld {
         #expect(found == counts.filter { $0.value > 0 }, "seed \(seed)")
     }
 
-    // MARK: What happens
+    // MARK: Events
 
     private mutating func send() async throws {
         let chosen = (1...8).filter { _ in Bool.random(using: &random) }

@@ -91,7 +91,7 @@ struct CappedWorld: HeldJobsWorld {
         }
     }
 
-    // MARK: What happens
+    // MARK: Events
 
     private mutating func send() async throws {
         let options = ["", ", urgent => true", ", push_type => 'background'"][

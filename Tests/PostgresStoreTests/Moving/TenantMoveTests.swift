@@ -217,7 +217,7 @@ import Transport
             }
             #expect(try await world.rows(of: "acme", in: world.first.connection) == before)
             _ = try await world.mover().run(under: world.keys)
-            // Also for an operator who names another destination.
+            // The error is the same for an operator who names another destination.
             for mover in [try await world.mover(), elsewhere] {
                 await #expect(throws: TenantMoveError.isElsewhere("acme", "database two at b")) {
                     _ = try await mover.abandon()

@@ -15,7 +15,7 @@ extension `The trace of a notification` {
         if worker { try await queue.run("insert into pushq.worker (id, name, version) values (7, 'web-1:42', '1')") }
     }
 
-    // MARK: Which attempts and which sends
+    // MARK: The attempts and sends shown
 
     @Test func `goes on to the end through the jobs in which it is tried again`() async throws {
         try await withDatabase { _, database in
@@ -145,7 +145,7 @@ extension `The trace of a notification` {
         }
     }
 
-    // MARK: In other words
+    // MARK: The words of a trace
 
     @Test func `names the channel of a broadcast`() async throws {
         try await withDatabase { _, database in

@@ -136,7 +136,7 @@ struct CampaignMessageCase: Sendable {
         CampaignMessageCase(payload, refusal, pushType: .liveactivity)
     }
 
-    /// What the recipients are chosen by.
+    /// Cases about the fields by which a start or update of a Live Activity chooses its recipients.
     private static let activities: [CampaignMessageCase] = [
         activity(#"{"default":\#(start("Match")),"languages":{"de":\#(start("Match"))}}"#),
         activity(

@@ -5,7 +5,7 @@ import Transport
 
 @testable import PostgresStore
 
-/// What one session does while another session's transaction is open.
+/// Calls of one session while another session's transaction is open.
 @Suite(.timeLimit(.minutes(5))) struct `Producers at the same time` {
     private static let name = QueueFixture.name
 

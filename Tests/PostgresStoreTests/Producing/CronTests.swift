@@ -166,7 +166,7 @@ import Testing
         }
     }
 
-    // MARK: Any expression
+    // MARK: Random expressions
 
     /// Zones, each with days near a clock change.
     private static let zones: [(name: String, days: [String])] = [

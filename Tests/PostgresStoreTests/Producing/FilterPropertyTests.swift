@@ -138,7 +138,7 @@ import Transport
         return String(result)
     }
 
-    // MARK: What is compared
+    // MARK: Comparison
 
     private static let evaluation = Statement(
         "evaluation",

@@ -9,7 +9,7 @@ import Transport
 @Suite(.timeLimit(.minutes(10))) struct `A campaign at a local time` {
     private static let name = "\(QueueFixture.name)"
 
-    // MARK: When it is due in a zone
+    // MARK: The due time in a zone
 
     private static let waves: [(time: String, options: String, zone: String, start: String, due: String?)] = [
         // From the first zone to the last, including half and quarter hours. Where the time has passed, the next day.

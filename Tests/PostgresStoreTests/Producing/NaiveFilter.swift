@@ -200,7 +200,7 @@ struct NaiveFilter {
         return { (field($0) == nil) != isNegated }
     }
 
-    /// What follows a field that is compared with values: `= x`, `!= x`, `in (x, …)`, `not in (…)`.
+    /// Parses the text after a field that is compared with values: `= x`, `!= x`, `in (x, …)`, `not in (…)`.
     private mutating func values<Value>(
         _ value: (inout Self) throws(Wrong) -> Value
     ) throws(Wrong) -> (values: [Value], isNegated: Bool)? {

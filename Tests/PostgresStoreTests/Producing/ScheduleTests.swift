@@ -371,7 +371,7 @@ import Transport
         }
     }
 
-    // MARK: What people do with it
+    // MARK: Operations on a schedule
 
     @Test func `that is paused starts nothing, and does not make up for it when it is resumed`() async throws {
         try await withSchedule(Self.hourly, ", after_outage => 'all'") { _, _, queue in

@@ -18,7 +18,7 @@ import Transport
     private static let options =
         ", variants => '[\(variant("b", "0.3")),\(variant("c", "0.2"))]', holdout => 0.1"
 
-    // MARK: Who is in which
+    // MARK: The share of each device
 
     /// The share of a device by the rules of docs/variants.md. It shares no code with the function in SQL.
     private struct Judge {
@@ -311,7 +311,7 @@ import Transport
         }
     }
 
-    // MARK: Once
+    // MARK: Repetition
 
     @Test func `is the same campaign if it is repeated, and another one with other shares`() async throws {
         try await withDatabase { _, database in
@@ -383,7 +383,7 @@ import Transport
         }
     }
 
-    // MARK: What becomes of it
+    // MARK: Outcomes
 
     @Test func `is counted share by share, also when failed recipients are sent to again`() async throws {
         try await withDatabase { _, database in

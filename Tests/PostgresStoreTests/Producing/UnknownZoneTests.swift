@@ -85,7 +85,7 @@ import Transport
         }
     }
 
-    // MARK: Of schedules
+    // MARK: Zones of schedules
 
     private static let problem = "the time zone “Europe/Atlantis” is unknown to this database server"
 

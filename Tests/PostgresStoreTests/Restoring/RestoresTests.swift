@@ -324,7 +324,7 @@ import Transport
         }
     }
 
-    /// What an operator does about the credential before the decision.
+    /// The operator's action on the credential before the decision.
     enum Remedy: CaseIterable { case nothing, replaced, another }
 
     @Test(arguments: Remedy.allCases)

@@ -87,7 +87,7 @@ struct `A login of one tenant` {
         }
     }
 
-    // MARK: What may be touched at all
+    // MARK: Usable objects
 
     /// The objects of the schema that a role may use in any way: `function send`, `table job`, `view my_queues`,
     /// `sequence id`.
@@ -525,7 +525,7 @@ struct `A login of one tenant` {
         }
     }
 
-    // MARK: Whom a call is made for
+    // MARK: The role of a call
 
     @Test func `acts as the role that it has set, as behind a pooler, and as the login otherwise`() async throws {
         try await withNeighbours { _, database, neighbours in

@@ -120,7 +120,7 @@ import Transport
 
     private static func queue(of tenant: String) -> String { "\(tenant)/com.\(tenant)/production" }
 
-    // MARK: What the catalog says
+    // MARK: The catalog
 
     /// Each column with a key or name of a tenant or queue, and each table without such a column.
     private static let keyColumns = Statement(
@@ -163,7 +163,7 @@ import Transport
         return values
     }
 
-    // MARK: Asking
+    // MARK: Queries
 
     /// A query, its function or view, and its answer.
     private struct Answer: Equatable {
@@ -335,7 +335,7 @@ import Transport
         }
     }
 
-    /// What the session has read of the schema's tables and indexes in its transaction.
+    /// The counters of what the session has read of the schema's tables and indexes in its transaction.
     private static let reads = Statement(
         "reads",
         #"""
@@ -347,7 +347,7 @@ import Transport
         where c.relnamespace = 'pushq'::regnamespace and c.relkind in ('r', 'i')
         """#)
 
-    /// What a query reads of each table and index: scans, rows returned, rows fetched and pages.
+    /// Returns what a query reads of each table and index: scans, rows returned, rows fetched and pages.
     private static func reads(_ connection: PostgresConnection, _ query: String) async throws -> [Substring: [Int]] {
         func counters() async throws -> [Substring: [Int]] {
             var counters: [Substring: [Int]] = [:]
@@ -377,7 +377,7 @@ import Transport
         return read
     }
 
-    /// Also with plans that a login forces. Every login sees what its own session has read.
+    /// The same holds with plans that a login forces. Every login sees what its own session has read.
     @Test(arguments: [
         "",
         """

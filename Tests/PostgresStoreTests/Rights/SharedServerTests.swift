@@ -5,7 +5,7 @@ import Transport
 
 @testable import PostgresStore
 
-/// What PostgreSQL shows to every login. docs/security.md says what a tenant can learn from it.
+/// Tests the information that PostgreSQL shows to every login. docs/security.md says what a tenant can learn from it.
 extension `A login of one tenant` {
     @Test func `learns nothing of a neighbour by what PostgreSQL shows to everybody`() async throws {
         try await withNeighbours { _, database, neighbours in

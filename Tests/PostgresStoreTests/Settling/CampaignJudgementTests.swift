@@ -107,7 +107,7 @@ import Testing
             #expect(try await judge(campaign, queue) == [])
             #expect(
                 try await queue.number("select pushq.retry_failed_campaign('\(QueueFixture.name)', 'k')") == 30)
-            // What remains: 95 answers that are not forgiven, none of them bad, and 75 older ones, all forgiven.
+            // 95 answers that are not forgiven remain, none of them bad, and 75 older ones, all forgiven.
             try await end(1, bad: 20, queue)
             #expect(try await judge(campaign, queue) == ["20 of 115 answers were bad, which is more than 10 %"])
             try await queue.run("select pushq.resume_campaign('\(QueueFixture.name)', 'k')")

@@ -318,7 +318,7 @@ import Transport
             #expect(try await !setRetention("nobody", .days(2), nil, in: store))
             try await Self.writeHistory(queue, inQueue: QueueFixture.name, token: "aa")
             try await Self.writeHistory(queue, inQueue: others, token: "bb")
-            // What waits needs its recipients and its message, whatever their age.
+            // A waiting send needs its recipients and its message, whatever their age.
             try await queue.run("select pushq.send('\(QueueFixture.name)', '\(Self.payload)', array['cc'])")
 
             let expected: [(day: Int, own: [Int], others: [Int])] = [

@@ -6,7 +6,7 @@ import Transport
 
 @testable import PostgresStore
 
-/// What is sent to a tenant's webhook, and which worker may report the result.
+/// Tests which messages are sent to a tenant's webhook, and which worker may report the result.
 @Suite(.timeLimit(.minutes(10))) struct `The turns of a webhook` {
     private static let lease = Duration.seconds(60)
     private static let keys = MasterKeys(MasterKey(Array(repeating: 7, count: 32))!)

@@ -2,7 +2,7 @@ import QueueCore
 
 /// A comparison of what the simulator saw with what the database says, recipient by recipient.
 package struct Audit {
-    /// What a trial did that its record does not show.
+    /// Facts about a trial that its record does not show.
     package struct Expectation: Sendable {
         /// Whether no push may be sent twice, whatever was cut off: after a clean shutdown, a deploy, or an outage of
         /// the database.

@@ -1,7 +1,7 @@
 import Foundation
 package import QueueCore
 
-/// What the runs of a simulator recorded, push by push.
+/// The record of all runs of a simulator, push by push.
 package struct PushRecord {
     /// One arrival of a push. Times are in microseconds since 1970.
     package struct Arrival {
@@ -49,8 +49,8 @@ package struct PushRecord {
         arrivals.sort()
     }
 
-    /// How often a push may have reached its device beyond the first time. A refusal that asks for another try reaches
-    /// no device.
+    /// Returns how often a push may have reached its device beyond the first time. A refusal that asks for another try
+    /// reaches no device.
     package func repeats(of id: APNsID) -> Int {
         max((pushes[id] ?? []).count(where: \.mayHaveReachedDevice) - 1, 0)
     }

@@ -12,7 +12,7 @@ package import Transport
 ///
 /// A rig belongs to the loop on which it was created.
 package final class Rig {
-    /// What the standby has of a commit when the client is told of it.
+    /// The part of a commit that the standby has when the client is told of the commit.
     package enum Standby: Sendable {
         /// The whole commit: the server waits for the standby.
         case synchronous

@@ -5,7 +5,7 @@ import LocalStack
 /// `pushq simulate` as a process. A test may stop, kill and restart it. It restarts at the same port with the same
 /// keys, and each run has a record of its own.
 package final class SimulatorProcess {
-    /// What `pushq simulate --json` prints when it is ready.
+    /// The output of `pushq simulate --json` when it is ready.
     package struct Ready: Decodable {
         package let address: String
         package let ca: String
@@ -54,7 +54,7 @@ package final class SimulatorProcess {
     private var runs = 0
     private var process: ChildProcess?
     private(set) var records: [String] = []
-    /// What the current or last run printed when it was ready.
+    /// The output of the current or last run when it was ready.
     package private(set) var ready: Ready
 
     /// Starts a simulator and waits until it answers.

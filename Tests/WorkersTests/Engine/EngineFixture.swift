@@ -10,7 +10,7 @@ import Transport
 
 @testable import Workers
 
-/// What an engine needs to work: a migrated database, a simulator, and queues whose credential the simulator knows.
+/// Everything that an engine needs: a migrated database, a simulator, and queues whose credential the simulator knows.
 final class EngineFixture {
     let database: TestDatabase
     let connection: PostgresConnection
@@ -184,7 +184,7 @@ final class EngineFixture {
         try result.get()
     }
 
-    // MARK: Looking
+    // MARK: Queries
 
     /// Runs a query that returns one number.
     func number(_ sql: String) async throws -> Int {

@@ -40,7 +40,7 @@ import Transport
         #"pushq.broadcast('$q', 'abc', '{"aps":{"timestamp":1,"event":"update","content-state":{}}}', 0)"#,
     ].map { Deed("select \($0)") }
 
-    /// What `pushq-admin` does, and locks on every row that one of these statements, or an operator by hand, may lock.
+    /// Statements of `pushq-admin`, and locks on every row that one of these, or an operator by hand, may lock.
     static let operations = [
         "update pushq.queue set paused_at = now(), paused_reason = 'x' where id = $id",
         "update pushq.queue set weight = 2 where id = $id",

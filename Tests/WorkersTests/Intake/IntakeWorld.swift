@@ -76,7 +76,7 @@ struct IntakeWorld {
     private var hasRow = false
     private var isSignalled = false
 
-    /// What the last poll found, and the state at that time.
+    /// The result of the last poll, and the state at that time.
     private var lastFound = ReadyWork(jobs: [], fanOuts: [], end: nil)
     private var heldThen: [Int32: Int] = [:]
     private var pausedThen: Set<Int32> = []
@@ -128,7 +128,7 @@ struct IntakeWorld {
         if sabotage != .claimsAfterStop { state.stop() }
     }
 
-    // MARK: What happens around it
+    // MARK: Surroundings
 
     private func isLikely(_ share: Double, _ chance: inout SeededGenerator) -> Bool {
         Double.random(in: 0..<1, using: &chance) < share
@@ -184,7 +184,7 @@ struct IntakeWorld {
         waiting[lane] = Array(waiting[lane]!.dropFirst(3))
     }
 
-    // MARK: What intake does
+    // MARK: Intake
 
     private mutating func step() {
         var step = state.next(at: now)

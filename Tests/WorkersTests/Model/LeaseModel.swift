@@ -14,11 +14,12 @@ struct LeaseModel {
         /// Whether a flush that was given up changes nothing once a later flush of the same holder was written.
         var ordersFlushes = true
         var isAtMostOnce = false
-        /// How often workers may die, leases expire and jobs be given back. Without a limit there is no last epoch.
+        /// The number of times that workers may die, leases expire and jobs be given back. Without a limit there is no
+        /// last epoch.
         var maximumKills = 1
         var maximumRescues = 2
         var maximumYields = 1
-        /// How many flushes a worker may give up. Such a flush may arrive at any later time.
+        /// The number of flushes that a worker may give up. Such a flush may arrive at any later time.
         var maximumLate = 0
     }
 
@@ -35,11 +36,11 @@ struct LeaseModel {
         var epoch: UInt8 = 0
         var watermark = 0
         var fates = [Fate](repeating: .waiting, count: recipients)
-        /// How often the end of a job counted each recipient.
+        /// The number of times that the end of a job counted each recipient.
         var counted = [UInt8](repeating: 0, count: recipients)
     }
 
-    /// What a worker believes.
+    /// The beliefs of a worker.
     struct Worker: Hashable {
         var epoch: UInt8
         var watermark: Int
@@ -60,7 +61,7 @@ struct LeaseModel {
     struct State: Hashable {
         var database = Database()
         var workers = [Worker?](repeating: nil, count: LeaseModel.workers)
-        /// How often each recipient was sent to, by all workers.
+        /// The number of times that each recipient was sent to, by all workers.
         var sent = [UInt8](repeating: 0, count: recipients)
         var kills = 0
         var rescues = 0

@@ -138,7 +138,7 @@ private struct PermitWorld {
 
     private func instant(_ time: Int64) -> ContinuousClock.Instant { start + .microseconds(time) }
 
-    // MARK: What happens
+    // MARK: Events
 
     mutating func run(on connection: PostgresConnection, isolation: isolated (any Actor)? = #isolation) async throws {
         try await connection.runScript("delete from pushq.rate_limit")

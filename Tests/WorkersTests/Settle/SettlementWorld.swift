@@ -5,7 +5,7 @@ import TestSupport
 @testable import PostgresStore
 @testable import Workers
 
-/// What PostgreSQL stores of some jobs, as far as a settler's statements are concerned.
+/// PostgreSQL's rows for some jobs, as far as a settler's statements are concerned.
 struct SettlementStore {
     /// A waiting or held job, as it was last written.
     struct Row {
@@ -196,7 +196,7 @@ final class SettlementWorld {
         }
     }
 
-    // MARK: Around it
+    // MARK: Surroundings
 
     private func claim() {
         guard let id = store.waiting.keys.sorted().randomElement(using: &generator), var row = store.waiting[id] else {
