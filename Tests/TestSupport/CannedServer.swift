@@ -1,7 +1,7 @@
 import Foundation
 import Glibc
 
-/// Answers the first bytes of each connection with the same bytes, and closes the connection.
+/// Sends the same fixed bytes to every client after its first bytes, and closes the connection.
 package final class CannedServer: Sendable {
     /// The port on 127.0.0.1 at which the server listens.
     package let port: UInt16

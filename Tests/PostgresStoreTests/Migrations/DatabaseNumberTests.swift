@@ -5,7 +5,7 @@ import Transport
 
 @testable import PostgresStore
 
-/// Databases of one installation. They share only their devices at Apple.
+/// Databases of one installation. They share nothing but Apple's servers.
 @Suite(.timeLimit(.minutes(10))) struct `The number of a database` {
     private static let send = Statement(
         "send",

@@ -5,8 +5,8 @@ import Transport
 @testable import PostgresStore
 
 /// Vacuum leaves emptied tables without a page, and the cheapest plan for such a table is a sequential scan. A session
-/// keeps its plans, and statistics do not include the rows that an open transaction has added: 20,000 registrations
-/// took six minutes.
+/// keeps its plans, and no other session sees the rows that an open transaction has added: 20,000 registrations took
+/// six minutes.
 @Suite(.timeLimit(.minutes(10))) struct `Calls in a transaction that fills emptied tables` {
     struct Call: Sendable, CustomTestStringConvertible {
         let testDescription: String

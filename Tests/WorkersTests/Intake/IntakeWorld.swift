@@ -309,8 +309,8 @@ struct IntakeWorld {
     }
 
     private mutating func checkThatJobsAreSeen() {
-        // There is a full poll every five seconds at the latest, and then one lane after the other. A busy worker may
-        // rest ten times as long as a poll takes.
+        // A full poll begins every five seconds at the latest, and then goes from lane to lane. A busy worker may rest
+        // ten times as long as a poll takes.
         for (place, jobs) in waiting {
             if let job = jobs.first(where: { !$0.isSeen }), job.committedAt.duration(to: now) > .seconds(12) {
                 fail(.everyJobIsSeen, "job \(job.id) of \(place)")
