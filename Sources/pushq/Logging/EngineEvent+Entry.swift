@@ -157,7 +157,8 @@ extension EngineEvent {
             .scheduleRun, .scheduleMissed, .webhookBack, .endHindered:
             ""
         case .clockInDoubt(let keyID, _), .tokenMintedAnew(let keyID): keyID
-        case .started, .noQueueMatches, .sessionLacks, .credentialExpires, .leftInFlight, .jobsLeft, .campaignPausedItself,
+        case .started, .noQueueMatches, .sessionLacks, .credentialExpires, .leftInFlight, .jobsLeft,
+            .campaignPausedItself,
             .devicesDeactivated, .queuePausedForTokens, .feedbackActedOn, .partitionsChanged, .draining, .stopped:
             nil
         }
