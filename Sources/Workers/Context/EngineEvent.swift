@@ -13,6 +13,9 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
     case storeStillLost(String)
     case storeBack
     case storeRefused(String)
+    /// PostgreSQL refuses the ends of all jobs, and no job is to blame.
+    case endsRefused(String)
+    case endsTaken
     case oldPrimary(timeline: Int, newest: Int)
     case databaseRestored(queues: Int, backTo: Date)
     case sessionLacks(SessionLack)
@@ -71,6 +74,10 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
             "PostgreSQL is out of reach, trying again: \(reason)"
         case .storeBack: "PostgreSQL is back"
         case .storeRefused(let reason): "PostgreSQL refused: \(reason)"
+        case .endsRefused(let reason):
+            "PostgreSQL refuses to store the ends of jobs, trying again: \(reason). The worker keeps what it has sent, and "
+                + "claims nothing until this is corrected"
+        case .endsTaken: "PostgreSQL takes the ends of jobs again"
         case .oldPrimary(let timeline, let newest):
             "a writable server has timeline \(timeline), but another one already had \(newest): it is an old primary, and is "
                 + "not used. Let nobody write to it, and see what was sent through it: pushq-admin restore diverged. If it is "
@@ -119,7 +126,8 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
                 + "may be sent at most once"
         case .jobsLeft(let count, let pushes):
             "left \(count.counted("job")) whose end could not be written in time: other workers take "
-                + "\(count == 1 ? "it" : "them") when the leases end, and may repeat up to \(pushes.counted("push", "pushes"))"
+                + "\(count == 1 ? "it" : "them") when the leases end, and "
+                + (pushes == 0 ? "repeat nothing" : "may repeat up to \(pushes.counted("push", "pushes"))")
         case .jobsRescued(let count): "put back \(count.counted("job")) of workers that are gone"
         case .jobQuarantined(let queue, let job, let reason):
             "job \(job) of \(queue) was quarantined and is not sent: \(reason); see it with: pushq-admin job list --failed"

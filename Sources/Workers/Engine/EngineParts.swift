@@ -49,7 +49,7 @@ final class EngineParts {
         self.context = context
         self.database = database
         audit = LeaseAudit(context, jobs: jobs)
-        settler = Settler(context, jobs: jobs, audit: audit)
+        settler = Settler(context, jobs: jobs)
         gateways = Gateways(context)
         queues = Queues(context, jobs: jobs, gateways: gateways, settler: settler)
         dispatcher = Dispatcher(context, jobs: jobs, settler: settler, queues: queues, gateways: gateways)

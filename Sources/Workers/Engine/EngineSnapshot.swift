@@ -78,6 +78,7 @@ extension EngineParts {
         } else if context.stores.lacksConnection {
             snapshot.obstacles.append("PostgreSQL has no session for fan-out or upkeep")
         }
+        if settler.prevention != nil { snapshot.obstacles.append("PostgreSQL refuses to store the ends of jobs") }
         if !queues.isConnectedOrIdle { snapshot.obstacles.append("there is work, and no connection to APNs") }
         return snapshot
     }

@@ -170,6 +170,8 @@ final class Intake {
     // MARK: Claiming
 
     private func claim(_ quotas: [ClaimQuota]) async throws(PostgresError) {
+        // An end may have been refused since the claim was planned.
+        guard settler.prevention == nil else { return state.noteClaimed([]) }
         // Outcomes of pushes must be recorded; otherwise other workers would send the pushes again.
         _ = try await leases.connection()
         try await queues.learn(Set(quotas.map(\.queueID)), forClaim: true)

@@ -13,8 +13,6 @@ final class HeldJobs {
     private var free: [Int] = []
     /// The number of jobs held.
     private(set) var count = 0
-    /// Leases that this worker held and whose end could not be written, each with the number of its unwritten pushes.
-    private var abandoned: [LeaseKey: Int] = [:]
 
     /// Creates a job with `make` in a free slot, and keeps it.
     func insert(of queue: QueueState, _ make: (_ slot: Int) -> HeldJob) -> HeldJob {
@@ -45,18 +43,9 @@ final class HeldJobs {
         count -= 1
     }
 
-    /// Notes that the end of a job could not be written. The audit finds its lease as one that this worker does not
-    /// hold.
-    func noteAbandoned(_ job: HeldJob) { abandoned[job.claim.key] = job.unwrittenPushes }
-
-    /// Whether a lease that the audit found was abandoned here. Forgets the lease.
-    func wasAbandoned(_ key: LeaseKey) -> Bool { abandoned.removeValue(forKey: key) != nil }
-
     /// What this worker leaves to others if it ends now: the number of leases in its name, and the maximum number of
     /// pushes of which PostgreSQL does not know.
-    var left: (jobs: Int, pushes: Int) {
-        (count + abandoned.count, all.reduce(abandoned.values.reduce(0, +)) { $0 + $1.unwrittenPushes })
-    }
+    var left: (jobs: Int, pushes: Int) { (count, all.reduce(0) { $0 + $1.unwrittenPushes }) }
 
     /// All held jobs, with their queues or without.
     var holdings: [Holding] { slots.compactMap { $0 } }

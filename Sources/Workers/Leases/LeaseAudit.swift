@@ -1,8 +1,7 @@
 import PostgresStore
 import Transport
 
-/// Gives back the leases in this worker's name that it does not hold: the answer to their claim was lost, or their end
-/// could not be written.
+/// Gives back the leases in this worker's name that it does not hold: the answer to their claim was lost.
 ///
 /// The cost of its statement grows with the number of held jobs, so it uses another connection than renewals and
 /// claims.
@@ -83,7 +82,7 @@ final class LeaseAudit {
     /// Gives back the leases that were found and are not held. Returns false if PostgreSQL did not answer.
     private func giveBack() async -> Bool {
         let held = Set(jobs.all.map(\.claim.key))
-        let back = LeaseAuditState.strangers(among: found, held: held, wasHeld: jobs.wasAbandoned)
+        let back = LeaseAuditState.strangers(among: found, held: held)
         found = []
         guard !back.isEmpty else { return true }
         guard let given = await store.attempt({ try await $0.yield(back, workerID: workerID) }) else { return false }

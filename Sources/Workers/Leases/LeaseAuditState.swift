@@ -122,11 +122,7 @@ struct LeaseAuditState {
     /// The leases to give back among those that an audit found, in the form in which they are given back.
     ///
     /// Nothing was sent for a lease that this worker never held, so its watermark returns to where it was.
-    static func strangers(
-        among found: [UnknownLease], held: Set<LeaseKey>, wasHeld: (LeaseKey) -> Bool
-    ) -> [YieldedLease] {
-        found.filter { !held.contains($0.progress.key) }.map { lease in
-            YieldedLease(progress: wasHeld(lease.progress.key) ? lease.progress : lease.asItWas)
-        }
+    static func strangers(among found: [UnknownLease], held: Set<LeaseKey>) -> [YieldedLease] {
+        found.filter { !held.contains($0.progress.key) }.map { YieldedLease(progress: $0.asItWas) }
     }
 }

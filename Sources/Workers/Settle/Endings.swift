@@ -7,7 +7,7 @@ import QueueCore
 /// wait for one such statement at most. A statement that PostgreSQL refuses for good is refused because of one job,
 /// which must not affect the others: each half is tried on its own, down to the single job. That job is given back with
 /// what is known of it, and set aside if this happens again and again. If this cannot be written either, or the job is
-/// not to blame, it is abandoned.
+/// not to blame, it stays held and is tried again: only this worker knows what APNs has answered (``RefusedJobs``).
 ///
 /// If another transaction prevents a statement, the halves are tried in the same manner: that transaction may stay
 /// open, and may concern only one job. Such a single job is tried again later, apart from the jobs that no transaction
@@ -33,8 +33,14 @@ struct Endings {
             case setAside(YieldedLease, because: String)
         }
 
+        /// What happens to the jobs. PostgreSQL may take one kind and refuse the other.
+        fileprivate enum Kind: CaseIterable {
+            case ends, returns
+        }
+
         fileprivate(set) var jobs: [HeldJob]
         fileprivate(set) var statement: Statement
+        fileprivate var kind: Kind
         /// Whether the jobs were part of a statement that was not answered, but may have been carried out.
         fileprivate(set) var isRepeated = false
 
@@ -48,9 +54,13 @@ struct Endings {
         private func part(_ range: some RangeExpression<Int>) -> Batch {
             switch statement {
             case .endJobs(let ended):
-                Batch(jobs: Array(jobs[range]), statement: .endJobs(Array(ended[range])), isRepeated: isRepeated)
+                Batch(
+                    jobs: Array(jobs[range]), statement: .endJobs(Array(ended[range])), kind: kind,
+                    isRepeated: isRepeated)
             case .yield(let back):
-                Batch(jobs: Array(jobs[range]), statement: .yield(Array(back[range])), isRepeated: isRepeated)
+                Batch(
+                    jobs: Array(jobs[range]), statement: .yield(Array(back[range])), kind: kind,
+                    isRepeated: isRepeated)
             case .setAside: preconditionFailure("one job is set aside at a time")
             }
         }
@@ -68,9 +78,11 @@ struct Endings {
     enum Answer {
         /// - Parameter isRepeated: whether it was sent before without an answer, and may have been carried out then.
         case written(WrittenLeases, isRepeated: Bool)
-        /// PostgreSQL refuses the statement, however often it is repeated.
-        /// - Parameter problem: the reason, if one of the jobs may be to blame.
-        case refused(problem: String?)
+        /// PostgreSQL refuses the statement for this reason, however often it is repeated, and one of the jobs may be
+        /// to blame.
+        case refused(String)
+        /// PostgreSQL refuses the statement for this reason, for which probably no job is to blame.
+        case prevented(String)
         /// Another transaction prevents the statement, perhaps for a long time.
         case contended
         /// PostgreSQL has not answered a statement with more than one job in time.
@@ -79,14 +91,12 @@ struct Endings {
         case givenUp
     }
 
-    /// What happened to the jobs of a batch. Jobs that are in neither `over` nor `abandoned` are tried again.
+    /// What happened to the jobs of a batch. Jobs that are not `over` are tried again, unless the drain is over.
     struct Result {
         /// Jobs that are no longer held: they were written, or another worker holds them.
         var over: [HeldJob] = []
         /// The number of jobs that another worker holds.
         var lost = 0
-        /// Jobs that are no longer held but were not written: their leases are still in this worker's name.
-        var abandoned: [HeldJob] = []
         /// Jobs that another transaction has locked for so long that this is to be reported. Each is in one result
         /// only.
         var hindered: [HeldJob] = []
@@ -102,6 +112,8 @@ struct Endings {
     /// Jobs that other transactions lock, and when they are tried again.
     private var locked: [HeldJob] = []
     private var triesLockedAt: ContinuousClock.Instant
+    /// Jobs that PostgreSQL refuses, by what was to happen to them.
+    private var refused = Dictionary(uniqueKeysWithValues: Batch.Kind.allCases.map { ($0, RefusedJobs()) })
     /// When jobs that are through are written even if they are few.
     private var nextTurn: ContinuousClock.Instant
     private(set) var isStopping = false
@@ -116,6 +128,13 @@ struct Endings {
     /// Whether there are enough jobs to write a batch before the end of the interval.
     var hasEnough: Bool { through.count >= Self.enoughJobs }
 
+    /// Why PostgreSQL probably refuses all jobs, and whether that is certain enough for a report; nil if it does not.
+    var prevention: (problem: String, isConfirmed: Bool)? {
+        let all = Batch.Kind.allCases.compactMap { refused[$0] }
+        guard let problem = all.lazy.compactMap(\.problem).first else { return nil }
+        return (problem, all.contains(where: \.isConfirmed))
+    }
+
     /// Adds a job that is through.
     mutating func add(_ job: HeldJob) { through.append(job) }
 
@@ -129,18 +148,20 @@ struct Endings {
     ) -> Step {
         if isUnderWay { return .wait(interval) }
         if batches.isEmpty, !through.isEmpty, isStopping || hasEnough || now >= nextTurn {
-            through = makeBatches(of: through, using: &generator)
+            through = addBatches(of: through, using: &generator)
         }
         if !locked.isEmpty, now >= triesLockedAt {
-            locked = makeBatches(of: locked, using: &generator)
+            locked = addBatches(of: locked, using: &generator)
             triesLockedAt = now + Self.lockedPause
         }
+        if batches.isEmpty { retryRefused(now: now, using: &generator) }
         if now >= nextTurn { nextTurn = now + interval }
         if !batches.isEmpty {
             isUnderWay = true
             return .write(batches.removeFirst())
         }
-        if isStopping, through.isEmpty, locked.isEmpty || hasGivenUp { return .end }
+        let isWaiting = !locked.isEmpty || refused.values.contains { !$0.isEmpty }
+        if isStopping, through.isEmpty, !isWaiting || hasGivenUp { return .end }
         return .wait(now.duration(to: nextTurn))
     }
 
@@ -152,10 +173,13 @@ struct Endings {
         isUnderWay = false
         switch answer {
         case .written(let written, let isRepeated):
+            // What is locked says nothing.
+            if !batch.isSettingAside, written.locked.count < batch.jobs.count { refused[batch.kind]?.noteTaken() }
             var result = note(written, of: batch, now: now)
             if isRepeated || batch.isRepeated { result.lost = 0 }
             return result
-        case .refused where batch.jobs.count > 1, .contended where batch.jobs.count > 1:
+        case .refused where batch.jobs.count > 1, .prevented where batch.jobs.count > 1,
+            .contended where batch.jobs.count > 1:
             batches.insert(contentsOf: batch.halves, at: 0)
             return Result()
         case .unanswered:
@@ -164,15 +188,55 @@ struct Endings {
             repeated.isRepeated = true
             batches.insert(contentsOf: repeated.halves, at: 0)
             return Result()
-        case .refused(let problem?) where !batch.isSettingAside:
-            let lease = batch.jobs[0].yielded(after: .zero)
-            batches.insert(Batch(jobs: batch.jobs, statement: .setAside(lease, because: problem)), at: 0)
+        case .refused where batch.isSettingAside, .prevented where batch.isSettingAside:
+            refused[batch.kind]?.keep(batch.jobs[0])
+            return Result()
+        case .refused(let problem):
+            refused[batch.kind]?.noteOver()
+            setAside(batch, because: problem)
+            return Result()
+        case .prevented(let problem):
+            if refused[batch.kind]?.refuse(batch.jobs[0], because: problem) == true {
+                postpone(batch.kind)
+            } else {
+                setAside(batch, because: problem)
+            }
             return Result()
         case .contended:
             var result = Result()
             noteLocked(batch.jobs[0], in: &result, now: now)
             return result
-        case .refused, .givenUp: return Result(abandoned: batch.jobs)
+        // The job is left to others, who take it when its lease ends.
+        case .givenUp: return Result()
+        }
+    }
+
+    private mutating func setAside(_ batch: Batch, because problem: String) {
+        let lease = batch.jobs[0].yielded(after: .zero)
+        batches.insert(Batch(jobs: batch.jobs, statement: .setAside(lease, because: problem), kind: batch.kind), at: 0)
+    }
+
+    // MARK: Jobs that are refused
+
+    /// Has the other jobs of a kind wait until PostgreSQL takes one. A batch that may have been carried out before is
+    /// tried nevertheless, because its jobs may be over.
+    private mutating func postpone(_ kind: Batch.Kind) {
+        let isPostponed = { (batch: Batch) in batch.kind == kind && !batch.isSettingAside && !batch.isRepeated }
+        refused[kind]?.postpone(batches.filter(isPostponed).flatMap(\.jobs))
+        batches.removeAll(where: isPostponed)
+    }
+
+    /// Tries the refused jobs whose time has come: one of those of a kind of which all are refused.
+    private mutating func retryRefused(
+        now: ContinuousClock.Instant, using generator: inout some RandomNumberGenerator
+    ) {
+        for kind in Batch.Kind.allCases {
+            let jobs = refused[kind]?.due(now: now, using: &generator) ?? []
+            if refused[kind]?.problem == nil {
+                through.insert(contentsOf: jobs, at: 0)
+            } else {
+                batches += makeBatches(of: jobs, using: &generator).batches
+            }
         }
     }
 
@@ -204,11 +268,27 @@ struct Endings {
 
     // MARK: Batches
 
-    /// Makes one batch of the `waiting` jobs to end, and one of those to give back. Returns the jobs that are too many
-    /// for one statement.
-    private mutating func makeBatches(
+    /// Adds the batches of `waiting` jobs, except those that PostgreSQL would probably refuse: these wait. Returns the
+    /// jobs that are too many for one statement.
+    private mutating func addBatches(
         of waiting: [HeldJob], using generator: inout some RandomNumberGenerator
     ) -> [HeldJob] {
+        let (made, rest) = makeBatches(of: waiting, using: &generator)
+        for batch in made {
+            if refused[batch.kind]?.problem == nil {
+                batches.append(batch)
+            } else {
+                refused[batch.kind]?.postpone(batch.jobs)
+            }
+        }
+        return rest
+    }
+
+    /// Makes one batch of the `waiting` jobs to end, and one of those to give back. Also returns the jobs that are too
+    /// many for one statement.
+    private func makeBatches(
+        of waiting: [HeldJob], using generator: inout some RandomNumberGenerator
+    ) -> (batches: [Batch], rest: [HeldJob]) {
         var (ended, settled): ([HeldJob], [SettledJob]) = ([], [])
         var (back, yielded): ([HeldJob], [YieldedLease]) = ([], [])
         var delays = RetryDelays()
@@ -222,9 +302,10 @@ struct Endings {
             ended.append(job)
             settled.append(job.settled { delays.delay(of: $0, using: &generator) })
         }
-        if !ended.isEmpty { batches.append(Batch(jobs: ended, statement: .endJobs(settled))) }
-        if !back.isEmpty { batches.append(Batch(jobs: back, statement: .yield(yielded))) }
-        return Array(waiting.dropFirst(Self.maximumJobs))
+        var made: [Batch] = []
+        if !ended.isEmpty { made.append(Batch(jobs: ended, statement: .endJobs(settled), kind: .ends)) }
+        if !back.isEmpty { made.append(Batch(jobs: back, statement: .yield(yielded), kind: .returns)) }
+        return (made, Array(waiting.dropFirst(Self.maximumJobs)))
     }
 
     /// The form in which a job is given back; nil for a job to end. If it has news that only the end of a job can

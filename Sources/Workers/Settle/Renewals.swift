@@ -122,7 +122,7 @@ struct Renewals {
         var alone: [HeldJob] = []
         var quiet: [HeldJob] = []
         for job in held where job.closing != .lost {
-            let hasNews = !job.isSettling && (job.isDirty || job.awaitsWatermark)
+            let hasNews = job.mayBeFlushed && (job.isDirty || job.awaitsWatermark)
             let nextTry = refusedFlushes.isEmpty ? nil : refusedFlushes[job.claim.key]
             if hasNews, nextTry == nil {
                 dirty.append(job)
@@ -179,7 +179,7 @@ struct Renewals {
         }
         while !left.dirty.isEmpty {
             // Some jobs may have been ended during the previous statements.
-            let jobs = left.dirty.removeFirst().filter { !$0.isSettling && $0.closing != .lost }
+            let jobs = left.dirty.removeFirst().filter { $0.mayBeFlushed && $0.closing != .lost }
             if !jobs.isEmpty { return .flush(flush(of: jobs, now: now)) }
         }
         while !left.quiet.isEmpty {
@@ -270,4 +270,10 @@ extension Array {
     fileprivate func parts(of count: Int) -> [ArraySlice<Element>] {
         stride(from: 0, to: self.count, by: count).map { self[$0..<Swift.min($0 + count, self.count)] }
     }
+}
+
+extension HeldJob {
+    /// Whether what is known of the job may be written to its lease. A job that is being ended writes that with its end,
+    /// unless PostgreSQL refuses the end: then the next holder of the job must know it if this worker is lost.
+    fileprivate var mayBeFlushed: Bool { !isSettling || isKeptBack }
 }

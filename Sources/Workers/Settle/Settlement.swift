@@ -5,9 +5,9 @@ import QueueCore
 /// ``Renewals`` for all jobs. ``Settler`` carries out the decisions.
 ///
 /// What holds at every moment (`SettlementExplorationTests`):
-/// - A job is in at most one statement at a time that ends it or gives it back. It leaves the held jobs once: written,
-///   lost or abandoned.
-/// - A job is abandoned only if PostgreSQL refuses it alone, or when the drain is over.
+/// - A job is in at most one statement at a time that ends it or gives it back. It leaves the held jobs once: written or
+///   lost. Whatever PostgreSQL refuses, it stays held until then.
+/// - While PostgreSQL probably refuses all ends, one job at a time is tried, and no lease may be added.
 /// - A statement has a bounded number of jobs, and at most one statement that ends jobs is under way.
 /// - The committed watermark covers everything that was sent. The numbers of flushes grow.
 /// - While a job is held, its lease is renewed in the round in which it is due, or in the next one.
@@ -22,8 +22,6 @@ struct Settlement {
     struct Consequences {
         /// The number of leases that turned out to belong to another worker.
         var lost = 0
-        /// Whether leases were left in this worker's name, which the audit finds.
-        var hasAbandoned = false
         /// Jobs whose lease was renewed and whose watermark may have moved: sending may continue.
         var renewed: [HeldJob] = []
         /// Whether the next round is to begin at once.
@@ -38,7 +36,7 @@ struct Settlement {
     private let tokenAge: Duration
     private var endings: Endings
     private var renewals: Renewals
-    /// Whether every job that was held at the stop was written or abandoned.
+    /// Whether every job that was held at the stop was written, or the drain is over.
     private(set) var isOver = false
 
     /// - Parameter jobs: the held jobs. Jobs that are over are removed from them here.
@@ -50,8 +48,12 @@ struct Settlement {
             interval: settings.lease / 3, window: settings.atMostOnceWindow, maximumLeases: settings.maximumLeases)
     }
 
-    /// The maximum number of leases that this worker may hold now.
-    var maximumLeases: Int { renewals.maximumLeases }
+    /// The maximum number of leases that this worker may hold now. While PostgreSQL refuses ends, no lease may be added:
+    /// what is sent could not be recorded.
+    var maximumLeases: Int { prevention == nil ? renewals.maximumLeases : 0 }
+
+    /// Why PostgreSQL probably refuses all ends, and whether that is certain enough for a report; nil if it does not.
+    var prevention: (problem: String, isConfirmed: Bool)? { endings.prevention }
 
     /// Whether there are enough jobs to end before the end of the interval.
     var hasEnough: Bool { endings.hasEnough }
@@ -94,13 +96,11 @@ struct Settlement {
         _ answer: Endings.Answer, to batch: Endings.Batch, now: ContinuousClock.Instant
     ) -> Consequences {
         let result = endings.note(answer, to: batch, now: now)
-        for job in result.abandoned { jobs.noteAbandoned(job) }
-        for job in result.over + result.abandoned { jobs.remove(job) }
+        for job in result.over { jobs.remove(job) }
         let judged = result.over.compactMap { job in
             job.claim.judgedCampaign.map { CampaignKey(queueID: job.claim.key.queueID, campaignID: $0) }
         }
-        return Consequences(
-            lost: result.lost, hasAbandoned: !result.abandoned.isEmpty, judged: Set(judged), hindered: result.hindered)
+        return Consequences(lost: result.lost, judged: Set(judged), hindered: result.hindered)
     }
 
     // MARK: Renewals

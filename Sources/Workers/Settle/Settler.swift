@@ -23,28 +23,33 @@ final class Settler {
     private let store: EngineStore
     private let settings: EngineSettings
     private let workerID: Int64
-    private let audit: LeaseAudit
     private let jobs: HeldJobs
     private let figures: EngineFigures
     private let report: (EngineEvent) -> Void
+    private let mayHaveWork: Signal
     private let endingSignal: Signal
     private let flushSignal: Signal
     private var settlement: Settlement
     private var generator = SystemRandomNumberGenerator()
+    /// Whether it was reported that PostgreSQL refuses ends, and not yet that this is over.
+    private var hasReportedPrevention = false
+
+    /// Why PostgreSQL probably refuses the ends of all jobs; nil if it does not. Meanwhile nothing may be claimed.
+    var prevention: String? { settlement.prevention?.problem }
 
     /// The maximum number of leases that this worker may hold now.
     var maximumLeases: Int { settlement.maximumLeases }
 
     weak var delegate: (any SettlerDelegate)?
 
-    init(_ context: EngineContext, jobs: HeldJobs, audit: LeaseAudit) {
+    init(_ context: EngineContext, jobs: HeldJobs) {
         store = context.stores.leases
         settings = context.settings
         workerID = context.workerID
-        self.audit = audit
         self.jobs = jobs
         figures = context.figures
         report = context.report
+        mayHaveWork = context.mayHaveWork
         settlement = Settlement(settings, jobs: jobs, now: .now)
         endingSignal = Signal(loop: context.loop)
         flushSignal = Signal(loop: context.loop)
@@ -88,7 +93,6 @@ final class Settler {
         for job in consequences.hindered {
             report(.endHindered(queue: "\(jobs.queue(of: job).settings.name)", job: job.claim.key.jobID))
         }
-        if consequences.hasAbandoned { audit.wake() }
         for campaign in consequences.judged { delegate?.campaignHasAnswers(campaign) }
         for job in consequences.renewed { delegate?.mayGoOn(with: job) }
         if consequences.wantsRound { flushSignal.raise() }
@@ -107,7 +111,20 @@ final class Settler {
                 let answer = await write(batch)
                 count(answer, to: batch)
                 follow(settlement.note(answer, to: batch, now: .now))
+                reportPrevention()
             }
+        }
+    }
+
+    private func reportPrevention() {
+        let prevention = settlement.prevention
+        if let prevention, prevention.isConfirmed, !hasReportedPrevention {
+            hasReportedPrevention = true
+            report(.endsRefused(prevention.problem))
+        } else if prevention == nil, hasReportedPrevention {
+            hasReportedPrevention = false
+            report(.endsTaken)
+            mayHaveWork.raise()
         }
     }
 
@@ -140,7 +157,8 @@ final class Settler {
         if store.hasGivenUp { return .givenUp }
         if refusal?.isContended == true { return .contended }
         if refusal?.isUnanswered == true { return .unanswered }
-        return .refused(problem: refusal.flatMap { $0.mayBlameRows ? $0.description : nil })
+        guard let refusal, refusal.mayBlameRows else { return .prevented(refusal?.description ?? "no answer") }
+        return .refused(refusal.description)
     }
 
     /// Counts the jobs and outcomes that PostgreSQL has stored now.

@@ -8,7 +8,8 @@ extension EngineEvent {
     /// The severity of the event.
     var level: LogLevel {
         switch self {
-        case .storeUnavailable, .storeLost, .storeStillLost, .storeRefused, .oldPrimary, .databaseRestored,
+        case .storeUnavailable, .storeLost, .storeStillLost, .storeRefused, .endsRefused, .oldPrimary,
+            .databaseRestored,
             .queuePaused, .queueWithoutCredential,
             .credentialUnreadable, .gatewayUnreachable, .gatewayStillUnreachable, .outageBegun, .jobQuarantined,
             .jobSetAside,
@@ -21,7 +22,8 @@ extension EngineEvent {
             .webhookFailing,
             .scheduleMissed, .endHindered:
             .warning
-        case .started, .storeBack, .webhookBack, .queueIsPaused, .queueResumed, .gatewayReachable, .outageOver,
+        case .started, .storeBack, .endsTaken, .webhookBack, .queueIsPaused, .queueResumed, .gatewayReachable,
+            .outageOver,
             .leasesFound,
             .devicesDeactivated, .draining, .stopped:
             .notice
@@ -60,6 +62,8 @@ extension EngineEvent {
         case .storeStillLost(let reason): ("store_lost", [("reason", .string(reason))])
         case .storeBack: ("store_back", [])
         case .storeRefused(let reason): ("store_refused", [("reason", .string(reason))])
+        case .endsRefused(let reason): ("ends_refused", [("reason", .string(reason))])
+        case .endsTaken: ("ends_taken", [])
         case .oldPrimary(let timeline, let newest):
             ("old_primary", [("timeline", .integer(timeline)), ("newest", .integer(newest))])
         case .databaseRestored(let queues, let backTo):
@@ -142,7 +146,7 @@ extension EngineEvent {
     /// The common cause, if many queues, jobs or engines report the event at once.
     private var cause: String? {
         switch self {
-        case .storeLost(let reason), .storeStillLost(let reason), .storeRefused(let reason),
+        case .storeLost(let reason), .storeStillLost(let reason), .storeRefused(let reason), .endsRefused(let reason),
             .queuePaused(_, let reason),
             .gatewayStillUnreachable(_, let reason),
             .credentialUnreadable(_, let reason), .gatewayUnreachable(_, let reason), .outageBegun(_, let reason),
@@ -151,7 +155,8 @@ extension EngineEvent {
             reason
         case .dutyFailed(let name, let reason): "\(name): \(reason)"
         case .storeUnavailable(let database, let reason): "\(database): \(reason)"
-        case .storeBack, .queueIsPaused, .queueResumed, .queueWithoutCredential, .gatewayReachable, .outageOver,
+        case .storeBack, .endsTaken, .queueIsPaused, .queueResumed, .queueWithoutCredential, .gatewayReachable,
+            .outageOver,
             .deliveredTooSoon, .jobsRescued, .leasesLost, .leasesFound, .drainTooShort, .feedbackRead, .oldPrimary,
             .databaseRestored,
             .scheduleRun, .scheduleMissed, .webhookBack, .endHindered:
@@ -169,6 +174,8 @@ extension EngineEvent {
         switch self {
         case .storeLost, .storeStillLost: ["store_back"]
         case .storeBack: ["store_lost"]
+        case .endsRefused: ["ends_taken"]
+        case .endsTaken: ["ends_refused"]
         case .gatewayUnreachable, .gatewayStillUnreachable: ["gateway_reachable"]
         case .gatewayReachable: ["gateway_unreachable"]
         case .outageBegun: ["outage_over"]

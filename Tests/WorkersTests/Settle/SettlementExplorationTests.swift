@@ -7,7 +7,7 @@ import Testing
 @Suite struct `Settling, in any order of events` {
     @Test func `ends each job once, renews what is held, and forgets nothing that was answered`() {
         let events = [
-            "rescue", "abandoned", "refused ending", "set aside", "ending without an answer", "late flush",
+            "rescue", "prevented", "refused ending", "set aside", "ending without an answer", "late flush",
             "refused flush",
             "failed renewal", "renewal without an answer", "round that went well", "stop", "lock", "renewal",
             "tokens too old",

@@ -52,6 +52,15 @@ private final class Dialogue {
         return batch
     }
 
+    /// The batch that is written next if time passes, within some seconds.
+    func endingSoon() -> Endings.Batch? {
+        for _ in 0..<100 {
+            if let batch = ending() { return batch }
+            pass(.milliseconds(100))
+        }
+        return nil
+    }
+
     func step(hasGivenUp: Bool = false) -> Endings.Step {
         settlement.nextEnding(now: now, hasGivenUp: hasGivenUp, using: &generator)
     }
@@ -120,37 +129,96 @@ private func written(_ jobs: [HeldJob], isRepeated: Bool = false) -> Endings.Ans
         #expect(dialogue.ending()?.jobs.count == 5)
     }
 
-    @Test func `has one job that PostgreSQL refuses abandoned, and all others written`() {
+    @Test func `keeps one job that PostgreSQL refuses and does not set aside, and writes all others`() {
         let dialogue = Dialogue()
-        let jobs = dialogue.holdDelivered(100)
-        let poison = jobs[37].claim.key
+        let poison = dialogue.holdDelivered(100)[37].claim.key
         var statements = 0
-        var hasAbandoned = false
         while let batch = dialogue.ending() {
             statements += 1
-            let isRefused = batch.ids.contains(poison.jobID)
-            let consequences = dialogue.answer(isRefused ? .refused(problem: nil) : written(batch.jobs), to: batch)
-            #expect(!consequences.hasAbandoned || batch.ids == [poison.jobID])
-            hasAbandoned = hasAbandoned || consequences.hasAbandoned
+            _ = dialogue.answer(batch.ids.contains(poison.jobID) ? .refused("no") : written(batch.jobs), to: batch)
         }
-        #expect(hasAbandoned && statements <= 15)
-        #expect(dialogue.jobs.count == 0)
-        #expect(dialogue.jobs.wasAbandoned(poison))
-        #expect(!dialogue.jobs.wasAbandoned(jobs[36].claim.key))
+        #expect(statements <= 16)
+        #expect(dialogue.jobs.all.map(\.claim.key) == [poison])
+        #expect(dialogue.settlement.prevention == nil)
+        dialogue.pass(.seconds(2))
+        #expect(dialogue.endingSoon()?.ids == [poison.jobID], "it is tried again")
     }
 
-    @Test func `has one job whose return is refused abandoned, and all others given back`() {
+    @Test func `keeps one job whose return is refused, and gives back all others`() {
         let dialogue = Dialogue()
         let jobs = (0..<8).map { _ in dialogue.hold() }
         for job in jobs { dialogue.settlement.close(job, .yielded(after: .zero)) }
         let poison = jobs[5].claim.key
         while let batch = dialogue.ending() {
             #expect(!batch.isEnd)
-            _ = dialogue.answer(
-                batch.ids.contains(poison.jobID) ? .refused(problem: nil) : written(batch.jobs), to: batch)
+            _ = dialogue.answer(batch.ids.contains(poison.jobID) ? .refused("no") : written(batch.jobs), to: batch)
         }
-        #expect(dialogue.jobs.count == 0)
-        #expect(jobs.filter { dialogue.jobs.wasAbandoned($0.claim.key) }.map(\.claim.key) == [poison])
+        #expect(dialogue.jobs.all.map(\.claim.key) == [poison])
+    }
+
+    @Test func `tries one job at a time while all are refused and none is to blame, and all once one is taken`() throws
+    {
+        let dialogue = Dialogue()
+        let jobs = dialogue.holdDelivered(100)
+        var statements = 0
+        while let batch = dialogue.ending() {
+            statements += 1
+            _ = dialogue.answer(.prevented("no right"), to: batch)
+        }
+        #expect(statements == 7, "halves, down to one job")
+        #expect(dialogue.settlement.prevention?.problem == "no right")
+        #expect(dialogue.settlement.prevention?.isConfirmed == false, "it may still be because of that one job")
+        #expect(dialogue.settlement.maximumLeases == 0)
+        var tried: [Int64] = []
+        for _ in 0..<20 {
+            let batch = try #require(dialogue.endingSoon())
+            tried += batch.ids
+            _ = dialogue.answer(.prevented("no right"), to: batch)
+        }
+        #expect(Set(tried).count == 20, "each time it is another one")
+        #expect(dialogue.settlement.prevention?.isConfirmed == true)
+        #expect(dialogue.jobs.count == jobs.count)
+
+        let others = dialogue.holdDelivered(30)
+        let taken = try #require(dialogue.endingSoon())
+        #expect(taken.jobs.count == 1, "what is through meanwhile waits")
+        _ = dialogue.answer(written(taken.jobs), to: taken)
+        #expect(dialogue.settlement.prevention == nil && dialogue.settlement.maximumLeases > 0)
+        let rest = try #require(dialogue.endingSoon())
+        _ = dialogue.answer(written(rest.jobs), to: rest)
+        #expect(rest.jobs.count == Endings.maximumJobs && dialogue.jobs.count == jobs.count + others.count - 129)
+    }
+
+    @Test func `has one job set aside that is refused although others are taken, whatever the reason`() throws {
+        let dialogue = Dialogue()
+        let damaged = try #require(dialogue.holdDelivered(100).first).claim.key.jobID
+        var asides: [Int64] = []
+        while let batch = dialogue.endingSoon() {
+            if case .setAside(let lease, "damaged") = batch.statement {
+                asides.append(lease.progress.key.jobID)
+                _ = dialogue.answer(written(batch.jobs), to: batch)
+            } else {
+                _ = dialogue.answer(
+                    batch.ids.contains(damaged) ? .prevented("damaged") : written(batch.jobs), to: batch)
+            }
+        }
+        #expect(asides == [damaged])
+        #expect(dialogue.jobs.count == 0 && dialogue.settlement.prevention == nil)
+    }
+
+    @Test func `gives jobs back while only ends are refused`() throws {
+        let dialogue = Dialogue()
+        _ = dialogue.holdDelivered(1)
+        _ = dialogue.answer(.prevented("no right"), to: try #require(dialogue.ending()))
+        let job = dialogue.hold()
+        dialogue.settlement.close(job, .yielded(after: .zero))
+        var returned: [Int64] = []
+        while returned.isEmpty, let batch = dialogue.endingSoon() {
+            if !batch.isEnd { returned = batch.ids }
+            _ = dialogue.answer(batch.isEnd ? .prevented("no right") : written(batch.jobs), to: batch)
+        }
+        #expect(returned == [job.claim.key.jobID])
+        #expect(dialogue.settlement.prevention != nil, "that says nothing of ends")
     }
 
     @Test func `tries a job whose lease is locked again after a pause, and keeps it until then`() throws {
@@ -309,6 +377,16 @@ private func written(_ jobs: [HeldJob], isRepeated: Bool = false) -> Endings.Ans
         #expect(second.map(\.batch.ids) == [[1, 2]])
         #expect(second[0].batch.watermarks == nil)
         #expect(quiet.renewedAt == dialogue.now)
+    }
+
+    @Test func `writes what is known of a job whose end is refused, for its next holder`() throws {
+        let dialogue = Dialogue()
+        let job = try #require(dialogue.holdDelivered(1).first)
+        _ = dialogue.answer(.prevented("no right"), to: try #require(dialogue.ending()))
+        #expect(dialogue.jobs.left == (1, 1))
+        let flush = try #require(dialogue.round().first)
+        #expect(flush.batch.progress.map(\.outcomes) == [[Outcome.delivered.rawValue]])
+        #expect(!job.isDirty && dialogue.jobs.left == (1, 0))
     }
 
     @Test func `goes on for jobs that are being ended, as long as that cannot be written`() throws {

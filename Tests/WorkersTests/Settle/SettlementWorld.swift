@@ -29,12 +29,15 @@ struct SettlementStore {
     /// Jobs whose end, or whose flush, is always refused.
     var refusesEnd: Set<Int64> = []
     var refusesFlush: Set<Int64> = []
+    /// Whether the store refuses each end and each return, for a reason that no job has.
+    var refusesAll = false
     /// Jobs that cannot be given back after their end was refused.
     var refusesSettingAside: Set<Int64> = []
     var pausedRoots: Set<Int64> = []
     var cancelled: Set<Int64> = []
 
     mutating func carryOut(_ statement: Endings.Batch.Statement) throws(Refusal) -> WrittenLeases {
+        if refusesAll { throw Refusal() }
         switch statement {
         case .endJobs(let jobs):
             if jobs.contains(where: { refusesEnd.contains($0.key.jobID) }) { throw Refusal() }
@@ -131,7 +134,7 @@ final class SettlementWorld {
     /// The delivered recipients by lease, and how often each recipient was sent to, by job.
     private var delivered: [LeaseKey: Set<Int>] = [:]
     private var sent: [Int64: [Int: Int]] = [:]
-    /// Leases that expired or were abandoned. What is known of their jobs may be lost.
+    /// Leases that expired. What is known of their jobs may be lost.
     private var excused: Set<LeaseKey> = []
 
     private var ending: (batch: Endings.Batch, isRepeated: Bool)?
@@ -186,8 +189,9 @@ final class SettlementWorld {
         case ..<56: answer()
         case ..<68: stepEnding()
         case ..<88: stepRenewal()
-        case ..<94: pass(.milliseconds(Int.random(in: 1...200, using: &generator)))
+        case ..<93: pass(.milliseconds(Int.random(in: 1...200, using: &generator)))
         case 94: pass(.milliseconds(Int.random(in: 1000...12000, using: &generator)))
+        case 93: store.refusesAll = chance(0.3)
         case 95: lock()
         case 96: stop()
         case 97: giveBack()
@@ -314,7 +318,7 @@ final class SettlementWorld {
         if Set(batch.jobs.map(ObjectIdentifier.init)).count < batch.jobs.count { broken("a job is in a batch twice") }
         for job in batch.jobs {
             if job.inFlight > 0 { broken("a job is ended with answers outstanding") }
-            if over.contains(ObjectIdentifier(job)) { broken("a job is written that was written or abandoned before") }
+            if over.contains(ObjectIdentifier(job)) { broken("a job is written that was written before") }
         }
     }
 
@@ -331,9 +335,16 @@ final class SettlementWorld {
             _ = settlement.note(.written(written, isRepeated: isRepeated), to: batch, now: now)
             if case .setAside = batch.statement { happened("set aside") } else { happened("ending") }
         } catch {
-            let consequences = settlement.note(.refused(problem: chance(0.7) ? "refused" : nil), to: batch, now: now)
+            let mayBlameRows = !store.refusesAll && chance(0.7)
+            _ = settlement.note(mayBlameRows ? .refused("refused") : .prevented("prevented"), to: batch, now: now)
             happened("refused ending")
-            if consequences.hasAbandoned { noteAbandoned(batch) }
+            if settlement.prevention != nil { happened("prevented") }
+            if settlement.prevention != nil, settlement.maximumLeases > 0 {
+                broken("leases may be added although ends are refused")
+            }
+            if batch.jobs.contains(where: { job in !jobs.all.contains { $0 === job } }) {
+                broken("a job that was refused is held no more")
+            }
         }
         for job in batch.jobs where !jobs.all.contains(where: { $0 === job }) && held.contains(ObjectIdentifier(job)) {
             over.insert(ObjectIdentifier(job))
@@ -341,16 +352,6 @@ final class SettlementWorld {
         }
         let lost = store.endedTwice
         if !lost.isEmpty { broken("jobs were ended twice: \(lost)") }
-    }
-
-    private func noteAbandoned(_ batch: Endings.Batch) {
-        for job in batch.jobs {
-            let id = job.claim.key.jobID
-            if !store.refusesEnd.contains(id) { broken("job \(id) was abandoned and nobody refused it") }
-            if store.results[id] != nil { broken("job \(id) was abandoned and written") }
-            excused.insert(job.claim.key)
-        }
-        happened("abandoned")
     }
 
     // MARK: Renewals
@@ -432,6 +433,7 @@ final class SettlementWorld {
     /// Drains with a store that works, and checks that nothing is left or forgotten.
     func drain() {
         store.locked = []
+        (store.refusesAll, store.refusesEnd, store.refusesSettingAside) = (false, [], [])
         for job in jobs.all where !job.isSettling { settlement.close(job, .yielded(after: .zero)) }
         while !inFlight.isEmpty { answer() }
         settlement.stop()
@@ -447,10 +449,7 @@ final class SettlementWorld {
         if jobs.count > 0 { broken("\(jobs.count) jobs are held after a drain") }
         for (key, ordinals) in delivered where !excused.contains(key) {
             let id = key.jobID
-            // A job that was given back, claimed again and then abandoned is still leased, with the outcomes known
-            // before.
-            let left = excused.contains { $0.jobID == id } ? store.leases[id]?.outcomes : nil
-            guard let known = store.results[id] ?? store.waiting[id]?.outcomes ?? left else {
+            guard let known = store.results[id] ?? store.waiting[id]?.outcomes else {
                 broken("job \(id) is neither ended nor given back")
                 continue
             }
