@@ -63,7 +63,7 @@ function title(name) {
 }
 
 const durations = new Set(["oldest", "median_latency", "p99_latency", "seen_ago"]);
-const bad = new Set(["outage", "unreachable", "no credential", "credential unusable", "silent", "expired"]);
+const bad = new Set(["outage", "unreachable", "no credential", "credential unusable", "silent", "refused", "expired"]);
 const doubtful = new Set(["paused", "suspended", "draining", "waiting", "campaign waits"]);
 
 function shown(name, value) {

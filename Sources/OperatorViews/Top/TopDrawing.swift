@@ -70,6 +70,8 @@ package struct TopDrawing {
             line.append(NumberText.grouped(workers.count), workers.isEmpty ? .bad : .bold)
             let silent = workers.count(where: \.isSilent)
             if silent > 0 { line.append(" (\(silent) silent)", .bad) }
+            let refused = workers.count { $0.state == .refused }
+            if refused > 0 { line.append(" (\(refused) refused)", .bad) }
             let sum = { (figure: (WorkerSummary) -> Int) in workers.reduce(0) { $0 + figure($1) } }
             line.append("  connections ")
             line.append(NumberText.grouped(sum(\.connections)), .bold)

@@ -42,7 +42,7 @@ package struct HealthCheck: Sendable {
             readOnly, encoding, settings, statistics, clock(), connections, transactions(), disk(), walKept, archiving,
             standby,
             schema, roles, workerLogins, tenantLogins, partitions, oldPartitions, deadRows, duties(),
-            workers, silentWorkers, versions(of: version), leases(), apns,
+            workers, silentWorkers, versions(of: version), leases(), refusedEnds, apns,
             credentials, credentialScopes, secrets(keys), unusableCredentials, queuesWithoutCredential, restoredQueues,
             pausedQueues,
             suspendedTenants,

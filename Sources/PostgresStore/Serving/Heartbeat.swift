@@ -43,14 +43,14 @@ extension Statement {
                 accepted = excluded.accepted, unanswered = excluded.unanswered, refused = excluded.refused,
                 latency = excluded.latency)
         insert into pushq.worker (id, name, version, draining, queues, in_flight, jobs, recipients, connections,
-                                  streams, unreachable, in_outage, refusals, unusable, faults)
+                                  streams, unreachable, in_outage, refusals, unusable, faults, prevention)
         values ($id, $name, $version, $draining, $queues, $in_flight, $jobs, $recipients, $connections, $streams,
-                $unreachable, $in_outage, $refusals, $unusable, $faults)
+                $unreachable, $in_outage, $refusals, $unusable, $faults, $prevention)
         on conflict (id) do update
           set seen_at = now(), draining = excluded.draining, in_flight = excluded.in_flight, jobs = excluded.jobs,
               recipients = excluded.recipients, connections = excluded.connections, streams = excluded.streams,
               unreachable = excluded.unreachable, in_outage = excluded.in_outage, refusals = excluded.refusals,
-              unusable = excluded.unusable, faults = excluded.faults
+              unusable = excluded.unusable, faults = excluded.faults, prevention = excluded.prevention
         returning (
           select m.name
           from pushq.migration m
@@ -90,6 +90,8 @@ package struct WorkerSign: Sendable {
     package var inOutage: [Trouble] = []
     /// The queues whose credential the worker cannot use, with the reason.
     package var unusable: [Trouble] = []
+    /// Why the worker claims nothing: PostgreSQL refuses the ends of jobs. Nil if it does not.
+    package var prevention: String?
     /// What the worker sent since its last heartbeat, and how long ago that was. Queues for which it sent nothing are
     /// missing.
     package var throughput: [Throughput] = []
@@ -127,7 +129,8 @@ extension PostgresConnection {
             "in_outage": .int4Array(worker.inOutage.map(\.queueID)),
             "refusals": .textArray(worker.inOutage.map(\.reason)),
             "unusable": .int4Array(worker.unusable.map(\.queueID)),
-            "faults": .textArray(worker.unusable.map(\.reason)), "newest_known": .int4(SchemaMismatch.newestKnown),
+            "faults": .textArray(worker.unusable.map(\.reason)), "prevention": .text(worker.prevention),
+            "newest_known": .int4(SchemaMismatch.newestKnown),
             // An interval of zero would make the rate infinite.
             "seconds": .float8(max(0.001, worker.interval / .seconds(1))),
         ]

@@ -20,12 +20,16 @@ final class Heartbeat {
     private let dispatcher: Dispatcher
     private let queues: Queues
     private let gateways: Gateways
+    private let settler: Settler
     /// When the throughput of the queues was last taken.
     private var toldAt: ContinuousClock.Instant
     private var isDraining = false
     private var isStopping = false
 
-    init(_ context: EngineContext, jobs: HeldJobs, dispatcher: Dispatcher, queues: Queues, gateways: Gateways) {
+    init(
+        _ context: EngineContext, jobs: HeldJobs, dispatcher: Dispatcher, queues: Queues, gateways: Gateways,
+        settler: Settler
+    ) {
         store = context.stores.upkeep
         settings = context.settings
         workerID = context.workerID
@@ -34,6 +38,7 @@ final class Heartbeat {
         self.dispatcher = dispatcher
         self.queues = queues
         self.gateways = gateways
+        self.settler = settler
         toldAt = .now
         signal = Signal(loop: context.loop)
     }
@@ -72,6 +77,7 @@ final class Heartbeat {
         let connections = gateways.connectionFigures
         (sign.connections, sign.streams) = (connections.connections, connections.inFlight + connections.freeSlots)
         (sign.unreachable, sign.inOutage, sign.unusable) = (queues.unreachable, queues.inOutage, queues.unusable)
+        sign.prevention = settler.prevention
         let now = loop.now
         (sign.interval, toldAt) = (toldAt.duration(to: now), now)
         sign.throughput = queues.takeThroughput(limit: Self.maximumQueues)

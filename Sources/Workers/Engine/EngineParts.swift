@@ -62,7 +62,7 @@ final class EngineParts {
         figuresDuty = context.settings.publishesMetrics ? FiguresDuty(context) : nil
         dutyRunners = Self.dutyRunners(context, figures: figuresDuty)
         heartbeat = Heartbeat(
-            context, jobs: jobs, dispatcher: dispatcher, queues: queues, gateways: gateways)
+            context, jobs: jobs, dispatcher: dispatcher, queues: queues, gateways: gateways, settler: settler)
         judge = CampaignJudge(context) { [queues] in queues[$0] }
         loopLag = LoopLag(context)
         notifications = NotificationListener(

@@ -9,7 +9,8 @@ enum WorkerCommands {
         static let users = CommandUsers.operators(because: "workers send for all tenants")
         static let summary = "Lists the workers that run, and those that have fallen silent."
         static let discussion = """
-            The state of a worker is sending while requests wait for their answer; holding while it keeps jobs that it \
+            The state of a worker is sending while requests wait for their answer; refused while it claims nothing, because \
+            PostgreSQL refuses to store the ends of its jobs ('pushq-admin doctor' says why); holding while it keeps jobs that it \
             may not send yet, for instance because of a rate; idle while it polls for work; asleep while it waits for \
             a notification; or draining. A worker reports this and its figures every five seconds: it is silent if it has \
             missed three reports, because it was killed, hangs, or cannot reach the database. The figures of a silent \

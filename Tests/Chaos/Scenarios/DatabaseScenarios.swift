@@ -57,6 +57,21 @@ extension Scenario {
                 try await trial.rig.waitUntilFinished()
                 proxy.close()
             },
+            Scenario(name: "refused-ends", expectation: .clean) { trial in
+                try await trial.begin()
+                try await trial.startCampaign()
+                for right in ["insert on pushq.result", "usage on schema pushq"] {
+                    try await trial.pause(between: 0.3, and: 1.5)
+                    try await run("revoke \(right) from pushq_worker", trial)
+                    try await wait(for: "a worker that is refused", within: .seconds(60)) {
+                        try? await trial.keepBusy()
+                        return trial.running.contains { $0.log.contains("permission denied") }
+                    }
+                    try await trial.pause(.seconds(trial.isShort ? 4 : 20))
+                    try await run("grant \(right) to pushq_worker", trial)
+                    trial.faultIsOver()
+                }
+            },
             Scenario(
                 name: "disk-full", needs: "root, for a tmpfs", ownServer: { try await FullDisk.server(minder: $0) },
                 disturb: { trial in
@@ -91,6 +106,12 @@ extension Scenario {
                 await pooler.end()
             },
         ]
+    }
+
+    private static func run(_ sql: String, _ trial: Trial) async throws {
+        let session = try await trial.rig.session()
+        defer { session.close() }
+        try await session.runScript(sql)
     }
 
     private static func setReadOnly(_ isReadOnly: Bool, _ trial: Trial) async throws {

@@ -211,6 +211,11 @@ struct Fault: Sendable, CustomTestStringConvertible {
             """, .error, "leases", "of 1 job ended up to 5 min ago, 1 of them of workers that are gone",
             .command("pushq work")),
         Fault(
+            "a database that refuses the ends of jobs", .refusedEnds,
+            "update pushq.worker set prevention = 'permission denied for table result'", .error, "worker web-1:42",
+            "claims nothing, because PostgreSQL refuses to store the ends of its jobs: permission denied for table result",
+            .advice("grant the right that is missing, correct or drop the trigger, or repair the table or index")),
+        Fault(
             "APNs that no worker reaches", .apns,
             "update pushq.worker set unreachable = array(select id from pushq.queue)", .error, "credential acme/main",
             "1 of 1 worker cannot reach APNs with it, for 1 queue: web-1:42",

@@ -29,6 +29,8 @@ import Transport
             #expect((worker.inFlight, worker.connections, worker.streams) == (2, 1, 900))
             #expect((worker.unreachableQueues, worker.queuesInOutage) == (1, 2))
             #expect(worker.silence < .seconds(30))
+            sign.prevention = "permission denied"
+            #expect(try await shown() == .refused)
             sign.isDraining = true
             #expect(try await shown() == .draining)
         }

@@ -50,6 +50,9 @@ import Transport
             } _: { engine in
                 try await Self.waitForRefusals(10, in: fixture)
                 #expect(await engine.snapshot().obstacles.contains("PostgreSQL refuses to store the ends of jobs"))
+                try await eventually("that operators see it") {
+                    try await fixture.connection.workers().map(\.state) == [.refused]
+                }
                 try await fixture.connection.runScript("drop trigger refusal on pushq.result")
                 try await fixture.waitForCampaigns(within: .seconds(60))
                 try await eventually("that the worker says that it is over") {

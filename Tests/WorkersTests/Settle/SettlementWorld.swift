@@ -191,7 +191,7 @@ final class SettlementWorld {
         case ..<88: stepRenewal()
         case ..<93: pass(.milliseconds(Int.random(in: 1...200, using: &generator)))
         case 94: pass(.milliseconds(Int.random(in: 1000...12000, using: &generator)))
-        case 93: store.refusesAll = chance(0.3)
+        case 93: store.refusesAll = !store.refusesAll && chance(0.5)
         case 95: lock()
         case 96: stop()
         case 97: giveBack()
@@ -433,7 +433,7 @@ final class SettlementWorld {
     /// Drains with a store that works, and checks that nothing is left or forgotten.
     func drain() {
         store.locked = []
-        (store.refusesAll, store.refusesEnd, store.refusesSettingAside) = (false, [], [])
+        (store.refusesAll, store.refusesSettingAside) = (false, [])
         for job in jobs.all where !job.isSettling { settlement.close(job, .yielded(after: .zero)) }
         while !inFlight.isEmpty { answer() }
         settlement.stop()

@@ -1,0 +1,26 @@
+import QueueCore
+
+extension HealthCheck {
+    static let refusedEnds = HealthCheck(
+        "refused_ends", "workers that claim nothing, because PostgreSQL refuses to store the ends of jobs"
+    ) { connection in
+        try await connection.execute(.refusedEnds).map { row in
+            HealthFinding(
+                .error, "worker \(row.text("name"))",
+                "claims nothing, because PostgreSQL refuses to store the ends of its jobs: \(row.text("problem"))",
+                .advice("grant the right that is missing, correct or drop the trigger, or repair the table or index"))
+        }
+    }
+}
+
+extension Statement {
+    fileprivate static let refusedEnds = Statement(
+        "refused_ends",
+        #"""
+        select w.name, w.prevention as problem
+        from pushq.worker w
+        where w.prevention is not null and pushq.is_alive(w.seen_at)
+        order by w.name, w.id
+        limit 20
+        """#)
+}
