@@ -68,10 +68,12 @@ struct LogBursts {
     }
 
     /// Returns the summaries in the order in which the bursts' last entries came, so that the last line is the current
-    /// state.
+    /// state. With a summary come the summaries of its event's opposites, whichever of the two was last.
     private mutating func say(at now: ContinuousClock.Instant, _ isDue: (Burst) -> Bool) -> [LogEntry] {
         var entries: [LogEntry] = []
-        for (key, burst) in bursts.sorted(by: { $0.value.lastAt < $1.value.lastAt }) where isDue(burst) {
+        let opposites = Set(bursts.values.filter { isDue($0) && $0.heldBack > 0 }.flatMap(\.last.opposites))
+        let said = bursts.filter { isDue($1) || $1.heldBack > 0 && opposites.contains($1.last.event) }
+        for (key, burst) in said.sorted(by: { $0.value.lastAt < $1.value.lastAt }) {
             let isLast = burst.heldBack == 0 && burst.isQuiet
             if let entry = bursts[key]!.summary(at: now) { entries.append(entry) }
             if isLast { bursts[key] = nil }
@@ -83,8 +85,9 @@ struct LogBursts {
     /// the opposite. The next of these events is news again, at most `maximumTurns` times.
     private mutating func end(_ events: [String], at now: ContinuousClock.Instant) -> [LogEntry] {
         var entries: [LogEntry] = []
-        for (key, burst) in bursts where events.contains(burst.last.event) && !burst.isOver {
+        for (key, burst) in bursts where events.contains(burst.last.event) && (!burst.isOver || burst.heldBack > 0) {
             if let entry = bursts[key]!.summary(at: now) { entries.append(entry) }
+            guard !burst.isOver else { continue }
             bursts[key]!.isOver = true
             bursts[key]!.turns += 1
         }

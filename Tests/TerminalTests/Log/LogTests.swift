@@ -84,6 +84,25 @@ import Transport
         #expect(texts(bursts.take(unreachable(1), at: start + .seconds(7))) == ["no APNs for 1"])
     }
 
+    @Test(arguments: [0, 1])
+    func `is not the last line of a state that is over, also where both come and go without rest`(first: Int) {
+        var bursts = LogBursts()
+        var lines: [String] = []
+        // Down for a second and up for a second, for a minute, until it stays up. It begins with either.
+        for second in 0..<240 {
+            let now = start + .seconds(second)
+            lines += texts(bursts.due(at: now))
+            guard second < 60 + first else { continue }
+            if second % 2 == first {
+                for queue in 0..<3 { lines += texts(bursts.take(unreachable(queue), at: now)) }
+            } else {
+                lines += texts(bursts.take(reachable(0), at: now))
+            }
+        }
+        lines += texts(bursts.rest(at: start + .seconds(240)))
+        #expect(lines.last?.hasPrefix("APNs is back for 0") == true, "\(lines.suffix(6))")
+    }
+
     @Test func `ends with each of several opposites, also one that is always said`() {
         func paused(_ event: String, cause: String?) -> LogEntry {
             LogEntry(.error, event, event, cause: cause, opposites: ["resumed"])
