@@ -31,7 +31,8 @@ struct ChannelRequest {
 
     init(_ section: borrowing FieldSection, _ credential: inout ConnectionCredential, _ simulation: Simulation) {
         method = section.text(of: .method) ?? ""
-        path = (section.text(of: .path) ?? "").split(separator: "/", omittingEmptySubsequences: false).dropFirst().map(String.init)
+        path = (section.text(of: .path) ?? "").split(separator: "/", omittingEmptySubsequences: false).dropFirst().map(
+            String.init)
         channel = section.text(of: .apnsChannelID)
         if let given = section.withValue(of: FieldName.apnsRequestID, { RequestID($0) }) { id = given }
         refusal = Self.refusal(section, path: path, id: id, &credential, simulation)
