@@ -80,8 +80,9 @@ final class HeldJob {
     /// Since when another transaction has kept the job from being written, and whether that was reported.
     var lockedSince: ContinuousClock.Instant?
     var isLockReported = false
-    /// Whether the job was kept because PostgreSQL refused its end, or those of others; how often PostgreSQL has refused
-    /// to write it alone; and how many statements it had taken when the job was not to blame: see ``RefusedJobs``.
+    /// Whether the job was kept because PostgreSQL refused its end, or those of others; how often PostgreSQL has
+    /// refused to write it alone; and how many statements it had taken when the job was not to blame: see
+    /// ``RefusedJobs``.
     var isKeptBack = false
     var refusals = 0
     var takenBeforeRefusal: Int?

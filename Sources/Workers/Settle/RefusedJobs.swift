@@ -1,7 +1,7 @@
 import QueueCore
 
-/// Jobs that PostgreSQL refuses to end, or to take back, for a reason for which they are not to blame, such as a missing
-/// right or a damaged index. They stay held, so that nothing is sent again, and are tried again with backoff.
+/// Jobs that PostgreSQL refuses to end, or to take back, for a reason for which they are not to blame, such as a
+/// missing right or a damaged index. They stay held, so that nothing is sent again, and are tried again with backoff.
 ///
 /// As long as PostgreSQL has taken no job since a refusal, it probably refuses all of them. So one job at a time is
 /// tried, each time another one, and jobs that are through meanwhile wait behind. As soon as one is taken, all are

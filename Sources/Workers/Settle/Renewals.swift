@@ -273,7 +273,7 @@ extension Array {
 }
 
 extension HeldJob {
-    /// Whether what is known of the job may be written to its lease. A job that is being ended writes that with its end,
-    /// unless PostgreSQL refuses the end: then the next holder of the job must know it if this worker is lost.
+    /// Whether what is known of the job may be written to its lease. A job that is being ended writes that with its
+    /// end, unless PostgreSQL refuses the end: then the next holder of the job must know it if this worker is lost.
     fileprivate var mayBeFlushed: Bool { !isSettling || isKeptBack }
 }

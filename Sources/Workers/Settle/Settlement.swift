@@ -5,8 +5,8 @@ import QueueCore
 /// ``Renewals`` for all jobs. ``Settler`` carries out the decisions.
 ///
 /// What holds at every moment (`SettlementExplorationTests`):
-/// - A job is in at most one statement at a time that ends it or gives it back. It leaves the held jobs once: written or
-///   lost. Whatever PostgreSQL refuses, it stays held until then.
+/// - A job is in at most one statement at a time that ends it or gives it back. It leaves the held jobs once: written
+///   or lost. Whatever PostgreSQL refuses, it stays held until then.
 /// - While PostgreSQL probably refuses all ends, one job at a time is tried, and no lease may be added.
 /// - A statement has a bounded number of jobs, and at most one statement that ends jobs is under way.
 /// - The committed watermark covers everything that was sent. The numbers of flushes grow.
@@ -48,8 +48,8 @@ struct Settlement {
             interval: settings.lease / 3, window: settings.atMostOnceWindow, maximumLeases: settings.maximumLeases)
     }
 
-    /// The maximum number of leases that this worker may hold now. While PostgreSQL refuses ends, no lease may be added:
-    /// what is sent could not be recorded.
+    /// The maximum number of leases that this worker may hold now. While PostgreSQL refuses ends, no lease may be
+    /// added: what is sent could not be recorded.
     var maximumLeases: Int { prevention == nil ? renewals.maximumLeases : 0 }
 
     /// Why PostgreSQL probably refuses all ends, and whether that is certain enough for a report; nil if it does not.
