@@ -41,8 +41,9 @@ package final class Refusal: Sendable {
     /// - Parameters:
     ///   - text: the reason that the answer gives.
     ///   - excerpt: the beginning of a body that gives none.
+    ///   - isComplete: whether the answer came to its end and broke no rule. Another one may have had a body.
     package init(
-        status: Int, text: String?, excerpt: String? = nil, retryAfter: Duration? = nil,
+        status: Int, text: String?, excerpt: String? = nil, isComplete: Bool = true, retryAfter: Duration? = nil,
         deadSinceMilliseconds: Int64? = nil
     ) {
         self.status = status
@@ -50,6 +51,7 @@ package final class Refusal: Sendable {
         self.retryAfter = retryAfter
         self.deadSinceMilliseconds = deadSinceMilliseconds
         reason =
-            text.map { Reason(status: status, text: $0) } ?? Reason(status: status, withoutReason: excerpt == nil)
+            text.map { Reason(status: status, text: $0) }
+            ?? Reason(status: status, withoutReason: excerpt == nil && isComplete)
     }
 }

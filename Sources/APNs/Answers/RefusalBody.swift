@@ -13,17 +13,20 @@ struct RefusalBody: Equatable {
     /// The reason, or the beginning of a body that has none; nil for an empty body.
     let text: String?
 
-    init(_ bytes: [UInt8]) {
+    /// - Parameter isComplete: whether the body came to its end. Of another one only a whole object counts, since the
+    ///   timestamp may come behind the reason.
+    init(_ bytes: [UInt8], isComplete: Bool = true) {
         var reason: String?
         var timestamp: Int64?
         var scanner = Scanner(bytes: bytes)
-        scanner.object { name, scanner in
+        let isWhole = scanner.object { name, scanner in
             switch name {
             case "reason": reason = scanner.string()
             case "timestamp": timestamp = scanner.integer()
             default: break
             }
         }
+        if !isComplete, !isWhole { (reason, timestamp) = (nil, nil) }
         // The peer's text goes into logs, tables and PostgreSQL, so it must be printable.
         self.reason = reason?.printable(upTo: Self.maximumTextBytes)
         self.timestamp = timestamp

@@ -18,7 +18,7 @@ extension GatewayConnection: HTTP2Handler {
         let retryAfter = section.text(of: APNsFields.retryAfter).flatMap {
             RetryAfter.delay(from: $0, sentAt: section.text(of: APNsFields.date), now: Self.wallClock)
         }
-        let partial = PartialRefusal(status: status, retryAfter: retryAfter)
+        let partial = PartialRefusal(status: status, retryAfter: retryAfter, isComplete: isLast)
         if isLast { refuse(stream, partial) } else { partials[stream.id] = partial }
     }
 
@@ -64,7 +64,9 @@ extension GatewayConnection: HTTP2Handler {
         }
         let room = PartialRefusal.maximumBodyBytes - (partials[stream.id]?.body.count ?? 0)
         partials[stream.id]?.body.append(body.extracting(first: min(room, body.count)))
-        if isLast, let partial = partials.removeValue(forKey: stream.id) { refuse(stream, partial) }
+        guard isLast, var partial = partials.removeValue(forKey: stream.id) else { return }
+        partial.isComplete = true
+        refuse(stream, partial)
     }
 
     func ended(_ stream: StreamReference, by ending: StreamEnding) {
@@ -113,7 +115,7 @@ extension GatewayConnection: HTTP2Handler {
     /// Settles a request that gets no further answer.
     func settle(_ stream: StreamReference, as result: Answer.Result) {
         if acceptedEarly.remove(stream.id) != nil { return }
-        // The status counts even if the body was cut off.
+        // A refusal whose body was cut off is one all the same: the push was not taken.
         if let partial = partials.removeValue(forKey: stream.id) { return refuse(stream, partial) }
         tell(stream, result)
     }
@@ -189,14 +191,16 @@ extension GatewayConnection: HTTP2Handler {
 
     /// Many refusals of a campaign are identical; they share one object.
     private func refusal(_ partial: PartialRefusal) -> Refusal {
-        if partial.retryAfter == nil, let last = lastRefusal, last.status == partial.status, last.body == partial.body {
+        let isCommon = partial.retryAfter == nil && partial.isComplete
+        if isCommon, let last = lastRefusal, last.status == partial.status, last.body == partial.body {
             return last.refusal
         }
-        let body = RefusalBody(partial.body)
+        let body = RefusalBody(partial.body, isComplete: partial.isComplete)
         let refusal = Refusal(
-            status: partial.status, text: body.reason, excerpt: body.text, retryAfter: partial.retryAfter,
+            status: partial.status, text: body.reason, excerpt: body.text, isComplete: partial.isComplete,
+            retryAfter: partial.retryAfter,
             deadSinceMilliseconds: partial.status == 410 ? body.deadSinceMilliseconds : nil)
-        if partial.retryAfter == nil { lastRefusal = (partial.status, partial.body, refusal) }
+        if isCommon { lastRefusal = (partial.status, partial.body, refusal) }
         return refusal
     }
 }

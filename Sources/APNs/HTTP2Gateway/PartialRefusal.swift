@@ -1,4 +1,4 @@
-/// An answer other than 200 whose body is still coming.
+/// An answer other than 200, as far as it has come.
 struct PartialRefusal {
     /// Maximum number of bytes of a body that are kept; the rest is dropped. Apple's bodies have about 50 bytes, and a
     /// connection may have thousands of them half read.
@@ -7,4 +7,6 @@ struct PartialRefusal {
     let status: Int
     var retryAfter: Duration?
     var body: [UInt8] = []
+    /// Whether it came to its end. What is missing of another one may have been a reason, or a time.
+    var isComplete = false
 }

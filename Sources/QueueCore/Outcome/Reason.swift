@@ -179,8 +179,9 @@ package struct Reason: Hashable, Sendable {
     /// The reason of an answer without a reason. APNs gives a reason with each refusal, so the answer came from a proxy
     /// or from a server that is not APNs. It says nothing about the push, which waits, unless the status alone is
     /// meaningful.
-    /// - Parameter isEmpty: whether the answer had no body either. A page with status 410 must not deactivate a device,
-    ///   and a page with status 403, such as a firewall's, does not blame the credential.
+    /// - Parameter isEmpty: whether the answer came to its end without a body either. A page with status 410 must not
+    ///   deactivate a device, and a page with status 403, such as a firewall's, does not blame the credential. What was
+    ///   cut off may have been such a page.
     package init(status: Int, withoutReason isEmpty: Bool) {
         self =
             switch status {

@@ -153,16 +153,51 @@ import Transport
             request.connection.answerHead(request.streamID, status)
             request.connection.updateWindowByNothing(of: request.streamID)
         }
-        let expected = status == 200 ? "accepted" : "410 Unregistered"
+        let expected = status == 200 ? "accepted" : "410 OtherPassing"
         #expect(results == Dictionary(uniqueKeysWithValues: (0..<20).map { ($0, expected) }))
     }
 
-    @Test func `whose body is cut off, by their status`() async throws {
+    /// How a server ends an answer before its end.
+    enum Cut: CaseIterable {
+        case connection, stream, rule
+
+        func apply(to request: MockAPNs.Request) {
+            let (connection, id) = (request.connection, request.streamID)
+            switch self {
+            case .connection: connection.cut()
+            case .stream: connection.reset(id, .internalError)
+            case .rule: connection.updateWindowByNothing(of: id)
+            }
+        }
+    }
+
+    /// A body that does not come may have said anything: that the token died before its app registered it again, or
+    /// that a proxy answers.
+    @Test(arguments: Cut.allCases)
+    func `whose body is cut off, which blame neither device nor credential`(cut: Cut) async throws {
+        for (status, expected) in [
+            (410, "410 OtherPassing"), (403, "403 OtherPassing"), (413, "413 PayloadTooLarge"),
+        ] {
+            for body in ["", "<html>", #"{"reason":"Unregistered","timestamp":145811"#] {
+                let results = try await results { request in
+                    request.connection.answerHead(request.streamID, status)
+                    if !body.isEmpty { request.connection.answerPart(request.streamID, Array(body.utf8)) }
+                    cut.apply(to: request)
+                }
+                #expect(results == [0: expected], "\(body)")
+            }
+        }
+    }
+
+    @Test(arguments: Cut.allCases)
+    func `whose body came whole before they were cut off, by their reason`(cut: Cut) async throws {
         let results = try await results { request in
             request.connection.answerHead(request.streamID, 410)
-            request.connection.cut()
+            let body = #"{"reason":"ExpiredToken","timestamp":1458114061260}"#
+            request.connection.answerPart(request.streamID, Array(body.utf8))
+            cut.apply(to: request)
         }
-        #expect(results == [0: "410 Unregistered"])
+        #expect(results == [0: "410 ExpiredToken"])
     }
 
     @Test(arguments: [

@@ -219,7 +219,9 @@ import Transport
             ([0x88] + literal("connection", "close"), "accepted"),
             // Without a reason, the answer may not come from APNs.
             ([0x8C] + literal("content-length", "5"), "400 OtherPassing"),
-            (literal(":status", "410") + literal("connection", "close"), "410 Unregistered"),
+            (literal(":status", "410") + literal("connection", "close"), "410 OtherPassing"),
+            (literal(":status", "403") + literal("connection", "close"), "403 OtherPassing"),
+            (literal(":status", "413") + literal("connection", "close"), "413 PayloadTooLarge"),
             // Which of the statuses counts is unknown, if any does.
             ([0x88, 0x8C], "unanswered"),
             (literal("apns-id", "x"), "unanswered"),
