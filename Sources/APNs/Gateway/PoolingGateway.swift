@@ -124,7 +124,8 @@ extension PoolingGateway {
             do {
                 let stream = try await TLSConnection.connect(
                     host: endpoint.host, port: endpoint.port, context: tls.context(), loop: loop,
-                    deadline: loop.now + settings.connectTime, resuming: tls.sessions, doubts: pool.doubts)
+                    deadline: loop.now + settings.connectTime, resuming: tls.sessions, doubts: pool.doubts
+                ) { pool.doubts.note($0, now: loop.now) }
                 connected(stream)
             } catch {
                 pool.isConnecting = false

@@ -69,7 +69,7 @@ package enum TLSProgress: Equatable, Sendable {
             return .done(0)
         }
         let progress = try progress(of: result)
-        guard progress != .closed else { throw .tls("the peer closed the connection during the handshake") }
+        guard progress != .closed else { throw .system(errno: 0) }
         return progress
     }
 

@@ -3,10 +3,15 @@
 final class AddressRace {
     /// How long an address is tried alone (RFC 8305 §5).
     static let headStart = Duration.milliseconds(250)
+    /// How long the last address of a family is tried before those that were put last are tried beside it. Who needs
+    /// longer to connect is of no use.
+    static let headStartOfFamily = Duration.seconds(1)
 
     private let peer: String
     private let loop: EventLoop
     private var untried: [SocketAddress]
+    /// Those that are tried when no others are left.
+    private var last: [SocketAddress] = []
     private var attempts: [Attempt] = []
     private var nextStart: Timer?
     private var winner: Socket?
@@ -26,12 +31,20 @@ final class AddressRace {
     }
 
     /// Whether there are addresses that have neither connected nor failed.
-    var hasMore: Bool { !untried.isEmpty }
+    var hasMore: Bool { !untried.isEmpty || !last.isEmpty }
 
     /// Skips the remaining addresses of the last connection's family.
     func leaveFamily() {
         guard let family = connectedAddress?.family else { return }
         untried.removeAll { $0.family == family }
+        last.removeAll { $0.family == family }
+    }
+
+    /// Tries the addresses that are left of the family of the last connection after those of the other one.
+    func putFamilyLast() {
+        guard let family = connectedAddress?.family else { return }
+        let all = untried + last
+        (untried, last) = (all.filter { $0.family != family }, all.filter { $0.family == family })
     }
 
     /// Returns the first connection. If that one turns out to be unusable, call this again for the first of the other
@@ -47,16 +60,19 @@ final class AddressRace {
 
     private func startNext() {
         nextStart?.cancel()
-        guard !untried.isEmpty else {
+        guard hasMore else {
             if attempts.isEmpty { ended.resume(true) }
             return
         }
+        if untried.isEmpty { swap(&untried, &last) }
         do throws(Socket.Failure) {
             try start(untried.removeFirst())
         } catch {
             return failed(error)
         }
-        if hasMore { nextStart = loop.schedule(after: Self.headStart) { [self] in startNext() } }
+        guard hasMore else { return }
+        let headStart = untried.isEmpty ? Self.headStartOfFamily : Self.headStart
+        nextStart = loop.schedule(after: headStart) { [self] in startNext() }
     }
 
     private func start(_ address: SocketAddress) throws(Socket.Failure) {

@@ -280,8 +280,11 @@ package final class TLSConnection {
 
     private func describe(_ error: CryptographyError, isOpen: Bool) -> TransportError {
         guard case .system(let code) = error else { return .tls(peer: peer, error) }
-        let reason = code == 0 ? "it was closed by the peer" : SystemCall.text(of: code)
-        return isOpen ? .lost(peer: peer, reason: reason) : .unreachable(peer: peer, reason: reason)
+        if isOpen {
+            return .lost(peer: peer, reason: code == 0 ? "it was closed by the peer" : SystemCall.text(of: code))
+        }
+        let reason = code == 0 ? "the peer closed the connection" : SystemCall.text(of: code)
+        return .unreachable(peer: peer, reason: "\(reason) during the TLS handshake")
     }
 }
 

@@ -1,3 +1,4 @@
+import Cryptography
 import Glibc
 import TestSupport
 import Testing
@@ -54,6 +55,35 @@ import Testing
                 await actor.loop.pause(.milliseconds(5))
             }
             return scene.gateway.pool.doubts.ordered(addresses, now: actor.loop.now).map(\.family)
+        }
+        #expect(order == [AF_INET6, AF_INET])
+    }
+
+    @Test func `has those doubted that do not shake hands`() async throws {
+        var settings = GatewaySettings.brisk
+        settings.connectTime = .milliseconds(500)
+        let loop = EventLoop(name: "test")
+        defer { loop.shutDown() }
+        let order = try await loop.run { [settings] actor in
+            var silent: [PlainConnection] = []
+            let stalling = try PlainListener(at: .tcp(host: "127.0.0.1", port: 0), loop: loop) { silent.append($0) }
+            defer { stalling.close() }
+            guard case .tcp(_, let port) = stalling.address else { preconditionFailure("it listens on TCP") }
+            let gateway = try HTTP2Gateway(
+                endpoint: Endpoint(host: "127.0.0.1", port: port, authorities: TrustStore(adding: [])),
+                credential: .token(ProviderToken(text: "a.b.c", issuedAt: 0)), settings: settings, loop: loop)
+            defer { gateway.close() }
+            Sender(gateway).send(count: 1)
+            let addresses = try ["127.0.0.1", "::1"].map {
+                try SocketAddress.lookUp(host: $0, port: 1, isNumeric: true)[0]
+            }
+            let begun = ContinuousClock.now
+            while gateway.pool.doubts.ordered(addresses, now: loop.now) == addresses,
+                begun.duration(to: .now) < .seconds(20)
+            {
+                await actor.loop.pause(.milliseconds(5))
+            }
+            return gateway.pool.doubts.ordered(addresses, now: loop.now).map(\.family)
         }
         #expect(order == [AF_INET6, AF_INET])
     }

@@ -49,6 +49,25 @@ import Testing
         #expect(hasMore == (true, false))
     }
 
+    @Test func `those of the family that was of no use come last, and come where the other swallows all`() async throws
+    {
+        let (ports, hole) = (try [TestPort(host: "::1"), TestPort(host: "::1")], try BlackHole())
+        let other = try TestPort()
+        let loop = EventLoop(name: "test")
+        defer { loop.shutDown() }
+        for (last, expected) in [(other.address, other.address), (hole.address, ports[1].address)] {
+            let addresses = ports.map(\.address) + [last]
+            let second = try await loop.run { _ in
+                let race = AddressRace(addresses, peer: "test", loop: loop)
+                _ = try await race.firstConnected(until: .now + .seconds(30))
+                race.putFamilyLast()
+                _ = try await race.firstConnected(until: .now + .seconds(30))
+                return race.connectedAddress
+            }
+            #expect(second == expected)
+        }
+    }
+
     @Test func `that all refuse the last one's reason is told, of one that is silent the time`() async throws {
         let hole = try BlackHole()
         let refusing = try TestPort()

@@ -76,6 +76,41 @@ import Testing
         #expect(received == Array("hello".utf8))
     }
 
+    /// As where a middlebox takes the connections of one family and lets nothing through.
+    @Test(arguments: [true, false])
+    func `goes to the other family where nothing shakes hands behind the first`(isCut: Bool) async throws {
+        let client = try TestTrust.client()
+        let (count, isOpen, error) = try await EventLoop.withEchoServer(TestTrust.server()) { actor, listener in
+            var silent: [PlainConnection] = []
+            let stalling = try PlainListener(at: .tcp(host: "::1", port: 0), loop: actor.loop) { connection in
+                silent.append(connection)
+                if isCut { connection.close() }
+            }
+            defer { stalling.close() }
+            guard case .tcp(_, let port) = stalling.address else { preconditionFailure("it listens on TCP") }
+            let places = Array(repeating: ("::1", port), count: 8) + [("127.0.0.1", listener.port)]
+            let addresses = try places.map { try SocketAddress.lookUp(host: $0.0, port: $0.1, isNumeric: true)[0] }
+            let connect = { (addresses: [SocketAddress]) async throws(TransportError) in
+                try await TLSConnection.connect(
+                    to: addresses, of: "localhost", peer: "localhost:443", context: client, loop: actor.loop,
+                    deadline: .now + .seconds(8))
+            }
+            let connection = try await connect(addresses)
+            defer { connection.close() }
+            let (count, isOpen) = (silent.count, connection.isOpen)
+            let error = await #expect(throws: TransportError.self) { _ = try await connect([addresses[0]]) }
+            return (count, isOpen, error)
+        }
+        #expect(count == 1)
+        #expect(isOpen)
+        #expect(
+            error
+                == (isCut
+                    ? .unreachable(
+                        peer: "localhost:443 (::1)", reason: "the peer closed the connection during the TLS handshake")
+                    : .timedOut(peer: "localhost:443 (::1)", during: .handshaking)))
+    }
+
     @Test func `ends in order when the other side closes`() async throws {
         let client = try TestTrust.client()
         let end = try await EventLoop.withEchoServer(TestTrust.server()) { actor, listener in
