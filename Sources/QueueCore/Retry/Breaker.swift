@@ -76,7 +76,7 @@ package struct Breaker: Equatable, Sendable {
     /// The recovery ends after this many pushes were served, or after this time if more pushes were served than
     /// refused.
     static let servedOfRecovery = 100
-    static let timeOfRecovery = Duration.seconds(60)
+    package static let timeOfRecovery = Duration.seconds(60)
 
     /// Whether the breaker is closed. A transient refusal is then the push's own, and spends one of its attempts.
     package private(set) var isClosed = true
@@ -100,6 +100,7 @@ package struct Breaker: Equatable, Sendable {
     private var refused = 0
     private var recent: [Recent] = []
     private let backoff: Backoff
+    private let timeOfRecovery: Duration
 
     /// A recipient that was refused recently.
     private struct Recent: Equatable {
@@ -109,8 +110,9 @@ package struct Breaker: Equatable, Sendable {
         var row: Int
     }
 
-    package init(backoff: Backoff = .connection) {
+    package init(backoff: Backoff = .connection, timeOfRecovery: Duration = Self.timeOfRecovery) {
         self.backoff = backoff
+        self.timeOfRecovery = timeOfRecovery
     }
 
     /// Whether nearly all recent pushes were accepted, so that a refusal says little about APNs.
@@ -192,6 +194,20 @@ package struct Breaker: Equatable, Sendable {
         }
     }
 
+    /// When a recovery ends if nothing is in flight then; nil while there is none, or if more pushes are refused than
+    /// served.
+    package var endOfQuietRecovery: ContinuousClock.Instant? {
+        // The push that began the recovery was served, too.
+        guard case .recovering = phase, let since, served + 1 > refused else { return nil }
+        return since + timeOfRecovery
+    }
+
+    /// Notes that nothing is in flight. A recovery would otherwise last until the next push is served, which may be
+    /// tomorrow.
+    package mutating func noteQuiet(now: ContinuousClock.Instant) {
+        if let endOfQuietRecovery, now >= endOfQuietRecovery { close(now: now) }
+    }
+
     /// Notes that APNs refuses every push, and not for its own sake, because the key must rest. The breaker opens for
     /// as long as after a refused probe.
     package mutating func noteRest(
@@ -233,7 +249,7 @@ package struct Breaker: Equatable, Sendable {
 
     private func isLongRecovered(now: ContinuousClock.Instant) -> Bool {
         guard let since else { return false }
-        return since.duration(to: now) >= Self.timeOfRecovery && served > refused
+        return since.duration(to: now) >= timeOfRecovery && served > refused
     }
 
     // MARK: What an outage is

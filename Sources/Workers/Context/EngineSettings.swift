@@ -22,6 +22,8 @@ package struct EngineSettings: Sendable {
     package var binary = BinarySettings()
     /// The limits and times of connections to APNs. The number of connections is a setting of each queue.
     package var connections = GatewaySettings()
+    /// How long after an outage of APNs the worker still watches whether it has ended, if few pushes show it.
+    package var recoveryTime = Breaker.timeOfRecovery
     /// Which addresses tenants' webhooks may have.
     package var webhooks = AddressRules()
     /// The maximum number of connections to APNs, over all queues. If more are wanted, the engine closes those that

@@ -13,7 +13,13 @@ final class Gateways {
         let gateway: any PushGateway
         /// Nil for a certificate.
         let renewal: TokenRenewal?
-        let circuit = Circuit()
+        let circuit: Circuit
+
+        init(_ gateway: any PushGateway, renewal: TokenRenewal? = nil, recoveryTime: Duration) {
+            self.gateway = gateway
+            self.renewal = renewal
+            circuit = Circuit(Breaker(timeOfRecovery: recoveryTime))
+        }
     }
 
     /// Keeps the provider token of a signer fresh for the gateway that uses it.
@@ -217,10 +223,11 @@ final class Gateways {
     ) async throws -> Entry {
         switch opened {
         case .certificate(let certificate) where queue.gateway == .binary:
-            return Entry(gateway: try binaryGateway(certificate, for: queue), renewal: nil)
+            return Entry(try binaryGateway(certificate, for: queue), recoveryTime: settings.recoveryTime)
         case .signer where queue.gateway == .binary: throw CredentialProblem.noCertificate
         case .certificate(let certificate):
-            return Entry(gateway: try gateway(certificate, for: queue, broadcasts: broadcasts), renewal: nil)
+            return Entry(
+                try gateway(certificate, for: queue, broadcasts: broadcasts), recoveryTime: settings.recoveryTime)
         case .signer(let signer):
             guard let masterKeys else { throw CredentialProblem.noMasterKey }
             let token = SharedToken(
@@ -229,7 +236,7 @@ final class Gateways {
             let gateway = try gateway(await token.current(), for: queue, broadcasts: broadcasts)
             let renewal = TokenRenewal(
                 of: token, for: gateway, responseTime: settings.connections.responseTime)
-            return Entry(gateway: gateway, renewal: renewal)
+            return Entry(gateway, renewal: renewal, recoveryTime: settings.recoveryTime)
         }
     }
 

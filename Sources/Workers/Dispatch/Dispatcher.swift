@@ -265,7 +265,10 @@ final class Dispatcher {
         finishIfThrough(job)
         // If no other lane is served, the lanes that wait for that continue after this time.
         if let circuit, circuit.isRecovering {
-            setTryTimer(of: gateway, at: loop.now + Circuit.timeForOthers) { [self] in capacityChanged(of: gateway) }
+            setTryTimer(of: gateway, at: loop.now + Circuit.timeForOthers) { [self] in
+                capacityChanged(of: gateway)
+                awaitEndOfRecovery(of: circuit, gateway)
+            }
         }
     }
 
@@ -327,6 +330,15 @@ final class Dispatcher {
             mayHaveWork.raise()
             capacityChanged(of: gateway)
             setTryTimer(of: gateway, at: next + Circuit.timeForOthers) { [self] in capacityChanged(of: gateway) }
+        }
+    }
+
+    /// Ends a recovery for which nothing more is sent. While something is, its answer decides.
+    private func awaitEndOfRecovery(of circuit: Circuit, _ gateway: any PushGateway) {
+        guard gateway.inFlightCount == 0, let end = circuit.endOfQuietRecovery else { return }
+        setTryTimer(of: gateway, at: end) { [self] in
+            guard gateway.inFlightCount == 0 else { return }
+            follow(circuit.noteQuiet(now: loop.now), of: circuit, gateway)
         }
     }
 

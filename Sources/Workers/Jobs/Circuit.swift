@@ -95,7 +95,21 @@ final class Circuit {
         breaker.noteServed(sentAt: push.sentAt, now: now)
         isClosed = breaker.isClosed
         outage.noteServed(from: push.place, at: now)
-        guard isClosed else { return .none }
+        return isClosed ? endOutage() : .none
+    }
+
+    /// When APNs counts as well again if nothing is in flight then; nil while nothing says so.
+    var endOfQuietRecovery: ContinuousClock.Instant? { breaker.endOfQuietRecovery }
+
+    /// Notes that nothing is in flight.
+    func noteQuiet(now: ContinuousClock.Instant) -> Change {
+        guard !isClosed else { return .none }
+        breaker.noteQuiet(now: now)
+        isClosed = breaker.isClosed
+        return isClosed ? endOutage() : .none
+    }
+
+    private func endOutage() -> Change {
         refusal = nil
         outage = OutageMemory()
         return .closed

@@ -83,6 +83,32 @@ import Testing
         #expect(dialogue.room == .max)
     }
 
+    @Test func `ends its recovery by itself where nothing more is sent, after a minute`() {
+        var dialogue = opened()
+        dialogue.pass(.seconds(1.2))
+        dialogue.serve()
+        #expect(dialogue.breaker.endOfQuietRecovery == dialogue.now + .seconds(60))
+        dialogue.pass(.seconds(59))
+        dialogue.breaker.noteQuiet(now: dialogue.now)
+        #expect(!dialogue.breaker.isClosed)
+        dialogue.pass(.seconds(1))
+        dialogue.breaker.noteQuiet(now: dialogue.now)
+        #expect(dialogue.breaker.isClosed)
+        #expect(dialogue.breaker.endOfQuietRecovery == nil)
+    }
+
+    @Test func `ends nothing by itself before a push was served, or where more are refused`() {
+        var dialogue = opened()
+        #expect(dialogue.breaker.endOfQuietRecovery == nil)
+        dialogue.pass(.seconds(1.2))
+        dialogue.serve()
+        dialogue.refuse(200)
+        #expect(dialogue.breaker.endOfQuietRecovery == nil)
+        dialogue.pass(.seconds(600))
+        dialogue.breaker.noteQuiet(now: dialogue.now)
+        #expect(!dialogue.breaker.isClosed)
+    }
+
     @Test func `tries ever more seldom, and once a minute in the end`() {
         var dialogue = opened()
         var waits: [Duration] = []

@@ -60,7 +60,33 @@ import Transport
         }
     }
 
-    /// A proxy, or a server that does not belong to APNs, may send such a page.
+    /// Too few pushes are left to show it, and no other comes.
+    @Test func `ends, and is said to, where nothing more is sent afterwards`() async throws {
+        try await EngineFixture.run { configuration in
+            configuration.rules.outcomes = [OutcomeRule(.refuse(.init(.serviceUnavailable)))]
+        } _: { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 80)
+            try await fixture.withEngine {
+                $0.recoveryTime = .seconds(4)
+            } _: { _ in
+                try await fixture.startCampaign(queue)
+                try await eventually("it to be noticed", within: .seconds(60)) {
+                    fixture.events.contains("APNs currently refuses the pushes of acme/com.acme/sandbox with 503")
+                }
+                await fixture.simulator.use(Rules())
+                try await fixture.waitForCampaigns(within: .seconds(60))
+                try await eventually("its end to be said", within: .seconds(30)) {
+                    fixture.events.contains("APNs takes pushes of")
+                }
+                try await eventually("it to be shown with the worker no more", within: .seconds(30)) {
+                    try await fixture.number("select count(*) from pushq.worker where in_outage = '{}'") == 1
+                }
+            }
+            #expect(try await fixture.progress()["delivered"] == 80)
+        }
+    }
+
+    /// As from a proxy, or a server that is none of APNs.
     @Test(arguments: [404, 401, 302, 405, 400, 410])
     func `is what a page in place of a reason says, and rejects nobody`(status: Int) async throws {
         try await EngineFixture.run { configuration in
