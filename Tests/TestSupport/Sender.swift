@@ -110,7 +110,9 @@ package final class Sender: PushGatewayHandler {
         lostConnections.append((reason, count))
     }
 
-    package func credentialRefused(_ reason: Reason, detail: String, by gateway: any PushGateway) {
+    package func credentialRefused(
+        _ reason: Reason, detail: String, connectedAt: ContinuousClock.Instant, by gateway: any PushGateway
+    ) {
         refusedCredentials.append((reason, detail))
         if restsWhenRefused { gateway.rest() }
         wake()

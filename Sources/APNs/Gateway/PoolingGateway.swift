@@ -244,8 +244,8 @@ extension PoolingGateway {
 
     func lost(_ reason: String, uncertain count: Int) { handler?.connectionLost(reason, uncertain: count, by: self) }
 
-    func credentialRefused(_ reason: Reason, _ detail: String) {
-        handler?.credentialRefused(reason, detail: detail, by: self)
+    func credentialRefused(_ reason: Reason, _ detail: String, over connection: Connection) {
+        handler?.credentialRefused(reason, detail: detail, connectedAt: connection.openedAt, by: self)
     }
 
     /// Reports a refused certificate. A server refuses the client's certificate by an alert, in the handshake or after
@@ -259,7 +259,8 @@ extension PoolingGateway {
         pool.refusedHandshakes += 1
         guard alert.isAboutCertificate || pool.refusedHandshakes >= Self.refusedHandshakesThatTell else { return }
         pool.refusedHandshakes = 0
-        credentialRefused(.named("BadCertificate"), error.description)
+        handler?.credentialRefused(
+            .named("BadCertificate"), detail: error.description, connectedAt: loop.now, by: self)
     }
 
     /// After this many connections in a row, an alert that may mean something else counts as the certificate's fault.

@@ -82,9 +82,11 @@ package protocol PushGatewayHandler: AnyObject {
     /// A connection was lost with this many pushes whose outcome is unknown.
     func connectionLost(_ reason: String, uncertain count: Int, by gateway: any PushGateway)
 
-    /// The server ended a connection because of the credential, not because of a push. ``QueueCore/Reason/table`` gives
-    /// the consequences.
-    func credentialRefused(_ reason: Reason, detail: String, by gateway: any PushGateway)
+    /// The server ended a connection because of the credential, not because of a push. ``QueueCore/Reason/table`` says
+    /// what follows.
+    /// - Parameter connectedAt: when the connection was opened. The server may end several of them at once.
+    func credentialRefused(
+        _ reason: Reason, detail: String, connectedAt: ContinuousClock.Instant, by gateway: any PushGateway)
 }
 
 /// Whether a gateway has a connection, and why not.

@@ -19,8 +19,8 @@ protocol GatewayConnectionDelegate: ConnectionDelegate<GatewayConnection> {
     /// The server has sent GOAWAY.
     func noteGoAway(_ code: ErrorCode)
 
-    /// The server ended the connection because of the credential, not because of a push.
-    func credentialRefused(_ reason: Reason, _ detail: String)
+    /// The server ended a connection because of the credential, not because of a push.
+    func credentialRefused(_ reason: Reason, _ detail: String, over connection: GatewayConnection)
 }
 
 /// One connection of a gateway: requests go in, and answers come out in one batch for each read burst. This type
@@ -293,7 +293,9 @@ extension GatewayConnection: ByteStreamHandler {
         let (news, nothing) = (news, News())
         self.news = nothing
         if let ending = news.ending { drain(ending) }
-        if let refused = news.refusedCredential { gateway.credentialRefused(refused.reason, refused.detail) }
+        if let refused = news.refusedCredential {
+            gateway.credentialRefused(refused.reason, refused.detail, over: self)
+        }
     }
 
     func writable() {

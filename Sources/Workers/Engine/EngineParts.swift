@@ -236,17 +236,19 @@ extension EngineParts: PushGatewayHandler {
         context.report(.pushesUncertain(queue: queues.names(using: gateway), count: count, reason: reason))
     }
 
-    func credentialRefused(_ reason: Reason, detail: String, by gateway: any PushGateway) {
+    func credentialRefused(
+        _ reason: Reason, detail: String, connectedAt: ContinuousClock.Instant, by gateway: any PushGateway
+    ) {
         switch reason.row.action {
         case .renewToken: gateways.noteExpiredToken(of: gateway)
         case .keepToken:
             gateways.noteTooManyTokens(of: gateway)
             if let circuit = gateways.circuit(of: gateway) { dispatcher.rest(gateway, circuit, because: reason.text) }
         case .reconnectOnce:
-            // APNs accepted no push of a connection that ends like this, so if the next one ends like this, too, the
-            // key is wrong.
+            // If a connection ends like this that was opened after another one had, and no push was accepted in
+            // between, the key is wrong.
             for queue in queues.using(gateway)
-            where queue.unrelatedKey.noteRefused(sentAt: context.loop.now, now: context.loop.now) == .keyIsWrong {
+            where queue.unrelatedKey.noteRefused(sentAt: connectedAt, now: context.loop.now) == .keyIsWrong {
                 queues.noteFault(of: queue, reason.text)
             }
         default: for queue in queues.using(gateway) { queues.noteFault(of: queue, reason.text) }

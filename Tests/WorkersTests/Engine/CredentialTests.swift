@@ -255,6 +255,47 @@ import Transport
         }
     }
 
+    /// As when APNs ends all connections of a key at once. They began before the first of these words.
+    @Test(arguments: [false, true])
+    func `is not blamed when GOAWAY calls its key unrelated on all connections at once, but when it does on the next`(
+        isWrong: Bool
+    ) async throws {
+        try await EngineFixture.run { actor, fixture in
+            let queue = try await fixture.makeQueue(
+                devices: 3000, settings: "update pushq.queue set connections = 4")
+            let unrelated = #"{"reason":"UnrelatedKeyIdInToken"}"#
+            let server = try MockAPNs(on: actor.loop, maximumStreams: 5) { request in
+                let connection = request.connection
+                if isWrong, connection.number >= 4 { return connection.goAway(last: 0, debug: unrelated) }
+                connection.stream.loop.schedule(after: .milliseconds(20)) {
+                    if !connection.isClosed { request.answer() }
+                }
+            }
+            defer { server.close() }
+            let endpoint = try server.endpoint
+            try await fixture.withEngine {
+                brisk(&$0)
+                $0.endpoint = endpoint
+            } _: { _ in
+                try await fixture.startCampaign(queue)
+                try await eventually("four connections that serve", within: .seconds(30)) {
+                    server.connections.count == 4 && server.connections.allSatisfy { $0.openCount > 0 }
+                }
+                for connection in server.connections { connection.goAway(debug: unrelated) }
+                if isWrong {
+                    try await eventually("the queue to pause", within: .seconds(30)) {
+                        try await fixture.connection.queues(of: nil).first?.pausedReason?
+                            .contains("UnrelatedKeyIdInToken") == true
+                    }
+                } else {
+                    try await fixture.waitForCampaigns(within: .seconds(30))
+                    #expect(!fixture.events.contains("paused"))
+                }
+                #expect(server.connections.count > 4)
+            }
+        }
+    }
+
     @Test func `is replaced under load within five seconds, and nothing is lost or refused`()
         async throws
     {
