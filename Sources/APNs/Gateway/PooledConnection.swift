@@ -8,7 +8,8 @@ protocol PooledConnection: AnyObject {
     var inFlightCount: Int { get }
     /// Whether the server has shown that it serves this connection.
     var hasAnswered: Bool { get }
-    /// Whether the server has ended the connection in order and named requests that it will answer.
+    /// Whether the server has ended the connection in order, and named requests that it will answer or let in those
+    /// that were on their way.
     var hasTakenRequests: Bool { get }
     /// Whether it gets no more pushes because the server does not answer those in flight.
     var isSetAside: Bool { get }

@@ -152,11 +152,16 @@ extension GatewayConnection: HTTP2Handler {
             news.refusedCredential = (reason, ending)
         }
         let isInOrder = code == .noError && body.reason == nil && news.refusedCredential == nil
-        // nginx sends this after a certain number of requests, before it has answered them. It will answer them.
-        if isInOrder, (1..<FrameHeader.maximumStreamID).contains(lastStreamID) { hasTakenRequests = true }
+        // nginx says this after so many requests, before it has answered them. They will be answered. With the highest
+        // identifier a server only says that another GOAWAY follows, and lets in what is on its way (RFC 9113 §6.8).
+        let isFirstStep = lastStreamID == FrameHeader.maximumStreamID
+        if isInOrder, isFirstStep ? isBusy : lastStreamID > 0 { hasTakenRequests = true }
         if isInOrder, hasAnswered || hasTakenRequests {
             var answers = answerCount
-            http.forEachOpenStream { stream, _ in if stream.id <= lastStreamID { answers += 1 } }
+            // The first step promises nothing, but a server that has answered goes on to.
+            if hasAnswered || !isFirstStep {
+                http.forEachOpenStream { stream, _ in if stream.id <= lastStreamID { answers += 1 } }
+            }
             news.ending = .retired(answers: answers)
         } else {
             news.ending = .asked(ending)

@@ -128,7 +128,44 @@ import Transport
         #expect(time >= .milliseconds(100 + 200 + 400 + 800))
     }
 
-    /// - Parameter closes: whether the server closes the connection afterwards or leaves that to the gateway.
+    /// As servers do that leave in two steps (RFC 9113 §6.8) and answer only then. The second step may be missing.
+    @Test(arguments: [true, false])
+    func `in two steps before its first answer, again and again, is no failure, and is replaced soon`(
+        hasSecondStep: Bool
+    ) async throws {
+        let held = Held()
+        var settings = GatewaySettings()
+        settings.growthInterval = .milliseconds(20)
+        let (tally, outages, time) = try await Stage(
+            settings: settings,
+            respond: { request in
+                guard request.streamID <= 39 else { return }
+                held.requests.append(request)
+                guard request.streamID == 39 else { return }
+                let (connection, loop) = (request.connection, request.connection.stream.loop)
+                connection.goAway(last: 0x7FFF_FFFF)
+                loop.schedule(after: .milliseconds(20)) {
+                    if hasSecondStep { connection.goAway(last: 39) }
+                    loop.schedule(after: .milliseconds(20)) {
+                        for earlier in held.requests where earlier.connection === connection { earlier.answer() }
+                        held.requests.removeAll { $0.connection === connection }
+                        if !hasSecondStep { connection.goAway(last: 39) }
+                    }
+                }
+            }
+        ).run { actor, scene in
+            let begun = actor.loop.now
+            scene.sender.send(count: 120)
+            try await eventually("all to be answered", within: .seconds(60)) { scene.sender.results.count == 120 }
+            return (scene.sender.tally, scene.sender.outages, begun.duration(to: .now))
+        }
+        #expect(tally == ["accepted": 120])
+        #expect(outages.isEmpty)
+        // Six connections, each of which comes later than the one before, and never by the pauses of an outage.
+        #expect(time < .seconds(30))
+    }
+
+    /// Whether it closes the connection afterwards or leaves that to the gateway.
     @Test(arguments: [true, false])
     func `after one request, and never answers, is out of reach, and sees ever fewer connections`(closes: Bool)
         async throws
