@@ -93,24 +93,69 @@ begin
     f.send_by);
 end $$;
 
--- Warns about devices in waves that are due only after the campaign's new end, `ends`: they would get nothing. The
--- operator may intend this, to end the campaign early.
-create or replace function pushq.warn_of_late_waves(f pushq.fan_out, ends timestamptz) returns void
+-- Checks a new end of a campaign, `f.send_by`. Warns about devices that would get nothing, because they are due only
+-- after it: those of later waves, those with quiet hours, and those that are tried again. The operator may intend this,
+-- to end the campaign early. Refuses the end if no others are left.
+create or replace function pushq.check_new_end(f pushq.fan_out) returns void
 language plpgsql stable as $$
 declare
-  late record;
+  late   record;
+  others boolean;
 begin
-  select sum(cardinality(w.device_ids)) as devices, max(w.due_at) as last
-  into late
-  from pushq.wave w
-  where w.queue_id = f.queue_id and w.campaign_id = f.campaign_id and w.due_at >= ends;
-  if late.devices > 0 then
+  others := not f.sorted and not f.done
+    or exists (select from pushq.lease l where l.queue_id = f.queue_id and l.campaign_id = f.campaign_id)
+    or exists (
+      select
+      from pushq.job j
+      where j.queue_id = f.queue_id and j.lane in (f.lane, f.lane % 3) and j.campaign_id = f.campaign_id
+        and j.run_at < f.send_by)
+    or exists (
+      select
+      from pushq.wave w
+      where w.queue_id = f.queue_id and w.campaign_id = f.campaign_id and w.due_at < f.send_by);
+  for late in
+    select x.what, x.name, sum(x.devices) as devices, min(x.due_at) as first, max(x.due_at) as last
+    from (
+      select 'the local time comes for them' as what, 'wave' as name, w.due_at, cardinality(w.device_ids) as devices
+      from pushq.wave w
+      where w.queue_id = f.queue_id and w.campaign_id = f.campaign_id and w.due_at >= f.send_by
+      union all
+      select case when j.is_quiet then 'their quiet hours end' else 'they are tried again' end,
+             case when j.is_quiet then 'release' else 'attempt' end, j.run_at, j.recipient_count
+      from pushq.job j
+      where j.queue_id = f.queue_id and j.lane in (f.lane, f.lane % 3) and j.campaign_id = f.campaign_id
+        and j.run_at >= f.send_by and j.run_at < 'infinity') x
+    group by x.what, x.name
+    order by min(x.due_at)
+  loop
+    if not others then
+      raise exception using errcode = 'PQ409',
+        message = format('send_by %s is not after the next %s at %s: nothing could be sent', f.send_by, late.name,
+                         late.first),
+        hint = 'give a later one, or cancel the campaign';
+    end if;
     raise warning using
-      message = format('%s of its devices would get nothing: it ends at %s, before the local time comes for them',
-                       late.devices, pushq.shown_time(ends)),
-      hint = format('to reach them, pause it, and resume it with a send_by after the last wave at %s',
+      message = format('%s of its devices would get nothing: it ends at %s, before %s', late.devices,
+                       pushq.shown_time(f.send_by), late.what),
+      hint = format('to reach them, pause it, and resume it with a send_by after the last %s at %s', late.name,
                     pushq.shown_time(late.last));
-  end if;
+  end loop;
+end $$;
+
+-- Makes a new end of a campaign, `f.send_by`, hold for all that is not sent yet. What waits beyond it is due then, and
+-- ends. If the campaign is given a later end meanwhile, quiet hours and local times are asked again.
+create or replace function pushq.set_end(f pushq.fan_out) returns void
+language plpgsql as $$
+begin
+  update pushq.job j
+  set send_by = f.send_by,
+      -- A job that is set aside is resumed only by hand.
+      run_at = case when j.run_at < 'infinity' then least(j.run_at, f.send_by) else j.run_at end
+  where j.queue_id = f.queue_id and j.lane in (f.lane, f.lane % 3) and j.campaign_id = f.campaign_id;
+  update pushq.fan_out o
+  set start_at = least(f.send_by, (
+    select min(w.due_at) from pushq.wave w where w.queue_id = f.queue_id and w.campaign_id = f.campaign_id))
+  where o.queue_id = f.queue_id and o.campaign_id = f.campaign_id and o.sorted and not o.done;
 end $$;
 
 -- Resumes a paused campaign. If its send_by has passed meanwhile, the call must give a new one, because nothing could
@@ -155,11 +200,6 @@ begin
     and not exists (
       select from pushq.stuck_job s
       where s.queue_id = j.queue_id and s.job_id = j.id and s.set_aside_at is not null);
-  if resume_campaign.send_by is not null then
-    update pushq.job j set send_by = $3 where j.queue_id = q and j.lane in (f.lane, f.lane % 3) and j.campaign_id = c;
-    perform pushq.tell('root', c);
-  end if;
-  -- A campaign at a local time may have jobs that are due before its next wave.
   if not f.sorted then
     perform pushq.check_times(f.start_at, 'start_at', send_by);
     -- Nothing of the campaign has been sent yet, so the new end must pass the same checks as the first one.
@@ -172,11 +212,11 @@ begin
         (select k.filter_tree from pushq.campaign k where k.queue_id = q and k.id = c),
         list => f.list_id);
     end if;
-  elsif not pushq.has_jobs(f) then
-    perform pushq.check_times(f.start_at, 'the next wave at', send_by);
   end if;
   if send_by is not null then
-    perform pushq.warn_of_late_waves(f, send_by);
+    perform pushq.check_new_end(f);
+    perform pushq.set_end(f);
+    perform pushq.tell('root', c);
   end if;
   if exists (select from pushq.campaign_progress p where p.queue_id = q and p.campaign_id = c and not p.finished) then
     select m.expiration into until

@@ -284,7 +284,8 @@ language sql stable as $$
   select least(f.send_by, due_at + (f.clock ->> 'within')::interval)
 $$;
 
--- Creates up to `job_limit` jobs of a campaign's first wave, if it is due. Returns their number.
+-- Creates up to `job_limit` jobs of a campaign's first wave, if it is due. Returns their number. Waves that would be due
+-- after the campaign's end are due at its end: their devices expire then, and the campaign waits no longer.
 --
 -- Devices that have moved since they were sorted to a zone where the campaign is due later (`pushq.wave_after`) go into
 -- that wave. A device is in one wave at any time, so it gets the campaign once.
@@ -299,7 +300,7 @@ declare
 begin
   select x.* into w
   from pushq.wave x
-  where x.queue_id = f.queue_id and x.campaign_id = f.campaign_id and x.due_at <= now()
+  where x.queue_id = f.queue_id and x.campaign_id = f.campaign_id and least(x.due_at, f.send_by) <= now()
   order by x.due_at, x.part
   limit 1;
   if found then
@@ -311,10 +312,12 @@ begin
       delete from pushq.wave x
       where x.queue_id = f.queue_id and x.campaign_id = f.campaign_id and x.due_at = w.due_at and x.part = w.part;
     end if;
-    select coalesce(array_agg(m.device_id order by m.device_id) filter (where m.due_at > now()), '{}'),
-           coalesce(array_agg(m.device_id order by m.device_id) filter (where m.due_at > now() is not true), '{}')
+    select coalesce(array_agg(m.device_id order by m.device_id) filter (where m.is_later), '{}'),
+           coalesce(array_agg(m.device_id order by m.device_id) filter (where not m.is_later), '{}')
     into moved, ids
-    from pushq.waves_of(f, ids, w.due_at) m;
+    from (
+      select v.device_id, coalesce(least(v.due_at, f.send_by) > now(), false) as is_later
+      from pushq.waves_of(f, ids, w.due_at) v) m;
     if moved <> '{}' then
       perform pushq.sort_into_waves(f, moved, w.due_at);
     end if;
@@ -333,7 +336,7 @@ begin
   update pushq.fan_out o
   set made = o.made + coalesce(cardinality(ids), 0),
       message_day = pushq.today(),
-      start_at = coalesce(due, o.start_at),
+      start_at = case when due is null then o.start_at else least(due, f.send_by) end,
       done = due is null,
       done_at = case when due is null then clock_timestamp() end
   where o.queue_id = f.queue_id and o.campaign_id = f.campaign_id;

@@ -192,7 +192,7 @@ begin
 end $$;
 
 -- The number of recipients of a root that wait for the end of their quiet hours, and when the first of them are
--- released.
+-- released. Those whose time ends before that are not among them.
 create or replace function pushq.quiet_recipients(
   q int, root bigint, out recipients bigint, out released_at timestamptz
 )
@@ -201,7 +201,8 @@ begin
   select coalesce(sum(j.recipient_count), 0), min(j.run_at)
   into recipients, released_at
   from pushq.job j
-  where j.queue_id = q and j.root_id = root and j.is_quiet and j.run_at > now() and j.run_at < 'infinity';
+  where j.queue_id = q and j.root_id = root and j.is_quiet and j.run_at > now()
+    and j.run_at < j.send_by;
 end $$;
 
 -- The quiet hours that a device waits for, the campaign's or the queue's, as the end of a sentence.

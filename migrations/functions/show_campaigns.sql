@@ -29,7 +29,9 @@ begin
            where f.queue_id = c.queue_id and f.campaign_id = c.campaign_id and f.list_id is null
              and f.done_at = c.cancelled_at),
          c.max_rate, c.stop_at_errors::float8, c.paused_reason, c.filter,
-         concat_ws('T', w.clock ->> 'day', w.clock ->> 'time'), case when w.sorted and not w.done then w.start_at end,
+         concat_ws('T', w.clock ->> 'day', w.clock ->> 'time'),
+         -- At its end, the waves that would have come later are not sent.
+         case when w.sorted and not w.done and w.start_at < w.send_by then w.start_at end,
          w.left_out, w.held_out, h.recipients, h.released_at
   from (
     (select queue_id, id

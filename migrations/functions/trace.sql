@@ -479,6 +479,7 @@ begin
     when k.credential_id is null then 'it waits: the queue has no credential'
     when k.campaign_paused_at is not null then
       format('it waits: the campaign is paused%s', coalesce(': ' || k.campaign_reason, ''))
+    when j.run_at > now() and j.run_at >= k.send_by then 'it gets nothing: it could be sent only after its time ends'
     when j.run_at > now() and j.is_quiet then
       format('it waits until then: the device has quiet hours%s, and is sent to after they have ended',
              pushq.trace_quiet(q, j.campaign_id, device))

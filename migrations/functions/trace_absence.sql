@@ -70,6 +70,9 @@ begin
              coalesce(d.kind, 'alert'))
     when device > f.last_device_id then 'it was not in the audience: it was added after the campaign had begun'
     when gone then 'the recipients of the campaign are no longer all kept'
+    when f.sorted and not f.done and w.due_at >= f.send_by then
+      format('it gets nothing: the campaign ends at %s, before its local time in the device''s time zone, at %s',
+             pushq.shown_time(f.send_by), pushq.shown_time(w.due_at))
     when f.sorted and not f.done and w.due_at is not null then
       'not yet: in its time zone, the campaign''s local time is at ' || pushq.shown_time(w.due_at)
     when not f.done and (device > f.cursor_device_id or device = any (f.rest))

@@ -465,6 +465,35 @@ import Transport
         }
     }
 
+    @Test func `ends at the time with which it is resumed, also for those whose local time is later`() async throws {
+        try await withDevices([0, -1, -2, -2]) { _, queue in
+            func resume(within time: String) async throws {
+                try await queue.run(
+                    """
+                    select pushq.pause_campaign('\(Self.name)', 'k');
+                    select pushq.resume_campaign('\(Self.name)', 'k', send_by => now() + interval '\(time)')
+                    """)
+            }
+            let minutes = "select round(extract(epoch from start_at - now()) / 60) from pushq.fan_out"
+            let shown = "select count(next_wave_at) from pushq.show_campaigns('\(Self.name)', 'k', 1)"
+            try await start(queue)
+            #expect(try await fanOut(queue) == [1])
+            try await resume(within: "30 minutes")
+            #expect(try await queue.number(minutes) == 30)
+            #expect(try await queue.number(shown) == 0, "no wave is sent any more")
+            // With a later end the waves are due at their own times again.
+            try await resume(within: "90 minutes")
+            #expect((57...60).contains(try await queue.number(minutes)))
+            #expect(try await queue.number(shown) == 1)
+            try await pass("90 minutes", queue)
+            try await queue.run("update pushq.fan_out set send_by = send_by - interval '90 minutes'")
+            #expect(try await fanOut(queue) == [1, 2, 3, 4])
+            #expect(try await queue.number("select count(*) from pushq.fan_out where done and made = 4") == 1)
+            let over = "select sum(recipient_count) from pushq.job where send_by <= now() and run_at <= now()"
+            #expect(try await queue.number(over) == 3)
+        }
+    }
+
     @Test func `is cancelled with the waves that are still to come`() async throws {
         try await withDevices([0, -1]) { _, queue in
             try await start(queue)

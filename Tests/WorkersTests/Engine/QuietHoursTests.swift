@@ -148,6 +148,31 @@ import Transport
         }
     }
 
+    @Test func `keeps no campaign waiting beyond the end with which it is resumed`() async throws {
+        try await EngineFixture.run { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 300)
+            _ = try await setUp(fixture, queue, seconds: 3600)
+            try await fixture.withEngine { _ in
+                try await fixture.startCampaign(queue, options: ", max_rate => 20")
+                let waits = "select sum(recipient_count) from pushq.job where is_quiet and run_at > now()"
+                try await eventually("some who wait") { try await fixture.number(waits) > 0 }
+                try await fixture.connection.runScript(
+                    """
+                    select pushq.pause_campaign('\(queue)', 'k');
+                    select pushq.resume_campaign('\(queue)', 'k', send_by => now() + interval '3 seconds')
+                    """)
+                try await fixture.waitForCampaigns()
+            }
+            let progress = try await fixture.progress()
+            #expect(
+                progress["delivered", default: 0] + progress["suppressed", default: 0]
+                    + progress["expired", default: 0] == 300, "\(progress)")
+            let root = Int64(try await fixture.number("select id from pushq.campaign"))
+            let refusals = try await fixture.connection.refusals(ofRoot: root, inQueue: queue)
+            #expect(refusals["quiet_hours", default: 0] > 0 && refusals.count == 1, "\(refusals)")
+        }
+    }
+
     @Test func `holds back urgent alerts where it is told to, and those of devices without a zone where it knows one`()
         async throws
     {
