@@ -39,7 +39,7 @@ $$;
 -- Returns a row for each recipient. The figure is null if another transaction keeps the badge locked: a transaction
 -- that changes badges and stays open for an hour delays only the pushes to these devices. The figure is also null for a
 -- device that was deactivated or deleted after the worker read its token: its badge may have moved to a newer token
--- (`pushq.register`), to which the push continues when the worker asks again.
+-- (`pushq.pass_on`), to which the push continues when the worker asks again.
 create or replace function pushq.take_badges(
   worker bigint, queue_ids int[], job_ids bigint[], epochs int[], increments int[], firsts int[], lasts int[],
   device_ids bigint[]
@@ -201,7 +201,7 @@ language sql set enable_seqscan = off set enable_mergejoin = off set jit = off a
     from unnest($2, $3, $4, $5, $6, $7) as g(queue_id, job_id, epoch, increment, first, last)
     join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.worker_id = $1
     cross join lateral unnest($8[g.first : g.last]) d(device_id)
-    -- A badge moves to the newer token of a device, even while the message waits or is being sent (pushq.register).
+    -- A badge moves to the newer token of a device, even while the message waits or is being sent (pushq.pass_on).
     cross join lateral (
       select case
         when exists (

@@ -112,7 +112,6 @@ declare
   device  bigint;
   is_new  boolean;
   goes_on boolean;                                        -- pushes that wait for `older` go to this token
-  earlier bigint[];                                       -- the devices that such pushes are for
 begin
   if problem is not null then
     raise exception using errcode = 'PQ400', message = problem;
@@ -201,28 +200,7 @@ begin
     -- Pushes do not continue to another user, nor after a logout or a deactivation by hand, which leave no reason.
     goes_on := older.user_key is not distinct from register.user_key
       and (older.active or older.inactive_reason is not null);
-    -- The app's icon is the same as before, and a push that continues keeps its number.
-    with old as (
-      delete from pushq.badge b
-      where b.queue_id = door.q and b.device_id = older.id
-      returning b.count, b.root_ids, b.figures, b.kept_until)
-    insert into pushq.badge (queue_id, device_id, count, root_ids, figures, kept_until)
-    select door.q, device, o.count, case when goes_on then o.root_ids else '{}' end,
-           case when goes_on then o.figures else '{}' end, case when goes_on then o.kept_until else '{}' end
-    from old o
-    -- The app may already have set the badge of the newer token.
-    on conflict do nothing;
-    perform pushq.move_recent_pushes(door.q, older.id, device);
-    -- See `pushq.successors`. Of the tokens that led to the older one, only the latest are kept: an installation may
-    -- have had many tokens.
-    earlier := older.id || array(
-      select d.id
-      from pushq.device d
-      where d.queue_id = door.q and d.replaced_by = older.id
-      order by d.id desc);
-    update pushq.device d
-    set replaced_by = case when goes_on and d.id = any (earlier[:20]) then device end
-    where d.queue_id = door.q and d.id = any (earlier);
+    perform pushq.pass_on(door.q, array[older.id], array[device], array[goes_on]);
   end if;
 
   has.queue_id := door.q;
@@ -294,74 +272,6 @@ begin
   where d.queue_id = q and d.id = any (ids);
   update pushq.profile p set installation = null where p.queue_id = q and p.device_id = any (ids);
   return latest;
-end $$;
-
--- Keeps one active token for each of these installations, as a registration does: the one that its app registered last,
--- else the one that was seen last. Returns the number of tokens deactivated. An import calls this after its commit: a
--- concurrent registration did not see the token of the file, nor the file that of the registration. The lock of the
--- installation waits for such a registration.
-create or replace function pushq.keep_one_token(q int, installations text[]) returns bigint
-language plpgsql as $$
-declare
-  names    text[] := array(select concat_ws(' ', 'installation', q, i) as name from unnest(installations) i order by 1);
-  ids      bigint[];
-  replaced bigint[];
-begin
-  -- As in `pushq.take_lock`, but several names, always in the same order.
-  insert into pushq.named_lock (name) select n from unnest(names) with ordinality u(n, place) order by place;
-  delete from pushq.named_lock l where l.name = any (names);
-  ids := array(
-    select t.id
-    from (
-      select d.id, count(*) over (
-               partition by p.installation, coalesce(d.kind, 'alert'), p.activity_type, p.activity) as tokens
-      from pushq.profile p
-      join pushq.device d on d.queue_id = p.queue_id and d.id = p.device_id
-      where p.queue_id = q and p.installation = any (installations) and d.active) t
-    where t.tokens > 1);
-  if ids = '{}' then
-    return 0;
-  end if;
-  perform from pushq.device d where d.queue_id = q and d.id = any (ids) order by d.id for no key update;
-  replaced := array(
-    select t.id
-    from (
-      select d.id, row_number() over (
-               partition by p.installation, coalesce(d.kind, 'alert'), p.activity_type, p.activity
-               order by pushq.known_since(d.registered_at) desc, p.seen_at desc nulls last, d.id desc) as place
-      from pushq.device d
-      join pushq.profile p on p.queue_id = d.queue_id and p.device_id = d.id
-      where d.queue_id = q and d.id = any (ids) and d.active and p.installation = any (installations)) t
-    where t.place > 1);
-  update pushq.profile p set installation = null where p.queue_id = q and p.device_id = any (replaced);
-  update pushq.device d
-  set active = false, user_key = null, inactive_since = clock_timestamp(), inactive_reason = null
-  where d.queue_id = q and d.id = any (replaced);
-  return cardinality(replaced);
-end $$;
-
--- Makes a token count, under a frequency cap, what was sent to the token that it replaces, because the person is the
--- same. A push that went to both counts once.
-create or replace function pushq.move_recent_pushes(q int, older bigint, newer bigint) returns void
-language plpgsql as $$
-begin
-  with old as (
-    delete from pushq.recent_push r
-    where r.queue_id = q and r.device_id = older
-    returning r.root_ids, r.job_ids, r.sent_at)
-  insert into pushq.recent_push as n (queue_id, device_id, root_ids, job_ids, sent_at)
-  select q, newer, o.root_ids, o.job_ids, o.sent_at from old o
-  on conflict on constraint recent_push_pkey do update
-  set (root_ids, job_ids, sent_at) = (
-    select coalesce(array_agg(e.root order by e.at), '{}'), coalesce(array_agg(e.job order by e.at), '{}'),
-           coalesce(array_agg(e.at order by e.at), '{}')
-    from (
-      select distinct on (u.root) u.root, u.job, u.at
-      from (
-        select * from unnest(n.root_ids, n.job_ids, n.sent_at)
-        union all
-        select * from unnest(excluded.root_ids, excluded.job_ids, excluded.sent_at)) u(root, job, at)
-      order by u.root, u.at desc) e);
 end $$;
 
 -- Removes a registration when a user logs out: the device loses its user, tags, attributes and badge count, and

@@ -1,7 +1,7 @@
 -- The newer tokens to which pushes continue that waited for a replaced token of the same installation.
 --
--- `device.replaced_by` points directly to the newest token, however many were in between: a registration redirects all
--- tokens that pointed to the one before (`pushq.register`). It points nowhere once the newer token belongs to another
+-- `device.replaced_by` points directly to the newest token, however many were in between: a registration or an import
+-- redirects all tokens that pointed to the one before (`pushq.pass_on`). It points nowhere once the newer token belongs to another
 -- user, or its user has logged out. So one rule applies to every question about a replaced device, such as whether a
 -- filter matches it or what time it is there: its newer token answers.
 

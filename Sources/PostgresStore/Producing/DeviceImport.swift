@@ -162,23 +162,28 @@ extension Statement {
     }
 
     /// Deletes the tags, attributes and badges of former users from devices that go to another user, as a registration
-    /// does. Looks for such devices only if the queue has profiles or badges, because the statement sorts all lines.
+    /// does. Pushes for older tokens do not continue to these devices either. Looks for such devices only if the queue has profiles or badges, because the statement sorts all lines.
     static let forgetFormerUsers = Statement(
         "forget_former_users",
         #"""
         with passed_on as materialized (
-          select d.id
+          select d.id, d.user_key is not null as had_user
           from (\#(lastLines)) s
           join pushq.device d on d.queue_id = $queue_id and d.token = s.token
-          where s.user_key <> d.user_key and d.registered_at is null
+          where s.user_key is not null and s.user_key is distinct from d.user_key and d.registered_at is null
             and (exists (select from pushq.profile p where p.queue_id = $queue_id)
                  or exists (select from pushq.badge b where b.queue_id = $queue_id))),
         profiles as (
           update pushq.profile p
           set tags = '{}', attributes = '{}'
           from passed_on o
-          where p.queue_id = $queue_id and p.device_id = o.id and (p.tags <> '{}' or p.attributes <> '{}'))
-        select pushq.forget_badges($queue_id, array(select id from passed_on))::text
+          where p.queue_id = $queue_id and p.device_id = o.id and o.had_user
+            and (p.tags <> '{}' or p.attributes <> '{}')),
+        older as (
+          update pushq.device d
+          set replaced_by = null
+          where d.queue_id = $queue_id and d.replaced_by = any (array(select id from passed_on)))
+        select pushq.forget_badges($queue_id, array(select id from passed_on where had_user))::text
         """#)
 
     /// Notes that the devices were imported as active, so that feedback from before does not deactivate them.
@@ -378,14 +383,15 @@ extension PostgresConnection {
         // Runs first, so that devices that other transactions have added meanwhile count as existing below.
         let new = try await insertStagedDevices(inQueue: queueID)
         let known = try await changeKnownDevices(ofQueue: queueID, lines, new: new)
-        func carryOutForProfiles(_ statement: Statement) async throws(PostgresError) -> Int {
-            guard lines.hasProfiles else { return 0 }
-            return try await execute(statement, ["queue_id": .int4(queueID)]).affectedRows
+        var (profiles, replaced) = (0, 0)
+        var installations: [Installations] = []
+        if lines.hasProfiles {
+            let queue: Parameters = ["queue_id": .int4(queueID)]
+            profiles = try await execute(.importProfiles, queue).affectedRows
+            _ = try await execute(.lockImportedTokens, queue)
+            replaced = try await count(.replaceImportedTokens, queue)
+            installations = try await importedInstallations(ofQueue: queueID)
         }
-        let profiles = try await carryOutForProfiles(.importProfiles)
-        _ = try await carryOutForProfiles(.lockImportedTokens)
-        let replaced = try await carryOutForProfiles(.replaceImportedTokens)
-        let installations = lines.hasProfiles ? try await importedInstallations(ofQueue: queueID) : []
         // Devices that the file activates, less those that it deactivates for them: a new token for a phone is not one
         // more device.
         _ = try await execute(

@@ -1,6 +1,7 @@
 extension Statement {
-    /// Locks the active tokens of installations that have more than one, in the order in which registrations lock them.
-    /// Then every registration that ran meanwhile has ended, and the next statement sees it.
+    /// Locks the active tokens of installations that have more than one, and those that they have replaced, in the
+    /// order in which registrations lock them. Then every registration that ran meanwhile has ended, and the next
+    /// statement sees it.
     static let lockImportedTokens = Statement(
         "lock_imported_tokens",
         #"""
@@ -16,10 +17,16 @@ extension Statement {
           where t.tokens > 1),
         locked as materialized (
           select d.id
-          from tokens t
-          join pushq.device d on d.queue_id = $queue_id and d.id = t.id
+          from pushq.device d
+          where d.queue_id = $queue_id
+            and d.id = any (array(
+              select t.id from tokens t
+              union all
+              select e.id
+              from pushq.device e
+              where e.queue_id = $queue_id and e.replaced_by = any (array(select t.id from tokens t))))
           order by d.id
-          for no key update of d)
+          for no key update)
         select count(*) from locked
         """#)
 
@@ -44,8 +51,8 @@ extension Statement {
 
     /// Keeps one active token of each installation that the file names, as a registration does: the token that the app
     /// has registered, or else the one that was seen last. If some of the tokens have no such time, a token of this
-    /// file precedes tokens of earlier files, and the last line precedes other lines. The other tokens are deactivated
-    /// and lose their user.
+    /// file precedes tokens of earlier files, and the last line precedes other lines. The other tokens are deactivated,
+    /// and what waits for them goes on by the one that stays (`pushq.retire_tokens`).
     ///
     /// A queue may just have received its first devices and have no statistics about them. So each look-up is a query
     /// of its own (`offset 0`) or an array, which makes PostgreSQL use the key. The tokens and their lines are grouped
@@ -90,19 +97,15 @@ extension Statement {
                    partition by k.installation, k.kind, k.activity_type, k.activity) as are_dated
           from known k),
         placed as materialized (
-          select k.id,
-                 row_number() over (
-                   partition by k.installation, k.kind, k.activity_type, k.activity
-                   order by pushq.known_since(k.registered_at) desc, (not k.are_dated and k.line is not null) desc,
-                            k.seen_at desc nulls last, k.line desc nulls last, k.id desc) as place
-          from dated k),
-        forgotten as (
-          update pushq.profile p
-          set installation = null
-          where p.queue_id = $queue_id and p.device_id = any (array(select o.id from placed o where o.place > 1)))
-        update pushq.device d
-        set active = false, user_key = null, inactive_since = clock_timestamp(), inactive_reason = null
-        where d.queue_id = $queue_id and d.id = any (array(select o.id from placed o where o.place > 1))
+          select k.id, row_number() over tokens as place, first_value(k.id) over tokens as kept
+          from dated k
+          window tokens as (
+            partition by k.installation, k.kind, k.activity_type, k.activity
+            order by pushq.known_since(k.registered_at) desc, (not k.are_dated and k.line is not null) desc,
+                     k.seen_at desc nulls last, k.line desc nulls last, k.id desc))
+        select pushq.retire_tokens($queue_id, array_agg(o.id), array_agg(o.kept), array_agg(o.place = 2)) as count
+        from placed o
+        where o.place > 1
         """#)
 }
 

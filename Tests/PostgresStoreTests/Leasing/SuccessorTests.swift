@@ -121,6 +121,80 @@ import Transport
         }
     }
 
+    private func add(_ lines: String, _ queue: QueueFixture) async throws {
+        _ = try await queue.connection.importDevices(
+            from: .text("token,user_key,installation\n" + lines), inQueue: QueueFixture.name, reactivates: false
+        ) { _ in }
+    }
+
+    @Test(arguments: [false, true])
+    func `goes on by the newest that a file brings, with badge and recent pushes`(_ isFannedOut: Bool) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await add("a1,ann,i1\nb1,bob,i2\nc1,cleo,i3\nd1,dan,i4\ne1,,i5\n", queue)
+            try await register([("d1", "dan", "i4"), ("f1", "fay", "i6")], queue)
+            let campaign = try await queue.startCampaign()
+            if isFannedOut { try await queue.fanOut(campaign) }
+            try await queue.run(
+                """
+                insert into pushq.badge (queue_id, device_id, count)
+                select queue_id, id, 3 from pushq.device where user_key in ('ann', 'bob');
+                insert into pushq.recent_push (queue_id, device_id, root_ids, job_ids, sent_at)
+                select queue_id, id, '{7}', '{0}', array[now()] from pushq.device where user_key in ('ann', 'bob')
+                """)
+            // The app has registered one of them, which stays; and another belongs to somebody else by now.
+            try await add("a2,ann,i1\nb2,eve,i2\nc2,cleo,i3\nd2,dan,i4\ne2,,i5\n", queue)
+            try await add("c3,cleo,i3\n", queue)
+            let moved = try await queue.texts(
+                """
+                select format('%s %s %s', encode(d.token, 'hex'), b.count, r.root_ids)
+                from pushq.device d
+                left join pushq.badge b on b.device_id = d.id
+                left join pushq.recent_push r on r.device_id = d.id
+                where b.device_id is not null or r.device_id is not null
+                order by d.token
+                """)
+            #expect(moved == ["a2 3 {7}", "b2  {7}"])
+            try await queue.fanOut(campaign)
+            let first = try await claimed(queue)
+            #expect(first.moves == ["a1": "a2", "c1": "c3", "e1": "e2"])
+            try await end(first.jobs, queue)
+            let second = try await claimed(queue)
+            let tokens = second.jobs.flatMap { job in job.deviceIDs.indices.map { job.token(of: $0) } }
+            #expect(tokens == [[0xA2], [0xE2], [0xC3]] && second.moves == [:])
+            #expect(try await queue.number("select made from pushq.fan_out") == (isFannedOut ? 6 : 5))
+        }
+    }
+
+    @Test func `does not go on by one that a file has given to another user since`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await add("a1,ann,i1\nb1,,i2\nc1,cleo,i3\n", queue)
+            try await queue.run(
+                #"select pushq.send('\#(Self.name)', '{"aps":{"alert":"private"}}', '{a1,b1,c1}'::text[])"#)
+            try await add("a2,ann,i1\nb2,,i2\nc2,cleo,i3\n", queue)
+            try await add("a2,zoe,i1\nb2,zoe,i2\n", queue)
+            #expect(try await claimed(queue, lane: .normal).moves == ["c1": "c2"])
+        }
+    }
+
+    /// As when neither a registration nor the import saw the other.
+    @Test func `goes on by one that is kept only after the import`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await add("a1,ann,i1\nb1,bob,i2\n", queue)
+            try await queue.fanOut(try await queue.startCampaign())
+            try await add("a2,ann,i3\nb2,eve,i4\n", queue)
+            try await queue.run(
+                """
+                update pushq.profile
+                set installation = case installation when 'i3' then 'i1' when 'i4' then 'i2' else installation end;
+                select pushq.keep_one_token(\(queue.id), '{i1,i2}')
+                """)
+            #expect(try await claimed(queue).moves == ["a1": "a2"])
+        }
+    }
+
     @Test func `does not go on by one that may be a recipient itself`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)

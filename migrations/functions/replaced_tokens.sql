@@ -1,0 +1,152 @@
+-- What happens to a token when a newer token of the same installation replaces it, by a registration or by an import.
+
+-- Moves what belongs to older tokens to the newer ones that replace them: badges, places under a frequency cap, and,
+-- for those of `goes_on`, the pushes that wait (`pushq.successors`). Each newer token replaces one of these older ones.
+-- The caller has locked the devices.
+create or replace function pushq.pass_on(q int, olders bigint[], newers bigint[], goes_on boolean[]) returns void
+language plpgsql
+-- The arrays have one element or a million, and a nested loop would compare each with each.
+set enable_nestloop = off as $$
+declare
+  ids   bigint[];                                         -- the older tokens, and those that they have replaced
+  nexts bigint[];                                         -- where the pushes for these continue
+begin
+  perform from pushq.badge b where b.queue_id = q and b.device_id = any (olders) order by b.device_id for update;
+  -- The app's icon is the same as before, and a push that continues keeps its number.
+  with old as (
+    delete from pushq.badge b
+    using unnest(olders, newers, goes_on) p(older, newer, goes_on)
+    where b.queue_id = q and b.device_id = any (olders) and b.device_id = p.older
+    returning p.newer, p.goes_on, b.count, b.root_ids, b.figures, b.kept_until)
+  insert into pushq.badge (queue_id, device_id, count, root_ids, figures, kept_until)
+  select q, o.newer, o.count, case when o.goes_on then o.root_ids else '{}' end,
+         case when o.goes_on then o.figures else '{}' end, case when o.goes_on then o.kept_until else '{}' end
+  from old o
+  order by o.newer
+  -- The app may already have set the badge of the newer token.
+  on conflict do nothing;
+  perform pushq.move_recent_pushes(q, olders, newers);
+  -- Of the tokens that led to an older one, only the latest are kept: an installation may have had many tokens.
+  select array_agg(l.id), array_agg(case when l.goes_on and l.place < 20 then l.newer end)
+  into ids, nexts
+  from (
+    select p.older as id, p.newer, p.goes_on, 0 as place
+    from unnest(olders, newers, goes_on) p(older, newer, goes_on)
+    union all
+    select d.id, p.newer, p.goes_on, row_number() over (partition by p.older order by d.id desc)
+    from pushq.device d
+    join unnest(olders, newers, goes_on) p(older, newer, goes_on) on p.older = d.replaced_by
+    where d.queue_id = q and d.replaced_by = any (olders)) l;
+  update pushq.device d
+  set replaced_by = n.next
+  from unnest(ids, nexts) n(id, next)
+  where d.queue_id = q and d.id = any (ids) and d.id = n.id;
+end $$;
+
+-- Makes tokens count, under a frequency cap, what was sent to those that they replace, because the persons are the
+-- same. A push that went to both counts once.
+create or replace function pushq.move_recent_pushes(q int, olders bigint[], newers bigint[]) returns void
+language plpgsql set enable_nestloop = off as $$
+begin
+  with old as (
+    delete from pushq.recent_push r
+    using unnest(olders, newers) p(older, newer)
+    where r.queue_id = q and r.device_id = any (olders) and r.device_id = p.older
+    returning p.newer, r.root_ids, r.job_ids, r.sent_at)
+  insert into pushq.recent_push as n (queue_id, device_id, root_ids, job_ids, sent_at)
+  select q, o.newer, o.root_ids, o.job_ids, o.sent_at from old o order by o.newer
+  on conflict on constraint recent_push_pkey do update
+  set (root_ids, job_ids, sent_at) = (
+    select coalesce(array_agg(e.root order by e.at), '{}'), coalesce(array_agg(e.job order by e.at), '{}'),
+           coalesce(array_agg(e.at order by e.at), '{}')
+    from (
+      select distinct on (u.root) u.root, u.job, u.at
+      from (
+        select * from unnest(n.root_ids, n.job_ids, n.sent_at)
+        union all
+        select * from unnest(excluded.root_ids, excluded.job_ids, excluded.sent_at)) u(root, job, at)
+      order by u.root, u.at desc) e);
+end $$;
+
+-- Deactivates active tokens of which an import keeps others of the same installation, as a registration does. They lose
+-- their user and their installation. `latest`: of several tokens that one replaces, the latest; pushes that wait for it
+-- continue to the newer token, if both have the same user. Returns the number of tokens.
+create or replace function pushq.retire_tokens(q int, olders bigint[], newers bigint[], latest boolean[])
+returns bigint
+language plpgsql set enable_nestloop = off as $$
+declare
+  strangers bigint[];                                     -- tokens whose user is not that of the newer one
+  froms     bigint[];
+  tos       bigint[];
+  goes_on   boolean[];
+begin
+  if olders is null then
+    return 0;
+  end if;
+  select array_agg(p.older) filter (where o.user_key is distinct from n.user_key and o.user_key is not null),
+         array_agg(p.older) filter (where p.latest), array_agg(p.newer) filter (where p.latest),
+         array_agg(o.user_key is not distinct from n.user_key) filter (where p.latest)
+  into strangers, froms, tos, goes_on
+  from unnest(olders, newers, latest) p(older, newer, latest)
+  join pushq.device o on o.queue_id = q and o.id = any (olders) and o.id = p.older
+  join pushq.device n on n.queue_id = q and n.id = any (newers) and n.id = p.newer;
+  -- What is known about another user does not apply to this one.
+  perform pushq.forget_badges(q, strangers);
+  update pushq.profile p set installation = null where p.queue_id = q and p.device_id = any (olders);
+  -- Later questions about a token whose pushes continue are answered by the newer one.
+  delete from pushq.profile p
+  where p.queue_id = q
+    and p.device_id = any (array(select o.id from unnest(froms, goes_on) o(id, goes_on) where o.goes_on));
+  update pushq.device d
+  set active = false, user_key = null, inactive_since = clock_timestamp(), inactive_reason = null
+  where d.queue_id = q and d.id = any (olders);
+  perform pushq.pass_on(q, froms, tos, goes_on);
+  return cardinality(olders);
+end $$;
+
+-- Keeps one active token for each of these installations, as a registration does: the one that its app registered last,
+-- else the one that was seen last. Returns the number of tokens deactivated. An import calls this after its commit: a
+-- concurrent registration did not see the token of the file, nor the file that of the registration. The lock of the
+-- installation waits for such a registration.
+create or replace function pushq.keep_one_token(q int, installations text[]) returns bigint
+language plpgsql as $$
+declare
+  names  text[] := array(select concat_ws(' ', 'installation', q, i) as name from unnest(installations) i order by 1);
+  ids    bigint[];
+  olders bigint[];
+  newers bigint[];
+  latest boolean[];
+begin
+  -- As in `pushq.take_lock`, but several names, always in the same order.
+  insert into pushq.named_lock (name) select n from unnest(names) with ordinality u(n, place) order by place;
+  delete from pushq.named_lock l where l.name = any (names);
+  ids := array(
+    select t.id
+    from (
+      select d.id, count(*) over (
+               partition by p.installation, coalesce(d.kind, 'alert'), p.activity_type, p.activity) as tokens
+      from pushq.profile p
+      join pushq.device d on d.queue_id = p.queue_id and d.id = p.device_id
+      where p.queue_id = q and p.installation = any (installations) and d.active) t
+    where t.tokens > 1);
+  if ids = '{}' then
+    return 0;
+  end if;
+  perform from pushq.device d
+  where d.queue_id = q
+    and d.id = any (ids || array(select e.id from pushq.device e where e.queue_id = q and e.replaced_by = any (ids)))
+  order by d.id
+  for no key update;
+  select array_agg(t.id), array_agg(t.kept), array_agg(t.place = 2)
+  into olders, newers, latest
+  from (
+    select d.id, row_number() over tokens as place, first_value(d.id) over tokens as kept
+    from pushq.device d
+    join pushq.profile p on p.queue_id = d.queue_id and p.device_id = d.id
+    where d.queue_id = q and d.id = any (ids) and d.active and p.installation = any (installations)
+    window tokens as (
+      partition by p.installation, coalesce(d.kind, 'alert'), p.activity_type, p.activity
+      order by pushq.known_since(d.registered_at) desc, p.seen_at desc nulls last, d.id desc)) t
+  where t.place > 1;
+  return pushq.retire_tokens(q, olders, newers, latest);
+end $$;
