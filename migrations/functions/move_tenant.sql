@@ -261,10 +261,14 @@ begin
   for update;
   perform from pushq.tenant t where t.id = move.owner for update;
   held := pushq.stop_leaving(tenant);
-  if held > 0 or not exists (select from pushq.tenant t where t.id = move.owner and t.suspended_at is not null) then
-    raise exception using errcode = 'PQ409',
-      message = format('workers hold %s jobs of %s, which was resumed during its move', held, tenant),
+  if not exists (select from pushq.tenant t where t.id = move.owner and t.suspended_at is not null) then
+    raise exception using errcode = 'PQ409', message = format('%s was resumed during its move', tenant),
       hint = 'do not resume it during the move, and repeat the call';
+  elsif held > 0 then
+    raise exception using errcode = 'PQ409',
+      message = format('workers still hold jobs of %s, or read its lists of the feedback service: %s in all', tenant,
+                       held),
+      hint = 'repeat the call in some seconds';
   end if;
   -- In the other database, the tenant is suspended only if it was before the move stopped it.
   update pushq.tenant t set suspended_at = move.suspended_at where t.id = move.owner;

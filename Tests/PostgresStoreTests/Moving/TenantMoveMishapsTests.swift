@@ -49,6 +49,25 @@ import Transport
         }
     }
 
+    @Test func `is told apart whether the tenant was resumed or workers still read for it`() async throws {
+        try await withMoveWorld { _, world in
+            let first = world.first.connection
+            try await world.begin()
+            _ = try await first.stopLeaving("acme")
+            try await world.first.run(
+                """
+                insert into pushq.feedback_poll (queue_id, taken_until)
+                select id, now() + interval '1 hour' from pushq.queue limit 1
+                """)
+            #expect(
+                try await message { try await first.detachTenant("acme") }
+                    == "workers still hold jobs of acme, or read its lists of the feedback service: 1 in all")
+            try await world.first.run("update pushq.tenant set suspended_at = null")
+            #expect(
+                try await message { try await first.detachTenant("acme") } == "acme was resumed during its move")
+        }
+    }
+
     @Test(arguments: [false, true])
     func `a restore that is found while it is detached has it come back, and wait for a decision`(isUndone: Bool)
         async throws
