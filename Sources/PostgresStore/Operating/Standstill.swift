@@ -9,7 +9,7 @@ extension Statement {
         #"""
         select paused_reason, tenant, tenant_is_suspended, lacks_credential, campaign_key as key, campaign_is_paused,
                campaign_paused_reason, alive, serving, cut_off, in_outage, refusal, unusable, fault, credential,
-               set_aside, due_at, awaits_decision
+               set_aside, due_at, awaits_decision, is_cancelled
         from pushq.show_standstill($queue, $root)
         """#)
 }
@@ -27,8 +27,9 @@ package enum Standstill: Equatable, Sendable, CustomStringConvertible {
     case noWorkerServes(queue: QueueName)
     case credentialUnusable(worker: String, credential: String, reason: String)
     case apnsUnreachable(worker: String)
-    /// APNs answers, but refuses most pushes at present.
-    case apnsRefuses(String)
+    /// APNs answers, but refuses most pushes at present. Workers claim nothing meanwhile, not even jobs that were
+    /// cancelled.
+    case apnsRefuses(String, isCancelled: Bool)
     case notDue(Date)
 
     package var description: String {
@@ -50,7 +51,11 @@ package enum Standstill: Equatable, Sendable, CustomStringConvertible {
         case .credentialUnusable(let worker, let credential, let reason):
             "worker \(worker) cannot use credential \(credential): \(reason)"
         case .apnsUnreachable(let worker): "worker \(worker) cannot reach APNs; its log says why"
-        case .apnsRefuses(let answer): "APNs answers \(answer); pushes wait, and are tried again"
+        case .apnsRefuses(let answer, let isCancelled):
+            "APNs answers \(answer); "
+                + (isCancelled
+                    ? "pushes that wait are not sent, and count as cancelled when it is tried next"
+                    : "pushes wait, and are tried again")
         case .notDue(let date): "nothing is due before \(date.formatted(.iso8601))"
         }
     }
@@ -89,7 +94,9 @@ extension Standstill {
         } else if let worker = row.optionalText("cut_off") {
             self = .apnsUnreachable(worker: worker)
         } else if let worker = row.optionalText("in_outage") {
-            self = .apnsRefuses(row.optionalText("refusal") ?? "with refusals: the log of worker \(worker) says which")
+            self = .apnsRefuses(
+                row.optionalText("refusal") ?? "with refusals: the log of worker \(worker) says which",
+                isCancelled: row.bool("is_cancelled"))
         } else {
             return nil
         }
