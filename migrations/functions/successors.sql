@@ -31,6 +31,9 @@ end $$;
 -- submitted may have registered it. The devices in a list of users are found while the list is loaded. So in these two
 -- cases, it is also checked whether the newer token is a recipient itself.
 --
+-- An app may go back to an earlier token, after the push has moved on from that to a newer one. Then the push returns to
+-- the earlier token, if all jobs for that have ended without sending it: they gave it back, or moved it on.
+--
 -- Live Activities do not continue, because a later update may have been sent.
 create or replace function pushq.successors(
   worker bigint, queue_ids int[], job_ids bigint[], epochs int[], firsts int[], lasts int[], device_ids bigint[]
@@ -58,23 +61,31 @@ begin
     from asked a
     join pushq.device d on d.queue_id = a.queue_id and d.id = a.device_id and not d.active
     join pushq.device n on n.queue_id = d.queue_id and n.id = d.replaced_by and n.active
-    where d.replaced_by > a.chosen_to)
+    where d.replaced_by > a.chosen_to or a.device_id > a.chosen_to)
   select distinct on (w.queue_id, w.root_id, w.next) w.queue_id, w.job_id, w.device_id, w.next
   from newer w
-  where not exists (
-      select
-      from (
-        select w.next
-        union all
-        select s.id
-        from pushq.device s
-        where s.queue_id = w.queue_id and s.replaced_by = w.next and s.id > w.device_id) r(id)
-      join pushq.body b on b.queue_id = w.queue_id and b.root_id = w.root_id and b.first_device_id <= r.id
-        and b.last_device_id >= r.id and r.id = any (b.device_ids))
-    -- A list is kept until all of its devices are in jobs.
+  cross join lateral (
+    -- Whether the newer token is or was a recipient: it no longer is one if each of its jobs has ended without sending,
+    -- with the outcome GivenBack (229) or QuietHours (240), both of which continue in another job.
+    select count(*) > 0 as was_recipient, coalesce(bool_or(e.job_id is null), false) as is_recipient
+    from pushq.body b
+    left join pushq.result e on e.queue_id = b.queue_id and e.root_id = b.root_id and e.job_id = b.job_id
+      and get_byte(e.outcomes, array_position(b.device_ids, w.next) - 1) in (229, 240)
+    where b.queue_id = w.queue_id and b.root_id = w.root_id and b.first_device_id <= w.next
+      and b.last_device_id >= w.next and w.next = any (b.device_ids)) r
+  where not r.is_recipient
     and not exists (
       select
-      from pushq.list_member m
-      where m.queue_id = w.queue_id and m.list_id = w.list_id and m.device_id = w.next)
+      from pushq.device s
+      join pushq.body b on b.queue_id = w.queue_id and b.root_id = w.root_id and b.first_device_id <= s.id
+        and b.last_device_id >= s.id and s.id = any (b.device_ids)
+      where s.queue_id = w.queue_id and s.replaced_by = w.next and s.id > w.device_id)
+    -- A list is kept until all of its devices are in jobs.
+    and (r.was_recipient
+         or w.next > w.chosen_to
+            and not exists (
+              select
+              from pushq.list_member m
+              where m.queue_id = w.queue_id and m.list_id = w.list_id and m.device_id = w.next))
   order by w.queue_id, w.root_id, w.next, w.device_id desc;
 end $$;

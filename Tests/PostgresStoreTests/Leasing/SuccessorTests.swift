@@ -350,6 +350,41 @@ import Transport
         }
     }
 
+    /// The app says A, then B, then A again: the push has moved on to B, and nothing was sent to either.
+    @Test(arguments: ["", ", tokens => '{a1,b1}'::text[]"])
+    func `goes back to a token that comes back, unless it was sent to`(_ recipients: String) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register([("a1", "ann", "i1"), ("b1", "bob", "i2")], queue)
+            let campaign = try await queue.number(
+                """
+                select pushq.start_campaign('\(Self.name)', 'k', '{"aps":{"alert":"x"}}'\(recipients))
+                """)
+            try await queue.fanOut(Int64(campaign))
+            try await register([("a2", "ann", "i1")], queue)
+            let first = try await claimed(queue)
+            #expect(first.moves == ["a1": "a2"])
+            // The other one gets its push, and comes to be the newest token of this installation later.
+            try await end(first.jobs, queue)
+            for (token, former) in [("a1", "a2"), ("a2", "a1"), ("a1", "a2")] {
+                try await register([(token, "ann", "i1")], queue)
+                let next = try await claimed(queue)
+                #expect(next.moves == [former: token])
+                try await end(next.jobs, queue)
+            }
+            try await register([("b1", "ann", "i1")], queue)
+            let last = try await claimed(queue)
+            #expect(last.moves == [:], "it has had its own")
+            try await end(last.jobs, queue)
+            let counts = try await queue.texts(
+                """
+                select format('%s %s %s %s', total, delivered, suppressed, waiting)
+                from pushq.status('\(Self.name)', \(campaign))
+                """)
+            #expect(counts == ["2 1 1 0"])
+        }
+    }
+
     @Test func `goes on past a token that somebody else has by now, and not to them`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
