@@ -122,7 +122,7 @@ extension `Real processes with several databases` {
                 let made = try await Executable.admin.run(
                     ["migrate", "--database-number", "5"], environment: ["PUSHQ_DATABASE_URL": second.url])
                 try #require(made.code == 0, "\(made.errors)")
-                let store = StoreConnection(
+                let store = ReconnectingConnection(
                     to: try DatabaseAddress(url: second.url, environment: [:]), as: "test", on: actor.loop)
                 defer { store.close() }
                 try await store.current().runScript(LapsedLease.trigger)

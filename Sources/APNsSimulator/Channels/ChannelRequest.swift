@@ -80,7 +80,7 @@ struct ChannelRequest {
         Answer(body: Array(#"{"channels":[\#(ids.map { "\"\($0)\"" }.joined(separator: ","))]}"#.utf8))
     }
 
-    private struct Creation: Decodable {
+    private struct CreationResult: Decodable {
         var policy: Int?
         var pushType: String?
 
@@ -92,7 +92,7 @@ struct ChannelRequest {
 
     private func create(in channels: ChannelTable, _ app: String) -> Answer {
         guard !body.isEmpty else { return .refused(.payloadEmpty) }
-        guard let asked = try? JSONDecoder().decode(Creation.self, from: Data(body)) else {
+        guard let asked = try? JSONDecoder().decode(CreationResult.self, from: Data(body)) else {
             return .refused(.badRequestPayload)
         }
         guard let pushType = asked.pushType else { return .refused(.missingPushType) }

@@ -14,8 +14,8 @@ package final class Dashboard {
 
     private let loop: EventLoop
     /// One connection reads for all operators. Changes use another one, so that the audit can name the operator.
-    private let reading: StoreConnection
-    private let changing: StoreConnection
+    private let reading: ReconnectingConnection
+    private let changing: ReconnectingConnection
     private let isOperator: Bool
     private let login: String
     private var access: DashboardAccess
@@ -29,7 +29,8 @@ package final class Dashboard {
     ///   - login: the login of the database, which the page shows.
     ///   - isOperator: whether the login may see workers and credentials.
     package init(
-        reading: StoreConnection, changing: StoreConnection, on loop: EventLoop, login: String, isOperator: Bool,
+        reading: ReconnectingConnection, changing: ReconnectingConnection, on loop: EventLoop, login: String,
+        isOperator: Bool,
         access: DashboardAccess
     ) {
         self.reading = reading
@@ -185,7 +186,7 @@ package final class Dashboard {
     }
 
     private func attempt(
-        on store: StoreConnection, _ body: (PostgresConnection) async throws -> Response
+        on store: ReconnectingConnection, _ body: (PostgresConnection) async throws -> Response
     ) async -> Response {
         do {
             return try await body(store.current(within: .seconds(5)))

@@ -39,7 +39,7 @@ package final class TopLoop {
         let reason: String
     }
 
-    private let store: StoreConnection
+    private let store: ReconnectingConnection
     private let loop: EventLoop
     private let settings: Settings
     private let screen: TerminalScreen
@@ -55,7 +55,7 @@ package final class TopLoop {
     /// - Parameter figures: the first figures. The command queries them before the screen opens, so that an error at
     ///   the beginning is an error of the command.
     package init(
-        _ store: StoreConnection, on loop: EventLoop, _ settings: Settings, state: TopState, figures: TopFigures
+        _ store: ReconnectingConnection, on loop: EventLoop, _ settings: Settings, state: TopState, figures: TopFigures
     ) {
         self.store = store
         self.loop = loop

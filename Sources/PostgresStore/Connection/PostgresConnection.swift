@@ -16,7 +16,7 @@ package import Transport
 /// `client_connection_check_interval`. All calls in flight fail, and their errors say whether they may have been
 /// carried out. With ``terms``, the server gives up a moment earlier, so that the outcome is known.
 ///
-/// A lost connection stays lost; ``StoreConnection`` opens a new one.
+/// A lost connection stays lost; ``ReconnectingConnection`` opens a new one.
 @safe package final class PostgresConnection {
     /// The time within which the store's statements are answered, unless something is wrong. A caller with slower
     /// statements passes another limit, to each statement or to their transaction.

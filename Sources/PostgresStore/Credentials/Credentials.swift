@@ -182,7 +182,7 @@ extension PostgresConnection {
     /// meanwhile. If the tenant was removed, a surrounding transaction has failed.
     package func addCredential(
         _ credential: NewCredential, name: String, as id: CredentialID
-    ) async throws(PostgresError) -> Creation {
+    ) async throws(PostgresError) -> CreationResult {
         let parameters = id.parameters + ["name": .text(name)] + credential.parameters
         do throws(PostgresError) {
             return try await execute(.addCredential, parameters).count > 0 ? .created : .exists

@@ -173,13 +173,13 @@ extension PostgresConnection {
     }
 
     /// Creates a queue of an app.
-    package func createQueue(_ name: QueueName) async throws(PostgresError) -> Creation {
+    package func createQueue(_ name: QueueName) async throws(PostgresError) -> CreationResult {
         let parameters: Parameters = [
             "tenant": .text(name.tenant), "bundle_id": .text(name.app), "environment": .text(name.environment.rawValue),
         ]
         while true {
             do throws(PostgresError) {
-                return Creation(try await execute(.createQueue, parameters).one())
+                return CreationResult(try await execute(.createQueue, parameters).one())
             } catch {
                 if error.violates("queue_app_exists") { return .parentMissing }
                 // The credential that it was to get was removed meanwhile. The next try does not find it.

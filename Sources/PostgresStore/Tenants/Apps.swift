@@ -71,9 +71,9 @@ package struct AppContents: Sendable {
 
 extension PostgresConnection {
     /// Creates an app of a tenant.
-    package func createApp(_ bundleID: String, of tenant: String) async throws(PostgresError) -> Creation {
+    package func createApp(_ bundleID: String, of tenant: String) async throws(PostgresError) -> CreationResult {
         do throws(PostgresError) {
-            return Creation(
+            return CreationResult(
                 try await execute(.createApp, ["tenant": .text(tenant), "bundle_id": .text(bundleID)]).one())
         } catch {
             guard error.violates("app_tenant_exists") else { throw error }

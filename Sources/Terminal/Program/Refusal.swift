@@ -3,7 +3,7 @@ import PostgresStore
 /// Thrown if PostgreSQL does not let a login do what a command needs. The program explains it by the logins that the
 /// command is for.
 package struct Refusal: Error {
-    let standing: LoginStanding
+    let standing: LoginRights
     /// The error from PostgreSQL.
     let reason: PostgresError
 

@@ -27,7 +27,7 @@ package struct DatabaseOptions: ParameterGroup {
     /// The same for a command that continues when the connection is lost. If the database cannot be reached at first,
     /// the command ends; later it connects again.
     package func enduringSession<Success: Sendable>(
-        _ body: @Sendable (PostgresConnection, StoreConnection) async throws -> Success
+        _ body: @Sendable (PostgresConnection, ReconnectingConnection) async throws -> Success
     ) async throws -> Success {
         let loop = EventLoop(name: "store")
         defer { loop.shutDownAndWait() }
@@ -65,7 +65,7 @@ package struct DatabaseOptions: ParameterGroup {
     ///
     /// - Parameter body: runs on a loop of its own, to which the connection belongs.
     package func lastingSession(
-        _ body: @Sendable (StoreConnection, EventLoop) async throws -> Void
+        _ body: @Sendable (ReconnectingConnection, EventLoop) async throws -> Void
     ) async throws {
         let loop = EventLoop(name: "store")
         defer { loop.shutDownAndWait() }
@@ -79,8 +79,8 @@ package struct DatabaseOptions: ParameterGroup {
     }
 
     /// Makes a connection that is opened again whenever it is lost. Its owner closes it.
-    package func lastingConnection(on loop: EventLoop) throws(PostgresError) -> StoreConnection {
-        StoreConnection(to: try address, as: ProcessArguments.program, on: loop) { $0.terms = StatementTerms() }
+    package func lastingConnection(on loop: EventLoop) throws(PostgresError) -> ReconnectingConnection {
+        ReconnectingConnection(to: try address, as: ProcessArguments.program, on: loop) { $0.terms = StatementTerms() }
     }
 
     private static func warn(of address: DatabaseAddress) {
@@ -94,7 +94,7 @@ package struct DatabaseOptions: ParameterGroup {
         do {
             return try await body()
         } catch let error as PostgresError where error.isNotAllowed {
-            guard let standing = try? await connection.loginStanding() else { throw error }
+            guard let standing = try? await connection.loginRights() else { throw error }
             throw Refusal(standing: standing, reason: error)
         } catch PostgresError.server(let error) where ownRefusals.contains(error.state) {
             throw Failure(error.message + (error.hint.map { "; \($0)" } ?? ""))

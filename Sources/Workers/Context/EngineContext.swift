@@ -14,7 +14,7 @@ final class EngineContext {
     let masterKeys: MasterKeys?
     /// Reports events to the process that runs the engine.
     let report: (EngineEvent) -> Void
-    let stores: EngineStores
+    let postgres: EngineConnections
     /// Counts what the engine does.
     let figures: EngineFigures
     /// Raised when there may be something to claim. Only `Intake` waits for it.
@@ -26,14 +26,15 @@ final class EngineContext {
     let drainProgress: Signal
 
     init(
-        loop: EventLoop, settings: EngineSettings, workerID: Int64, masterKeys: MasterKeys?, stores: EngineStores,
+        loop: EventLoop, settings: EngineSettings, workerID: Int64, masterKeys: MasterKeys?,
+        postgres: EngineConnections,
         figures: EngineFigures = EngineFigures(QueueAdmission()), report: @escaping (EngineEvent) -> Void
     ) {
         self.loop = loop
         self.settings = settings
         self.workerID = workerID
         self.masterKeys = masterKeys
-        self.stores = stores
+        self.postgres = postgres
         self.figures = figures
         self.report = report
         mayHaveWork = Signal(loop: loop)

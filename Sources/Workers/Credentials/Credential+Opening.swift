@@ -13,9 +13,9 @@ extension HTTP2Gateway.Credential {
         switch try OpenedCredential(stored, under: masterKeys) {
         case .certificate(let certificate): return .certificate(try certificate.identity())
         case .signer(let signer):
-            let connection = StoreConnection(to: address, as: "pushq-admin", on: loop)
+            let connection = ReconnectingConnection(to: address, as: "pushq-admin", on: loop)
             defer { connection.close() }
-            let store = EngineStore(connection, loop: loop) { _ in }
+            let store = RetryingConnection(connection, loop: loop) { _ in }
             let token = SharedToken(store: store, masterKeys: masterKeys, signer: signer) { _ in }
             return .token(try await token.current())
         }

@@ -51,8 +51,8 @@ final class Gateways {
     }
 
     private let loop: EventLoop
-    private let store: EngineStore
-    private let tokenKeeper: EngineStore?
+    private let store: RetryingConnection
+    private let tokenKeeper: RetryingConnection?
     private let settings: EngineSettings
     private let masterKeys: MasterKeys?
     private let report: (EngineEvent) -> Void
@@ -73,8 +73,8 @@ final class Gateways {
 
     init(_ context: EngineContext) {
         loop = context.loop
-        store = context.stores.claims
-        tokenKeeper = context.stores.tokens
+        store = context.postgres.claims
+        tokenKeeper = context.postgres.tokens
         settings = context.settings
         masterKeys = context.masterKeys
         report = context.report

@@ -24,9 +24,9 @@ final class SharedToken {
     /// The time between two checks of a token that is due but may not be replaced yet.
     private let pollInterval: Duration
 
-    private let store: EngineStore
+    private let store: RetryingConnection
     /// The database that keeps the tokens of all databases, if it is another one.
-    private let keeper: EngineStore?
+    private let keeper: RetryingConnection?
     private let masterKeys: MasterKeys
     private let signer: TokenSigner
     private let report: (EngineEvent) -> Void
@@ -40,7 +40,7 @@ final class SharedToken {
     private var doubted: ProviderToken?
 
     init(
-        store: EngineStore, keeper: EngineStore? = nil, masterKeys: MasterKeys, signer: TokenSigner,
+        store: RetryingConnection, keeper: RetryingConnection? = nil, masterKeys: MasterKeys, signer: TokenSigner,
         pollInterval: Duration = EngineSettings().tokenPoll, report: @escaping (EngineEvent) -> Void
     ) {
         self.pollInterval = pollInterval
@@ -66,7 +66,7 @@ final class SharedToken {
         return try await current(in: store, isRefused: isRefused)
     }
 
-    private func current(in database: EngineStore, isRefused: Bool) async throws -> ProviderToken {
+    private func current(in database: RetryingConnection, isRefused: Bool) async throws -> ProviderToken {
         for _ in 0..<3 {
             let (stored, now) = try await database.connection(within: patience(with: database))
                 .providerToken(of: signer.digest)
@@ -109,7 +109,7 @@ final class SharedToken {
 
     /// Mints a token. Returns nil if another worker was first.
     private func mint(
-        in database: EngineStore, now: Int64, ifOlderThan age: Duration
+        in database: RetryingConnection, now: Int64, ifOlderThan age: Duration
     ) async throws -> ProviderToken? {
         let token = try signer.mint(now: now)
         let sealed = try masterKeys.seal(Array(token.text.utf8), for: owner)
@@ -129,7 +129,7 @@ final class SharedToken {
     /// Stores this database's token in the keeper, if it is usable and younger than the keeper's. Returns nil if not,
     /// or if another worker was first.
     private func bringOwn(
-        to keeper: EngineStore, now: Int64, insteadOf present: StoredProviderToken?, ifOlderThan age: Duration,
+        to keeper: RetryingConnection, now: Int64, insteadOf present: StoredProviderToken?, ifOlderThan age: Duration,
         isRefused: Bool
     ) async throws -> ProviderToken? {
         guard let own = try await store.connection().providerToken(of: signer.digest).token,
@@ -147,7 +147,7 @@ final class SharedToken {
     }
 
     /// Replaces an older token of this database by the keeper's token.
-    private func copy(_ sealed: [UInt8], from database: EngineStore, issuedAt: Int64, age: Duration) async {
+    private func copy(_ sealed: [UInt8], from database: RetryingConnection, issuedAt: Int64, age: Duration) async {
         guard database === keeper, copied != sealed else { return }
         let isDone = await store.attempt {
             try await $0.replaceProviderToken(of: signer.digest, sealed: sealed, issuedAt: issuedAt, ifOlderThan: age)
@@ -168,8 +168,8 @@ final class SharedToken {
 
     /// How long to wait for a connection. While the keeper is away, each wait for it fails. All tokens of an engine
     /// share what is known about that.
-    private func patience(with database: EngineStore) -> Duration {
-        guard database === keeper else { return EngineStore.patience }
+    private func patience(with database: RetryingConnection) -> Duration {
+        guard database === keeper else { return RetryingConnection.patience }
         return database.isAway ? Self.patienceWithLostKeeper : Self.patienceWithKeeper
     }
 

@@ -6,11 +6,11 @@ struct CredentialsDuty: Duty {
     let name = "credentials"
     let pause = Duration.seconds(600)
 
-    private let store: EngineStore
+    private let store: RetryingConnection
     private let report: (EngineEvent) -> Void
 
     init(_ context: EngineContext) {
-        store = context.stores.upkeep
+        store = context.postgres.upkeep
         report = context.report
     }
 

@@ -8,7 +8,7 @@ final class DutyLease {
     private let name: String
     private let workerID: Int64
     private let length: Duration
-    private let store: EngineStore
+    private let store: RetryingConnection
     private let isStopping: () -> Bool
     private var renewedAt: ContinuousClock.Instant
     /// Whether the duty was told to leave the rest to its next holder.
@@ -16,7 +16,7 @@ final class DutyLease {
 
     /// The lease of a duty that was just taken for the time `length`.
     init(
-        name: String, workerID: Int64, length: Duration, store: EngineStore, takenAt: ContinuousClock.Instant,
+        name: String, workerID: Int64, length: Duration, store: RetryingConnection, takenAt: ContinuousClock.Instant,
         isStopping: @escaping () -> Bool
     ) {
         self.name = name

@@ -32,7 +32,7 @@ final class DutyRunner {
     static let lease = Duration.seconds(60)
 
     private let lease: Duration
-    private let store: EngineStore
+    private let store: RetryingConnection
     private let workerID: Int64
     private let duties: [any Duty]
     private let retry: Duration
@@ -41,7 +41,7 @@ final class DutyRunner {
     private var isStopping = false
 
     init(_ context: EngineContext, duties: [any Duty], lease: Duration = lease) {
-        store = context.stores.upkeep
+        store = context.postgres.upkeep
         workerID = context.workerID
         retry = context.settings.dutyRetry
         report = context.report

@@ -20,7 +20,7 @@ final class FeedbackDuty: Duty {
     /// The time for which no other worker reads a list after one has begun to.
     private static let pollLease = Duration.seconds(900)
 
-    private let store: EngineStore
+    private let store: RetryingConnection
     private let settings: EngineSettings
     private let masterKeys: MasterKeys?
     private let loop: EventLoop
@@ -28,7 +28,7 @@ final class FeedbackDuty: Duty {
     private var service: FeedbackService?
 
     init(_ context: EngineContext) {
-        store = context.stores.upkeep
+        store = context.postgres.upkeep
         settings = context.settings
         masterKeys = context.masterKeys
         loop = context.loop

@@ -11,7 +11,7 @@ final class Heartbeat {
     /// expensive.
     private static let maximumQueues = 500
 
-    private let store: EngineStore
+    private let store: RetryingConnection
     private let settings: EngineSettings
     private let workerID: Int64
     private let signal: Signal
@@ -30,7 +30,7 @@ final class Heartbeat {
         _ context: EngineContext, jobs: HeldJobs, dispatcher: Dispatcher, queues: Queues, gateways: Gateways,
         settler: Settler
     ) {
-        store = context.stores.upkeep
+        store = context.postgres.upkeep
         settings = context.settings
         workerID = context.workerID
         loop = context.loop

@@ -7,10 +7,10 @@ struct ListingDuty: Duty {
     let name = "listing"
     let pause = Duration.seconds(1)
 
-    private let store: EngineStore
+    private let store: RetryingConnection
 
     init(_ context: EngineContext) {
-        store = context.stores.upkeep
+        store = context.postgres.upkeep
     }
 
     func run(_ lease: DutyLease) async throws(PostgresError) {

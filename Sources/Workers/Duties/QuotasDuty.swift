@@ -9,10 +9,10 @@ final class QuotasDuty: Duty {
 
     private static let usualPause = Duration.seconds(5)
 
-    private let store: EngineStore
+    private let store: RetryingConnection
 
     init(_ context: EngineContext) {
-        store = context.stores.upkeep
+        store = context.postgres.upkeep
     }
 
     func run(_ lease: DutyLease) async throws(PostgresError) {

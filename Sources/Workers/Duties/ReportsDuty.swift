@@ -9,11 +9,11 @@ struct ReportsDuty: Duty {
     let name = "reports"
     let pause = Duration.seconds(10)
 
-    private let store: EngineStore
+    private let store: RetryingConnection
     private let report: (EngineEvent) -> Void
 
     init(_ context: EngineContext) {
-        store = context.stores.upkeep
+        store = context.postgres.upkeep
         report = context.report
     }
 

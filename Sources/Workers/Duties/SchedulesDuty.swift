@@ -7,11 +7,11 @@ struct SchedulesDuty: Duty {
     let name = "schedules"
     let pause = Duration.seconds(1)
 
-    private let store: EngineStore
+    private let store: RetryingConnection
     private let report: (EngineEvent) -> Void
 
     init(_ context: EngineContext) {
-        store = context.stores.upkeep
+        store = context.postgres.upkeep
         report = context.report
     }
 

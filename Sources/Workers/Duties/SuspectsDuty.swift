@@ -5,11 +5,11 @@ struct SuspectsDuty: Duty {
     let name = "suspects"
     let pause = Duration.seconds(5)
 
-    private let store: EngineStore
+    private let store: RetryingConnection
     private let report: (EngineEvent) -> Void
 
     init(_ context: EngineContext) {
-        store = context.stores.upkeep
+        store = context.postgres.upkeep
         report = context.report
     }
 

@@ -8,11 +8,11 @@ struct UpkeepDuty: Duty {
     let name = "upkeep"
     let pause = Duration.seconds(3600)
 
-    private let store: EngineStore
+    private let store: RetryingConnection
     private let report: (EngineEvent) -> Void
 
     init(_ context: EngineContext) {
-        store = context.stores.upkeep
+        store = context.postgres.upkeep
         report = context.report
     }
 

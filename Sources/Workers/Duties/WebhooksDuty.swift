@@ -23,7 +23,7 @@ final class WebhooksDuty: Duty {
     private static let batch = 250
     /// How long a message is reserved for this worker: longer than the client tries to send it.
     private static let turnLease = Duration.seconds(30)
-    private let store: EngineStore
+    private let store: RetryingConnection
     private let masterKeys: MasterKeys
     private let loop: EventLoop
     private let userAgent: String
@@ -38,7 +38,7 @@ final class WebhooksDuty: Duty {
     private var generator = SystemRandomNumberGenerator()
 
     init(_ context: EngineContext, masterKeys: MasterKeys) {
-        store = context.stores.upkeep
+        store = context.postgres.upkeep
         self.masterKeys = masterKeys
         loop = context.loop
         let version = context.settings.version

@@ -67,10 +67,10 @@ package actor Engine {
             figures.note(event)
             report(event)
         }
-        let stores = EngineStores(to: database, keeper: tokenKeeper, on: loop, report: report)
-        defer { stores.close() }
+        let postgres = EngineConnections(to: database, keeper: tokenKeeper, on: loop, report: report)
+        defer { postgres.close() }
         let context = EngineContext(
-            loop: loop, settings: settings, workerID: workerID, masterKeys: masterKeys, stores: stores,
+            loop: loop, settings: settings, workerID: workerID, masterKeys: masterKeys, postgres: postgres,
             figures: figures,
             report: report)
         let parts = EngineParts(context, database: database)

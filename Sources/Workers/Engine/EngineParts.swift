@@ -34,9 +34,9 @@ final class EngineParts {
     /// The runners of duties, by loop. Contains the duties that this worker can carry out and whose results are used.
     private let dutyRunners: [Loop: DutyRunner]
     /// Nil if this worker does not publish the figures that it would read.
-    let figuresDuty: FiguresDuty?
+    let figuresDuty: FleetFiguresDuty?
     private let heartbeat: Heartbeat
-    private let judge: CampaignJudge
+    private let judge: CampaignErrorLimit
     private let notifications: NotificationListener
     private let loopLag: LoopLag
     private(set) var isDraining = false
@@ -59,23 +59,23 @@ final class EngineParts {
             audit: audit, fanOut: fanOut)
         permits = PermitTaker(context, dispatcher: dispatcher)
         rescuer = Rescuer(context)
-        figuresDuty = context.settings.publishesMetrics ? FiguresDuty(context) : nil
+        figuresDuty = context.settings.publishesMetrics ? FleetFiguresDuty(context) : nil
         dutyRunners = Self.dutyRunners(context, figures: figuresDuty)
         heartbeat = Heartbeat(
             context, jobs: jobs, dispatcher: dispatcher, queues: queues, gateways: gateways, settler: settler)
-        judge = CampaignJudge(context) { [queues] in queues[$0] }
+        judge = CampaignErrorLimit(context) { [queues] in queues[$0] }
         loopLag = LoopLag(context)
         notifications = NotificationListener(
             context, database: database, intake: intake, queues: queues, settler: settler)
 
         gateways.handler = self
         settler.delegate = self
-        context.stores.delegate = self
+        context.postgres.delegate = self
     }
 
     /// Creates the runners of the fleet's duties. No duty waits for a duty of another loop, because some are held for
     /// long.
-    private static func dutyRunners(_ context: EngineContext, figures: FiguresDuty?) -> [Loop: DutyRunner] {
+    private static func dutyRunners(_ context: EngineContext, figures: FleetFiguresDuty?) -> [Loop: DutyRunner] {
         var duties: [Loop: [any Duty]] = [
             .duties: [
                 SuspectsDuty(context), ReportsDuty(context), QuotasDuty(context), UpkeepDuty(context),
@@ -147,7 +147,7 @@ final class EngineParts {
         while true {
             do {
                 defer { isHeldUp = false }
-                return try await context.stores.start { [self] error in
+                return try await context.postgres.start { [self] error in
                     if failures == 0, waits(for: error) { noteUnavailable(error) }
                 }
             } catch let error where isDraining || waits(for: error) {
@@ -185,7 +185,7 @@ final class EngineParts {
         heartbeat.noteDraining()
         isDraining = true
         // An attempt to connect may last until the server's limit.
-        if isStarting { context.stores.close() }
+        if isStarting { context.postgres.close() }
         context.drainProgress.raise()
     }
 
@@ -194,7 +194,7 @@ final class EngineParts {
         while !isDraining { await context.drainProgress.wait(atMost: .seconds(3600)) }
         let deadline = ContinuousClock.now + context.settings.drain
         // What cannot be written by then is left: its leases expire.
-        context.stores.giveUp(after: deadline)
+        context.postgres.giveUp(after: deadline)
         permits.stop()
         rescuer.stop()
         for runner in dutyRunners.values { runner.stop() }
@@ -282,7 +282,7 @@ extension EngineParts: SettlerDelegate {
     func campaignHasAnswers(_ campaign: CampaignKey) { judge.note(campaign) }
 }
 
-extension EngineParts: EngineStoresDelegate {
+extension EngineParts: EngineConnectionsDelegate {
     func storeIsBack() {
         intake.noteInterruption()
         rescuer.holdOff()

@@ -73,9 +73,9 @@ extension EngineParts {
         if isDraining { snapshot.obstacles.append("draining") }
         if isHeldUp {
             snapshot.obstacles.append("\(database.description) cannot be used")
-        } else if !context.stores.isConnected {
+        } else if !context.postgres.isConnected {
             snapshot.obstacles.append("PostgreSQL is out of reach")
-        } else if context.stores.lacksConnection {
+        } else if context.postgres.lacksConnection {
             snapshot.obstacles.append("PostgreSQL has no session for fan-out or upkeep")
         }
         if settler.prevention != nil { snapshot.obstacles.append("PostgreSQL refuses to store the ends of jobs") }

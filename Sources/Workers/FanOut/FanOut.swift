@@ -10,7 +10,7 @@ final class FanOut {
     /// The number of devices that one step looks at.
     private static let devicesOfStep = 50_000
 
-    private let store: EngineStore
+    private let store: RetryingConnection
     private let queues: Queues
     private let mayHaveWork: Signal
     private let interval: Duration
@@ -18,7 +18,7 @@ final class FanOut {
     private var plan = FanOutPlan()
 
     init(_ context: EngineContext, queues: Queues) {
-        store = context.stores.fanOut
+        store = context.postgres.fanOut
         mayHaveWork = context.mayHaveWork
         interval = context.settings.idlePoll
         self.queues = queues

@@ -11,8 +11,8 @@ final class Intake {
     private static let soon = Duration.seconds(10)
 
     private let loop: EventLoop
-    private let store: EngineStore
-    private let leases: EngineStore
+    private let store: RetryingConnection
+    private let leases: RetryingConnection
     private let settings: EngineSettings
     private let workerID: Int64
     private let jobs: HeldJobs
@@ -32,8 +32,8 @@ final class Intake {
         settler: Settler, audit: LeaseAudit, fanOut: FanOut
     ) {
         loop = context.loop
-        store = context.stores.claims
-        leases = context.stores.leases
+        store = context.postgres.claims
+        leases = context.postgres.leases
         settings = context.settings
         workerID = context.workerID
         self.jobs = jobs
@@ -188,13 +188,13 @@ final class Intake {
             let known = try await connection.withSuccessors(
                 claimed.filter { !$0.awaitsRecipients }, workerID: workerID)
             for var claim in known {
-                if let settings = queues[claim.key.queueID]?.settings, Restraint.apply(settings, to: &claim) {
+                if let settings = queues[claim.key.queueID]?.settings, PreSendChecks.apply(settings, to: &claim) {
                     held.append(claim)
                 } else {
                     start(claim, claimedAt: sentAt)
                 }
             }
-            for part in Restraint.parts(of: held) {
+            for part in PreSendChecks.parts(of: held) {
                 // A recipient in quiet hours takes no place under a cap.
                 let awake = try await connection.heldToQuietHours(part, workerID: workerID)
                 let allowed = try await connection.heldToCaps(awake, workerID: workerID)

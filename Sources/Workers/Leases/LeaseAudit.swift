@@ -8,7 +8,7 @@ import Transport
 ///
 /// Belongs to the engine's event loop.
 final class LeaseAudit {
-    private let store: EngineStore
+    private let store: RetryingConnection
     private let workerID: Int64
     private let jobs: HeldJobs
     private let report: (EngineEvent) -> Void
@@ -20,7 +20,7 @@ final class LeaseAudit {
     private var found: [UnknownLease] = []
 
     init(_ context: EngineContext, jobs: HeldJobs) {
-        store = context.stores.fanOut
+        store = context.postgres.fanOut
         workerID = context.workerID
         report = context.report
         self.jobs = jobs

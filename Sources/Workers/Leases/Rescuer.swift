@@ -7,7 +7,7 @@ import Transport
 final class Rescuer {
     private static let interval = Duration.seconds(2)
 
-    private let store: EngineStore
+    private let store: RetryingConnection
     private let settings: EngineSettings
     private let report: (EngineEvent) -> Void
     private let mayHaveWork: Signal
@@ -18,7 +18,7 @@ final class Rescuer {
     private var holdUntil = ContinuousClock.now
 
     init(_ context: EngineContext) {
-        store = context.stores.claims
+        store = context.postgres.claims
         settings = context.settings
         report = context.report
         mayHaveWork = context.mayHaveWork

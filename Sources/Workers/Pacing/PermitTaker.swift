@@ -7,7 +7,7 @@ import Transport
 ///
 /// Belongs to the engine's event loop.
 final class PermitTaker {
-    private let store: EngineStore
+    private let store: RetryingConnection
     private let dispatcher: Dispatcher
     private let signal: Signal
     /// Raised only by ``stop()``.
@@ -16,7 +16,7 @@ final class PermitTaker {
     private var isStopping = false
 
     init(_ context: EngineContext, dispatcher: Dispatcher) {
-        store = context.stores.claims
+        store = context.postgres.claims
         plan = PermitPlan(horizon: context.settings.permitHorizon)
         self.dispatcher = dispatcher
         signal = context.lacksPermits

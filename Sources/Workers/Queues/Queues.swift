@@ -12,7 +12,7 @@ import Transport
 ///
 /// Belongs to the engine's event loop.
 final class Queues {
-    private let store: EngineStore
+    private let store: RetryingConnection
     private let settings: EngineSettings
     private let jobs: HeldJobs
     private let gateways: Gateways
@@ -24,7 +24,7 @@ final class Queues {
     private var isStopping = false
 
     init(_ context: EngineContext, jobs: HeldJobs, gateways: Gateways, settler: Settler) {
-        store = context.stores.claims
+        store = context.postgres.claims
         settings = context.settings
         self.jobs = jobs
         self.gateways = gateways

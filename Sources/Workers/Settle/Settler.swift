@@ -20,7 +20,7 @@ protocol SettlerDelegate: AnyObject {
 ///
 /// Belongs to the engine's event loop.
 final class Settler {
-    private let store: EngineStore
+    private let store: RetryingConnection
     private let settings: EngineSettings
     private let workerID: Int64
     private let jobs: HeldJobs
@@ -43,7 +43,7 @@ final class Settler {
     weak var delegate: (any SettlerDelegate)?
 
     init(_ context: EngineContext, jobs: HeldJobs) {
-        store = context.stores.leases
+        store = context.postgres.leases
         settings = context.settings
         workerID = context.workerID
         self.jobs = jobs

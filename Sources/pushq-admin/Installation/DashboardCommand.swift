@@ -48,7 +48,7 @@ struct DashboardCommand: Command {
             let connection = try await store.current()
             // A login without rights gets an error now, before anyone opens a page.
             _ = try await connection.queueLoads(of: nil, limit: 1)
-            let standing = try await connection.loginStanding()
+            let standing = try await connection.loginRights()
             let changing = try database.lastingConnection(on: loop)
             defer { changing.close() }
             let dashboard = Dashboard(

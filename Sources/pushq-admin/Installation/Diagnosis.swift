@@ -36,7 +36,7 @@ struct Diagnosis {
             let (login, results) = try await database.session { store in
                 // Only operators may read this, so other logins are refused here. Without a schema, no login is
                 // refused.
-                let standing = try await store.loginStanding()
+                let standing = try await store.loginRights()
                 if standing != nil { _ = try await store.workers() }
                 var results: [(String, Result<[HealthFinding], CheckNotMade>)] = []
                 for check in checks {

@@ -42,7 +42,7 @@ struct TopCommand: Command {
         let hasColors = environment["NO_COLOR"].map(\.isEmpty) ?? true
         try await database.lastingSession { store, loop in
             let connection = try await store.current()
-            let standing = try await connection.loginStanding()
+            let standing = try await connection.loginRights()
             let isOperator = standing?.kind == .operator
             let figures = try await connection.topFigures(of: tenant, matching: filter, withWorkers: isOperator)
             let refusal =

@@ -79,7 +79,7 @@ struct TenantMoveCommand: Command {
         let (name, there) = (tenant.text, try to.address)
         return try await database.session { source in
             // A login that may not move tenants is refused before the other database is queried.
-            if try await source.loginStanding() != nil { _ = try await source.tenantMove(of: name) }
+            if try await source.loginRights() != nil { _ = try await source.tenantMove(of: name) }
             let target = try await PostgresConnection.connect(
                 to: there, as: "pushq-admin", on: source.loop, needsWrites: true)
             defer { target.close() }

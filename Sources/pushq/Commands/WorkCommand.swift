@@ -112,7 +112,7 @@ struct WorkCommand: Terminal.Command {
     ) async throws {
         let masterKeys = try MasterKeySetting().keys { log.note(Self.exposed($0)) }
         let admission = QueueAdmission(limit: metricsQueues)
-        let crew = EngineCrew()
+        let crew = EngineGroup()
         let named = databases.count > 1 || self.databases.mayChange
         let served = ServedDatabases(crew, enginesForEach: engines) { place, connections in
             var settings = settings
@@ -228,7 +228,7 @@ struct WorkCommand: Terminal.Command {
     /// The first signal drains, a later one ends the process. When a terminal is closed, SIGHUP may arrive twice: from
     /// the kernel and from the shell.
     private static func stop(
-        _ crew: EngineCrew, on signals: [Int32], of manager: ServiceManager?, _ log: Log
+        _ crew: EngineGroup, on signals: [Int32], of manager: ServiceManager?, _ log: Log
     ) async {
         var beginning: ContinuousClock.Instant?
         for await signal in Signals.stream(signals) {

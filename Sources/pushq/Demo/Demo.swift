@@ -112,7 +112,7 @@ struct Demo: Sendable {
         _ console: Console
     ) async throws -> DemoOutcome {
         try await loop.run { _ in
-            let lasting = StoreConnection(to: address, as: "pushq campaign", on: loop)
+            let lasting = ReconnectingConnection(to: address, as: "pushq campaign", on: loop)
             defer { lasting.close() }
             let store = try await lasting.current()
             let started = Date.now

@@ -16,7 +16,7 @@ struct CampaignWatch: Sendable {
     /// - Parameter expected: about how many recipients there will be; nil if unknown. Fan-out creates jobs shortly
     ///   before they are sent, so the campaign itself knows this number late.
     func untilFinished(
-        in store: StoreConnection, console: Console, expected: Int? = nil
+        in store: ReconnectingConnection, console: Console, expected: Int? = nil
     ) async throws -> (CampaignSummary, Watch.End) {
         let bar = ProgressBar("sending", total: expected, on: console)
         defer { bar.finish() }

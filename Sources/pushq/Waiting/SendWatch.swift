@@ -10,7 +10,7 @@ struct SendWatch: Sendable {
     var limit: Duration?
 
     /// Returns the progress when all recipients have an outcome, or the waiting was stopped.
-    func untilFinished(in store: StoreConnection) async throws -> (RootProgress?, Watch.End) {
+    func untilFinished(in store: ReconnectingConnection) async throws -> (RootProgress?, Watch.End) {
         var watch = Watch(
             root: root, queue: queue, subject: "send \(root)",
             lookAgain: "pushq-admin send show \(queue) \(root)", console: console)

@@ -44,7 +44,7 @@ struct Watch: Sendable {
     /// campaign continues as soon as the database is back.
     /// - Throws: ``Unsuccessful`` if the waiting ends while the database cannot be reached.
     func untilFinished<Value>(
-        in store: StoreConnection, bar: ProgressBar? = nil,
+        in store: ReconnectingConnection, bar: ProgressBar? = nil,
         _ look: (PostgresConnection) async throws -> Progress<Value>
     ) async throws -> (Value, End) {
         console.remark("waiting for the end of \(subject)")

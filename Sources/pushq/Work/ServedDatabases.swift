@@ -18,7 +18,7 @@ actor ServedDatabases {
         var served = 0
     }
 
-    private let crew: EngineCrew
+    private let crew: EngineGroup
     private let enginesForEach: Int
     private let engine: @Sendable (Place, _ connections: Int) -> Engine
     private let connections: @Sendable (_ engines: Int) -> Int
@@ -29,7 +29,7 @@ actor ServedDatabases {
     ///   - engine: creates an engine for a place, with a maximum number of connections to APNs.
     ///   - connections: returns the maximum number of connections of each engine, given the number of engines.
     init(
-        _ crew: EngineCrew, enginesForEach: Int, engine: @escaping @Sendable (Place, Int) -> Engine,
+        _ crew: EngineGroup, enginesForEach: Int, engine: @escaping @Sendable (Place, Int) -> Engine,
         connections: @escaping @Sendable (Int) -> Int
     ) {
         self.crew = crew

@@ -57,7 +57,7 @@ struct `A database with several hosts` {
 
     @Test func `goes on at the standby when the primary dies and the standby is promoted`() async throws {
         try await withPair { actor, primary, standby, address in
-            let store = StoreConnection(to: address, as: "test", on: actor.loop, backoff: Self.soon)
+            let store = ReconnectingConnection(to: address, as: "test", on: actor.loop, backoff: Self.soon)
             defer { store.close() }
             var (losses, returns) = (0, 0)
             store.onLost = { _ in losses += 1 }
@@ -75,7 +75,7 @@ struct `A database with several hosts` {
     /// The old primary still answers on its open connections, but refuses writes.
     @Test func `is left for the new primary when the old one takes no writes any more`() async throws {
         try await withPair { actor, primary, standby, address in
-            let store = StoreConnection(to: address, as: "test", on: actor.loop, backoff: Self.soon)
+            let store = ReconnectingConnection(to: address, as: "test", on: actor.loop, backoff: Self.soon)
             defer { store.close() }
             let before = try await store.current()
             for sql in ["alter system set default_transaction_read_only = on", "select pg_reload_conf()"] {
@@ -168,7 +168,7 @@ struct `A database with several hosts` {
         try await withEmptyDatabase { _, database in
             let folder = try await TestServer.shared().socketFolder
             let url = first.connectionString(database: database.name).replacing(" user=", with: ",\(folder) user=")
-            let store = StoreConnection(
+            let store = ReconnectingConnection(
                 to: try DatabaseAddress(url: url, environment: [:]), as: "test", on: database.loop, backoff: Self.soon)
             defer { store.close() }
             let connection = try await store.current()

@@ -60,7 +60,7 @@ package final class Rig {
     package let folder: String
     package let minder: Minder
     package let simulator: SimulatorProcess
-    package let store: StoreConnection
+    package let store: ReconnectingConnection
     package let queue = QueueName(tenant: "acme", app: "com.acme", environment: .sandbox)
     /// The queue of another tenant, if the settings ask for one.
     package let neighbour = QueueName(tenant: "beta", app: "com.beta", environment: .sandbox)
@@ -114,7 +114,7 @@ package final class Rig {
         address = try DatabaseAddress(
             url: proxy?.connectionString(database: database, orAt: standby)
                 ?? postgres.connectionString(database: database, orAt: standby), environment: [:])
-        store = StoreConnection(to: address, as: "rig", on: loop)
+        store = ReconnectingConnection(to: address, as: "rig", on: loop)
         simulator = try await SimulatorProcess(
             folder: folder, rules: settings.rules, arguments: settings.allSimulatorArguments(app: queue.app),
             minder: minder, isRecorded: settings.isRecorded)

@@ -12,6 +12,6 @@ extension EngineContext {
     ) -> EngineContext {
         EngineContext(
             loop: loop, settings: settings, workerID: workerID, masterKeys: masterKeys,
-            stores: EngineStores(to: address, on: loop, report: report), report: report)
+            postgres: EngineConnections(to: address, on: loop, report: report), report: report)
     }
 }

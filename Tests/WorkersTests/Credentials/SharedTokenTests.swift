@@ -22,8 +22,8 @@ import Transport
         of signer: TokenSigner, _ database: TestDatabase, events: EventLog = EventLog(),
         masterKeys: MasterKeys = Self.masterKeys
     ) -> SharedToken {
-        let connection = StoreConnection(to: database.address, as: "test", on: database.loop)
-        let store = EngineStore(connection, loop: database.loop, report: events.append)
+        let connection = ReconnectingConnection(to: database.address, as: "test", on: database.loop)
+        let store = RetryingConnection(connection, loop: database.loop, report: events.append)
         return SharedToken(store: store, masterKeys: masterKeys, signer: signer, report: events.append)
     }
 
@@ -228,7 +228,7 @@ import Transport
 
     /// The shared token of a worker that serves one database while another database keeps the tokens.
     private func tokens(
-        of signer: TokenSigner, in own: EngineStore, keeper: EngineStore
+        of signer: TokenSigner, in own: RetryingConnection, keeper: RetryingConnection
     ) -> SharedToken {
         SharedToken(store: own, keeper: keeper, masterKeys: Self.masterKeys, signer: signer) { _ in }
     }
@@ -237,7 +237,7 @@ import Transport
     private func withKeeper(
         _ body:
             @escaping @Sendable (
-                isolated LoopActor, (own: EngineStore, keeper: EngineStore),
+                isolated LoopActor, (own: RetryingConnection, keeper: RetryingConnection),
                 (own: PostgresConnection, keeper: PostgresConnection)
             ) async throws -> Void
     ) async throws {
@@ -247,8 +247,8 @@ import Transport
                 let keeper = TestDatabase(name: name, address: address, loop: actor.loop)
                 defer { keeper.closeConnections() }
                 let stores = [own, keeper].map { database in
-                    EngineStore(
-                        StoreConnection(to: database.address, as: "test", on: actor.loop), loop: actor.loop
+                    RetryingConnection(
+                        ReconnectingConnection(to: database.address, as: "test", on: actor.loop), loop: actor.loop
                     ) { _ in }
                 }
                 try await body(actor, (stores[0], stores[1]), (try await own.connect(), try await keeper.connect()))
@@ -289,7 +289,9 @@ import Transport
             url: "postgresql://postgres@127.0.0.1:\(try Loopback.freePort())/postgres", environment: [:])
         try await withDatabase { [self] actor, database in
             let stores = [database.address, away].map { address in
-                EngineStore(StoreConnection(to: address, as: "test", on: actor.loop), loop: actor.loop) { _ in }
+                RetryingConnection(ReconnectingConnection(to: address, as: "test", on: actor.loop), loop: actor.loop) {
+                    _ in
+                }
             }
             _ = try await stores[0].connection()
             var signers = [signer]

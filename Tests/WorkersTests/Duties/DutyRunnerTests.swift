@@ -125,7 +125,7 @@ import Transport
             let context = EngineContext.testing(over: database.address, on: actor.loop)
             let duty = UpkeepDuty(context)
             let lease = DutyLease(
-                name: duty.name, workerID: 1, length: .seconds(60), store: context.stores.upkeep, takenAt: .now,
+                name: duty.name, workerID: 1, length: .seconds(60), store: context.postgres.upkeep, takenAt: .now,
                 isStopping: { false })
             let past =
                 "select count(*) from pg_class where relname like 'result\\_%' and to_date(substring(relname from '_([0-9]{8})$'), 'YYYYMMDD') < pushq.today() - 90"

@@ -88,7 +88,8 @@ extension EngineFixture {
     /// A lease on the duty that no other worker contests.
     fileprivate func lease(on loop: EventLoop) -> DutyLease {
         DutyLease(
-            name: "feedback", workerID: 1, length: .seconds(60), store: context(on: loop).stores.upkeep, takenAt: .now,
+            name: "feedback", workerID: 1, length: .seconds(60), store: context(on: loop).postgres.upkeep,
+            takenAt: .now,
             isStopping: { false })
     }
 

@@ -5,20 +5,20 @@ import Transport
 /// this duty keeps it until it drains or is lost. Only workers that publish metrics take it.
 ///
 /// Belongs to the engine's event loop.
-final class FiguresDuty: Duty {
+final class FleetFiguresDuty: Duty {
     let name = "figures"
     let pause = Duration.zero
 
     /// How often the figures are read: a third of the duty's lease or less, so that each reading can renew the lease.
     private static let interval = Duration.seconds(15)
 
-    private let store: EngineStore
+    private let store: RetryingConnection
     private let signal: Signal
     /// The figures that were read last; nil while this worker does not have the duty.
     private(set) var figures: FleetFigures?
 
     init(_ context: EngineContext) {
-        store = context.stores.upkeep
+        store = context.postgres.upkeep
         signal = Signal(loop: context.loop)
     }
 

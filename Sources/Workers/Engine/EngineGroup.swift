@@ -4,7 +4,7 @@ import Transport
 /// drained. So the process ends with the error, instead of running with less than it was asked for.
 ///
 /// Engines may join and leave while the crew runs.
-package final class EngineCrew: Sendable {
+package final class EngineGroup: Sendable {
     /// How long the loop of an engine that has left continues. A caller may just have asked the engine for its figures,
     /// and a question to a loop that has ended is never answered.
     private static let grace = Duration.seconds(60)

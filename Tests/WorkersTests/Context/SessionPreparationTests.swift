@@ -54,7 +54,7 @@ struct `The sessions of an engine` {
             let connection = try await database.connect()
             var events: [String] = []
             let figures = EngineFigures(QueueAdmission())
-            let session = WorkerSession(at: "db1,db2") { event in
+            let session = SessionPreparation(at: "db1,db2") { event in
                 events.append("\(event)")
                 figures.note(event)
             }
@@ -77,7 +77,7 @@ struct `The sessions of an engine` {
 
             try await claim(3, at: connection)
             try await session.prepare(connection)
-            try await WorkerSession(at: "db1,db2") { _ in }.prepare(connection)
+            try await SessionPreparation(at: "db1,db2") { _ in }.prepare(connection)
         }
     }
 
@@ -97,9 +97,9 @@ struct `The sessions of an engine` {
         try await loop.run { actor in
             for url in [old.connectionString(orAt: new), new.connectionString(orAt: old)] {
                 let address = try DatabaseAddress(url: url, environment: [:])
-                let session = WorkerSession(at: "db1,db2") { _ in }
+                let session = SessionPreparation(at: "db1,db2") { _ in }
                 await session.survey(address, on: actor.loop)
-                let store = StoreConnection(
+                let store = ReconnectingConnection(
                     to: address, as: "test", on: actor.loop, prepare: session.prepare)
                 let name = try await store.current().execute(
                     Statement("name", "select left(pg_walfile_name(pg_current_wal_lsn()), 8) as timeline"))

@@ -5,11 +5,11 @@ import Transport
 /// Pauses campaigns of which too many answers are bad, soon after the jobs with these answers have ended.
 ///
 /// Belongs to the engine's event loop.
-final class CampaignJudge {
+final class CampaignErrorLimit {
     /// The minimum time between two looks, whatever ends meanwhile.
     private static let interval = Duration.milliseconds(250)
 
-    private let store: EngineStore
+    private let store: RetryingConnection
     private let queues: (Int32) -> QueueState?
     private let report: (EngineEvent) -> Void
     private let signal: Signal
@@ -18,7 +18,7 @@ final class CampaignJudge {
 
     /// - Parameter queues: returns the queue with an id, if this worker knows it.
     init(_ context: EngineContext, queues: @escaping (Int32) -> QueueState?) {
-        store = context.stores.fanOut
+        store = context.postgres.fanOut
         report = context.report
         self.queues = queues
         signal = Signal(loop: context.loop)

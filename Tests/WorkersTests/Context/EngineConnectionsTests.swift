@@ -8,7 +8,7 @@ import Transport
 
 @Suite(.timeLimit(.minutes(10))) struct `The connections of an engine` {
     /// Counts the reports that a connection is back.
-    private final class Listener: EngineStoresDelegate {
+    private final class Listener: EngineConnectionsDelegate {
         var count = 0
 
         func storeIsBack() { count += 1 }
@@ -32,7 +32,7 @@ import Transport
             }
             defer { proxy.close() }
             let events = EventLog()
-            let stores = EngineStores(
+            let stores = EngineConnections(
                 to: try proxy.address(of: database), on: actor.loop, report: { events.append($0) })
             defer { stores.close() }
             let listener = Listener()
@@ -66,7 +66,7 @@ import Transport
 
     @Test func `are given up at the end of a drain, whatever was to be written over them`() async throws {
         try await withDatabase { actor, database in
-            let stores = EngineStores(to: database.address, on: actor.loop) { _ in }
+            let stores = EngineConnections(to: database.address, on: actor.loop) { _ in }
             let all = [stores.claims, stores.leases, stores.fanOut, stores.upkeep]
             for store in all { _ = try await store.connection() }
             // From here on, PostgreSQL is away for good.

@@ -1,5 +1,5 @@
 /// The result of creating something that belongs to a parent.
-package enum Creation: Sendable, Equatable {
+package enum CreationResult: Sendable, Equatable {
     case created
     /// One of that name exists, and was left unchanged.
     case exists

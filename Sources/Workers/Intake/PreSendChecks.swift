@@ -3,7 +3,7 @@ import QueueCore
 
 /// What a worker asks about a job before it sends: which recipients have quiet hours, which a frequency cap holds back,
 /// and which numbers the badges of the others get.
-enum Restraint {
+enum PreSendChecks {
     /// The number of recipients that are enough for one statement. A statement for caps locks the rows of their devices
     /// while it runs, for about 50 ms.
     static let enoughRecipients = 5000

@@ -1,7 +1,7 @@
 extension Statement {
     /// What the login may do; no row if there is no schema.
-    fileprivate static let loginStanding = Statement(
-        "login_standing",
+    fileprivate static let loginRights = Statement(
+        "login_rights",
         #"""
         select current_user::text as login, pg_has_role(n.nspowner, 'usage') as is_operator,
                coalesce(bool_or(r.rolname = 'pushq_producer'), false) as is_producer,
@@ -14,7 +14,7 @@ extension Statement {
 }
 
 /// The kind of rights that a login has.
-package struct LoginStanding: Sendable, Equatable {
+package struct LoginRights: Sendable, Equatable {
     /// From all rights to none.
     package enum Kind: Sendable {
         /// Has the rights of the schema's owner.
@@ -32,11 +32,11 @@ package struct LoginStanding: Sendable, Equatable {
 
 extension PostgresConnection {
     /// Returns what the login may do; nil if there is no schema.
-    package func loginStanding() async throws(PostgresError) -> LoginStanding? {
-        guard let row = try await execute(.loginStanding).first else { return nil }
-        let kind: LoginStanding.Kind =
+    package func loginRights() async throws(PostgresError) -> LoginRights? {
+        guard let row = try await execute(.loginRights).first else { return nil }
+        let kind: LoginRights.Kind =
             row.bool("is_operator")
             ? .operator : row.bool("is_producer") ? .producer : row.bool("is_reader") ? .reader : .stranger
-        return LoginStanding(login: row.text("login"), kind: kind)
+        return LoginRights(login: row.text("login"), kind: kind)
     }
 }

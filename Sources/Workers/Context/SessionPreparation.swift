@@ -4,7 +4,7 @@ import Transport
 /// Prepares the sessions of one engine, and reports once what they lack.
 ///
 /// Belongs to the engine's event loop.
-final class WorkerSession {
+final class SessionPreparation {
     /// How long a survey waits for one server, so that a silent server delays the start only a little.
     private static let surveyLimit = Duration.seconds(2)
 

@@ -11,7 +11,7 @@ import Transport
             let addresses = [
                 fixture.database.address, try await TestServer.address(database: "not_there"),
             ]
-            let crew = EngineCrew(
+            let crew = EngineGroup(
                 addresses.map { address in
                     Engine(settings: fixture.settings, database: address, masterKeys: fixture.masterKeys) {
                         [events = fixture.events] in events.append($0)

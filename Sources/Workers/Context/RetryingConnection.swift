@@ -2,12 +2,12 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// The engine's access to PostgreSQL. Its loops share one connection, so that their statements travel together. Writes
-/// that must succeed are repeated.
+/// One of the engine's connections to PostgreSQL. Several loops share it, so that their statements travel together.
+/// Writes that must succeed are repeated.
 ///
 /// Belongs to the engine's event loop.
-final class EngineStore {
-    private let store: StoreConnection
+final class RetryingConnection {
+    private let reconnecting: ReconnectingConnection
     private let loop: EventLoop
     private let report: (EngineEvent) -> Void
     private var generator = SystemRandomNumberGenerator()
@@ -16,8 +16,8 @@ final class EngineStore {
     /// Whether the last wait for a connection failed.
     private(set) var isAway = false
 
-    init(_ store: StoreConnection, loop: EventLoop, report: @escaping (EngineEvent) -> Void) {
-        self.store = store
+    init(_ reconnecting: ReconnectingConnection, loop: EventLoop, report: @escaping (EngineEvent) -> Void) {
+        self.reconnecting = reconnecting
         self.report = report
         self.loop = loop
     }
@@ -28,7 +28,7 @@ final class EngineStore {
     /// Returns the connection as soon as there is one. Throws if PostgreSQL is out of reach.
     func connection(within limit: Duration = patience) async throws(PostgresError) -> PostgresConnection {
         do throws(PostgresError) {
-            let connection = try await store.current(within: limit)
+            let connection = try await reconnecting.current(within: limit)
             isAway = false
             return connection
         } catch {

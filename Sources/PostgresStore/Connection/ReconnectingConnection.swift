@@ -10,7 +10,7 @@ package import Transport
 /// caller knows whether that does harm.
 ///
 /// It belongs to an event loop, like the connections that it opens.
-package final class StoreConnection {
+package final class ReconnectingConnection {
     /// The time limit of one attempt. A working server answers sooner.
     private static let attemptLimit = Duration.seconds(5)
 

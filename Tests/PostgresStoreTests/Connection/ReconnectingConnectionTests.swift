@@ -15,7 +15,7 @@ struct `A connection that comes back` {
     private final class Diary {
         var entries: [String] = []
 
-        init(of store: StoreConnection) {
+        init(of store: ReconnectingConnection) {
             store.onLost = { [self] _ in entries.append("lost") }
             store.onBack = { [self] in entries.append("back") }
         }
@@ -29,7 +29,7 @@ struct `A connection that comes back` {
 
     @Test func `is one for all who ask, and is opened when first asked for`() async throws {
         try await withEmptyDatabase { actor, database in
-            let store = StoreConnection(to: database.address, as: "test", on: database.loop)
+            let store = ReconnectingConnection(to: database.address, as: "test", on: database.loop)
             defer { store.close() }
             let asking = (0..<10).map { _ in
                 Task {
@@ -45,7 +45,7 @@ struct `A connection that comes back` {
 
     @Test func `is opened again when it was lost, and both are said once`() async throws {
         try await withEmptyDatabase { _, database in
-            let store = StoreConnection(to: database.address, as: "test", on: database.loop, backoff: Self.soon)
+            let store = ReconnectingConnection(to: database.address, as: "test", on: database.loop, backoff: Self.soon)
             defer { store.close() }
             let diary = Diary(of: store)
             let other = try await database.connect()
@@ -62,7 +62,7 @@ struct `A connection that comes back` {
         let loop = EventLoop(name: "restart")
         defer { loop.shutDown() }
         try await loop.run { actor in
-            let store = StoreConnection(to: address, as: "test", on: actor.loop, backoff: Self.soon)
+            let store = ReconnectingConnection(to: address, as: "test", on: actor.loop, backoff: Self.soon)
             defer { store.close() }
             let diary = Diary(of: store)
             for mode in [PrivatePostgres.StopMode.fast, .immediate] {
@@ -89,7 +89,7 @@ struct `A connection that comes back` {
         defer { loop.shutDown() }
         let address = try await TestServer.address(database: "nowhere")
         await loop.run { actor in
-            let store = StoreConnection(to: address, as: "test", on: actor.loop)
+            let store = ReconnectingConnection(to: address, as: "test", on: actor.loop)
             await #expect { _ = try await store.current(within: .seconds(3600)) } throws: { error in
                 if case .refused = error as? PostgresError { true } else { false }
             }
@@ -100,7 +100,7 @@ struct `A connection that comes back` {
     @Test func `once closed it stays closed`() async throws {
         try await withEmptyDatabase { actor, database in
             let nobody = try DatabaseAddress(url: "host=/nowhere user=x", environment: [:])
-            let store = StoreConnection(to: nobody, as: "test", on: database.loop)
+            let store = ReconnectingConnection(to: nobody, as: "test", on: database.loop)
             let waiting = Task {
                 _ = actor
                 _ = try await store.current(within: .seconds(3600))
@@ -115,7 +115,8 @@ struct `A connection that comes back` {
     /// Several tasks run statements while the server ends the connection again and again.
     @Test func `loses no answer and mixes none up while it is cut again and again`() async throws {
         try await withEmptyDatabase { actor, database in
-            let store = StoreConnection(to: database.address, as: "victim", on: database.loop, backoff: Self.soon)
+            let store = ReconnectingConnection(
+                to: database.address, as: "victim", on: database.loop, backoff: Self.soon)
             defer { store.close() }
             let square = Statement("square", "select $number::int8 * $number as square")
             let tasks = (0..<8).map { (seed: Int64) in

@@ -3,57 +3,57 @@ import QueueCore
 import Transport
 
 /// Is told when the engine's connections to PostgreSQL come back.
-protocol EngineStoresDelegate: AnyObject {
+protocol EngineConnectionsDelegate: AnyObject {
     /// A connection for claims or leases is back and has not been used yet. Another one may still be lost.
     func storeIsBack()
 }
 
-/// The engine's access to PostgreSQL. Each kind of statement has a connection of its own, so that none waits for a kind
+/// The engine's connections to PostgreSQL. Each kind of statement has a connection of its own, so that none waits for a kind
 /// that takes longer.
 ///
 /// Belongs to the engine's event loop.
-final class EngineStores {
+final class EngineConnections {
     /// For polling, claiming, and reading settings.
-    let claims: EngineStore
+    let claims: RetryingConnection
     /// For renewing leases and ending jobs, which nothing may delay.
-    let leases: EngineStore
+    let leases: RetryingConnection
     /// For fan-out and lease audits, whose steps take 25 ms or more.
-    let fanOut: EngineStore
+    let fanOut: RetryingConnection
     /// For duties, whose statements may wait for other sessions.
-    let upkeep: EngineStore
+    let upkeep: RetryingConnection
     /// The database that keeps provider tokens, if it is another one: see ``SharedToken``.
-    let tokens: EngineStore?
+    let tokens: RetryingConnection?
 
-    weak var delegate: (any EngineStoresDelegate)?
+    weak var delegate: (any EngineConnectionsDelegate)?
 
-    private let connections: [StoreConnection]
+    private let connections: [ReconnectingConnection]
     /// Surveys all servers of the address.
     private let survey: () async -> Void
     private let report: (EngineEvent) -> Void
     /// The number of connections for claims and leases that are lost.
     private var lostConnections = 0
 
-    /// Creates stores that connect when they are first used.
+    /// Creates connections that open when they are first used.
     /// - Parameter keeper: the database that keeps provider tokens, if it is another one.
     init(
         to database: DatabaseAddress, keeper: DatabaseAddress? = nil, on loop: EventLoop,
         report: @escaping (EngineEvent) -> Void
     ) {
         self.report = report
-        let session = WorkerSession(at: database.description, report: report)
+        let session = SessionPreparation(at: database.description, report: report)
         survey = { await session.survey(database, on: loop) }
         var connections = ["", " (leases)", " (fan-out)", " (upkeep)"].map {
-            StoreConnection(to: database, as: "pushq work\($0)", on: loop, prepare: session.prepare)
+            ReconnectingConnection(to: database, as: "pushq work\($0)", on: loop, prepare: session.prepare)
         }
         if let keeper {
             // The engines of that database report its problems.
-            let session = WorkerSession(at: keeper.description) { _ in }
+            let session = SessionPreparation(at: keeper.description) { _ in }
             connections.append(
-                StoreConnection(to: keeper, as: "pushq work (tokens)", on: loop, prepare: session.prepare))
+                ReconnectingConnection(to: keeper, as: "pushq work (tokens)", on: loop, prepare: session.prepare))
         }
-        let stores = connections.map { EngineStore($0, loop: loop, report: report) }
-        (claims, leases, fanOut, upkeep) = (stores[0], stores[1], stores[2], stores[3])
-        tokens = keeper == nil ? nil : stores[4]
+        let retrying = connections.map { RetryingConnection($0, loop: loop, report: report) }
+        (claims, leases, fanOut, upkeep) = (retrying[0], retrying[1], retrying[2], retrying[3])
+        tokens = keeper == nil ? nil : retrying[4]
         self.connections = connections
         // Only these two report an outage, and only once.
         for connection in connections[..<2] {
