@@ -284,8 +284,8 @@ language sql stable as $$
   select least(f.send_by, due_at + (f.clock ->> 'within')::interval)
 $$;
 
--- Creates up to `job_limit` jobs of a campaign's first wave, if it is due. Returns their number. Waves that would be due
--- after the campaign's end are due at its end: their devices expire then, and the campaign waits no longer.
+-- Creates up to `job_limit` jobs of a campaign's first wave, if it is due. Returns their number. Waves that would be
+-- due after the campaign's end are due at its end: their devices expire then, and the campaign waits no longer.
 --
 -- Devices that have moved since they were sorted to a zone where the campaign is due later (`pushq.wave_after`) go into
 -- that wave. A device is in one wave at any time, so it gets the campaign once.

@@ -1,9 +1,9 @@
 -- The newer tokens to which pushes continue that waited for a replaced token of the same installation.
 --
 -- `device.replaced_by` points directly to the newest token, however many were in between: a registration or an import
--- redirects all tokens that pointed to the one before (`pushq.pass_on`). It points nowhere once the newer token belongs to another
--- user, or its user has logged out. So one rule applies to every question about a replaced device, such as whether a
--- filter matches it or what time it is there: its newer token answers.
+-- redirects all tokens that pointed to the one before (`pushq.pass_on`). It points nowhere once the newer token belongs
+-- to another user, or its user has logged out. So one rule applies to every question about a replaced device, such as
+-- whether a filter matches it or what time it is there: its newer token answers.
 
 -- The device to which pushes for `older` continue. `newer` is its `replaced_by`; it must be a token that was not known
 -- yet when an audience was fixed with the devices up to `last`. None otherwise. If one token has replaced several
@@ -31,8 +31,8 @@ end $$;
 -- submitted may have registered it. The devices in a list of users are found while the list is loaded. So in these two
 -- cases, it is also checked whether the newer token is a recipient itself.
 --
--- An app may go back to an earlier token, after the push has moved on from that to a newer one. Then the push returns to
--- the earlier token, if all jobs for that have ended without sending it: they gave it back, or moved it on.
+-- An app may go back to an earlier token, after the push has moved on from that to a newer one. Then the push returns
+-- to the earlier token, if all jobs for that have ended without sending it: they gave it back, or moved it on.
 --
 -- Live Activities do not continue, because a later update may have been sent.
 create or replace function pushq.successors(

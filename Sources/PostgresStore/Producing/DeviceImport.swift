@@ -162,7 +162,8 @@ extension Statement {
     }
 
     /// Deletes the tags, attributes and badges of former users from devices that go to another user, as a registration
-    /// does. Pushes for older tokens do not continue to these devices either. Looks for such devices only if the queue has profiles or badges, because the statement sorts all lines.
+    /// does. Pushes for older tokens do not continue to these devices either. Looks for such devices only if the queue
+    /// has profiles or badges, because the statement sorts all lines.
     static let forgetFormerUsers = Statement(
         "forget_former_users",
         #"""
