@@ -8,8 +8,8 @@ protocol EngineConnectionsDelegate: AnyObject {
     func storeIsBack()
 }
 
-/// The engine's connections to PostgreSQL. Each kind of statement has a connection of its own, so that none waits for a kind
-/// that takes longer.
+/// The engine's connections to PostgreSQL. Each kind of statement has a connection of its own, so that none waits for a
+/// kind that takes longer.
 ///
 /// Belongs to the engine's event loop.
 final class EngineConnections {
