@@ -124,8 +124,8 @@ MUTANTS = [
     ),
     Mutant(
         "a cap that holds back what is urgent",
-        "type.mayBeHeldBack(in: lane, evenUrgent: includesUrgent)\n    }\n\n    /// Whether all that",
-        "type.mayBeHeldBack(in: lane, evenUrgent: true)\n    }\n\n    /// Whether all that",
+        "in lane: Lane) -> Bool {\n        type.mayBeHeldBack(in: lane, evenUrgent: includesUrgent)",
+        "in lane: Lane) -> Bool {\n        type.mayBeHeldBack(in: lane, evenUrgent: true)",
     ),
     Mutant(
         "held back by what was refused",

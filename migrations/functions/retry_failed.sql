@@ -138,16 +138,18 @@ create or replace function pushq.retry_failed_campaign(queue text, key text, sen
 returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  q     int := (pushq.enter(queue, sends => true)).q;
-  root  bigint;
-  again bigint;
+  q      int := (pushq.enter(queue, sends => true)).q;
+  root   bigint;
+  failed bigint;                                          -- before this call: more may fail while it looks
+  again  bigint;
 begin
   select c.id into root from pushq.campaign c where c.queue_id = q and c.key = retry_failed_campaign.key;
   if root is null then
     perform pushq.refuse_campaign(queue, key);
   end if;
+  select p.failed into failed from pushq.campaign_progress p where p.queue_id = q and p.campaign_id = root;
   again := pushq.send_again(q, root, null, send_by);
-  if again = 0 and exists (
+  if again = 0 and failed > 0 and exists (
     select from pushq.campaign_progress p where p.queue_id = q and p.campaign_id = root and p.failed > 0) then
     raise exception using errcode = 'PQ404',
       message = format('the failed recipients of campaign “%s” are no longer kept', key),

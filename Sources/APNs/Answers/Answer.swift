@@ -41,7 +41,7 @@ package final class Refusal: Sendable {
     /// - Parameters:
     ///   - text: the reason that the answer gives.
     ///   - excerpt: the beginning of a body that gives none.
-    ///   - isComplete: whether the answer came to its end and broke no rule. Another one may have had a body.
+    ///   - isComplete: whether the answer came to its end and broke no rule. An incomplete answer may have had a body.
     package init(
         status: Int, text: String?, excerpt: String? = nil, isComplete: Bool = true, retryAfter: Duration? = nil,
         deadSinceMilliseconds: Int64? = nil

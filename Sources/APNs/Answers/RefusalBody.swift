@@ -13,8 +13,8 @@ struct RefusalBody: Equatable {
     /// The reason, or the beginning of a body that has none; nil for an empty body.
     let text: String?
 
-    /// - Parameter isComplete: whether the body came to its end. Of another one only a whole object counts, since the
-    ///   timestamp may come behind the reason.
+    /// - Parameter isComplete: whether the body came to its end. Of an incomplete body, only a whole JSON object
+    ///   counts, because the timestamp may follow the reason.
     init(_ bytes: [UInt8], isComplete: Bool = true) {
         var reason: String?
         var timestamp: Int64?

@@ -115,7 +115,7 @@ extension GatewayConnection: HTTP2Handler {
     /// Settles a request that gets no further answer.
     func settle(_ stream: StreamReference, as result: Answer.Result) {
         if acceptedEarly.remove(stream.id) != nil { return }
-        // A refusal whose body was cut off is one all the same: the push was not taken.
+        // A refusal whose body was cut off is a refusal all the same: the push was not accepted.
         if let partial = partials.removeValue(forKey: stream.id) { return refuse(stream, partial) }
         tell(stream, result)
     }
@@ -152,13 +152,14 @@ extension GatewayConnection: HTTP2Handler {
             news.refusedCredential = (reason, ending)
         }
         let isInOrder = code == .noError && body.reason == nil && news.refusedCredential == nil
-        // nginx says this after so many requests, before it has answered them. They will be answered. With the highest
-        // identifier a server only says that another GOAWAY follows, and lets in what is on its way (RFC 9113 §6.8).
+        // nginx sends this after a certain number of requests, before it has answered them. It will answer them. With
+        // the highest identifier, a server only announces another GOAWAY, and accepts requests that are on their way
+        // (RFC 9113 §6.8).
         let isFirstStep = lastStreamID == FrameHeader.maximumStreamID
         if isInOrder, isFirstStep ? isBusy : lastStreamID > 0 { hasTakenRequests = true }
         if isInOrder, hasAnswered || hasTakenRequests {
             var answers = answerCount
-            // The first step promises nothing, but a server that has answered goes on to.
+            // The first step promises no answers, but a server that has answered some continues to.
             if hasAnswered || !isFirstStep {
                 http.forEachOpenStream { stream, _ in if stream.id <= lastStreamID { answers += 1 } }
             }

@@ -7,6 +7,6 @@ struct PartialRefusal {
     let status: Int
     var retryAfter: Duration?
     var body: [UInt8] = []
-    /// Whether it came to its end. What is missing of another one may have been a reason, or a time.
+    /// Whether the answer came to its end. What is missing of an incomplete answer may be its reason or its time.
     var isComplete = false
 }

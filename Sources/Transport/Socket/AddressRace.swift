@@ -10,7 +10,7 @@ final class AddressRace {
     private let peer: String
     private let loop: EventLoop
     private var untried: [SocketAddress]
-    /// Those that are tried when no others are left.
+    /// Addresses that are tried when no others are left.
     private var last: [SocketAddress] = []
     private var attempts: [Attempt] = []
     private var nextStart: Timer?
@@ -40,7 +40,7 @@ final class AddressRace {
         last.removeAll { $0.family == family }
     }
 
-    /// Tries the addresses that are left of the family of the last connection after those of the other one.
+    /// Puts the remaining addresses of the last connection's family behind those of the other family.
     func putFamilyLast() {
         guard let family = connectedAddress?.family else { return }
         let all = untried + last

@@ -100,7 +100,7 @@ extension TLSConnection {
 }
 
 extension TransportError {
-    /// The same, with the address whose handshake failed beside the name.
+    /// Returns this error with the address whose handshake failed beside the name.
     fileprivate func naming(_ address: IPAddress) -> TransportError {
         let place = { (peer: String) in peer.contains("\(address)") ? peer : "\(peer) (\(address))" }
         return switch self {
@@ -110,7 +110,7 @@ extension TransportError {
         }
     }
 
-    /// Whether another address of the same name may do better.
+    /// Whether another address of the same name may work.
     fileprivate var isAboutOneAddress: Bool {
         switch self {
         case .unreachable, .timedOut, .lost: true

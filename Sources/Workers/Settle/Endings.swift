@@ -173,7 +173,7 @@ struct Endings {
         isUnderWay = false
         switch answer {
         case .written(let written, let isRepeated):
-            // What is locked says nothing.
+            // A locked job says nothing about refusals.
             if !batch.isSettingAside, written.locked.count < batch.jobs.count { refused[batch.kind]?.noteTaken() }
             var result = note(written, of: batch, now: now)
             if isRepeated || batch.isRepeated { result.lost = 0 }
@@ -206,7 +206,7 @@ struct Endings {
             var result = Result()
             noteLocked(batch.jobs[0], in: &result, now: now)
             return result
-        // The job is left to others, who take it when its lease ends.
+        // The job is left to another worker, which claims it when its lease ends.
         case .givenUp: return Result()
         }
     }
