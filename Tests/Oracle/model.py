@@ -575,14 +575,27 @@ class Model:
         if not device.exists_at(event.began):
             self.change(event, operation.queue, token, True, user=user)
             return
-        if operation.reactivate:
-            self.change(event, operation.queue, token, True, "perhaps")
+        if operation.reactivate and (returns := self.may_return(device, event)) != "no":
+            certain = returns == "yes"
+            device.changes.append(Change(event.began, event.ended, True, "perhaps", is_certain=certain))
         # Whose it is its app has said, if it has registered it.
         if user is not None and not any(change.registers == "yes" for change in device.changes):
             self.note_change_of_hands(event, operation.queue, token, user)
             if (said := self.passed_on(device, user)) is not None:
                 device.profiles.append((event.began, event.ended, said))
             device.users.append((event.began, event.ended, user))
+
+    @staticmethod
+    def may_return(device, event):
+        """Whether an import with --reactivate brings a device back: yes, no or perhaps. A device that its app has
+        registered stays as somebody left it who deactivated it by hand or logged its user out. If APNs had called it
+        dead before, it keeps that reason, and comes back."""
+        is_registered = any(change.registers == "yes" for change in device.changes)
+        by_hand = device.states_by_hand(event.ended)
+        if not is_registered or False not in by_hand:
+            return "yes"
+        may_have_reason = any(report.answered_at <= event.ended for report in device.reports)
+        return "no" if by_hand == {False} and not may_have_reason else "perhaps"
 
     def expect(self, event, error):
         """Notes a call that was refused and should not have been, or the other way round."""
