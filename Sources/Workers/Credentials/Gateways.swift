@@ -10,15 +10,13 @@ import Transport
 /// Belongs to the engine's event loop.
 final class Gateways {
     private struct Entry {
-        let gateway: any PushGateway
+        let route: GatewayRoute
         /// Nil for a certificate.
         let renewal: TokenRenewal?
-        let circuit: Circuit
 
         init(_ gateway: any PushGateway, renewal: TokenRenewal? = nil, recoveryTime: Duration) {
-            self.gateway = gateway
+            route = GatewayRoute(gateway, Circuit(Breaker(timeOfRecovery: recoveryTime)))
             self.renewal = renewal
-            circuit = Circuit(Breaker(timeOfRecovery: recoveryTime))
         }
     }
 
@@ -88,16 +86,16 @@ final class Gateways {
     /// Limits the number of connections that all gateways together may hold.
     func limitConnections(to limit: Int) { budget.limit = limit }
 
-    /// The gateway for the current credential of a queue; nil if the queue has no usable credential.
-    /// - Parameter broadcasts: asks for the gateway to the host for broadcasts alone. The result is then also nil where
+    /// The route for the current credential of a queue; nil if the queue has no usable credential.
+    /// - Parameter broadcasts: asks for the route to the host for broadcasts alone. The result is then also nil where
     ///   there is no such host.
-    func gateway(for queue: QueueSettings, broadcasts: Bool = false) async -> (any PushGateway)? {
+    func route(for queue: QueueSettings, broadcasts: Bool = false) async -> GatewayRoute? {
         guard let credential = queue.credential, let use = GatewayUse(queue, isForBroadcasts: broadcasts),
             !broadcasts || hasBroadcastHost(queue)
         else { return nil }
         shares[queue.tenantID]?.limit = queue.tenantConnections ?? .max
         switch table.find(use, now: .now) {
-        case .open(let entry): return entry.gateway
+        case .open(let entry): return entry.route
         case .unusable: return nil
         case .unopened: break
         }
@@ -121,7 +119,7 @@ final class Gateways {
 
     /// What the answers over a gateway say about APNs; nil for a gateway that was replaced.
     func circuit(of gateway: any PushGateway) -> Circuit? {
-        table.entries.first { $0.gateway === gateway }?.circuit
+        entry(of: gateway)?.route.circuit
     }
 
     /// Drains the gateways that none of `queues` uses any more.
@@ -131,7 +129,7 @@ final class Gateways {
             if let use = GatewayUse(settings) { uses.append(use) }
             if hasBroadcastHost(settings), let use = GatewayUse(settings, isForBroadcasts: true) { uses.append(use) }
         }
-        for entry in table.keepOnly(uses) { drain(entry.gateway) }
+        for entry in table.keepOnly(uses) { drain(entry.route.gateway) }
         let tenants = Set(uses.map(\.tenantID))
         shares = shares.filter { tenants.contains($0.key) }
     }
@@ -157,12 +155,12 @@ final class Gateways {
 
     /// Notes that APNs calls the provider token of this gateway expired.
     func noteExpiredToken(of gateway: any PushGateway) {
-        if renewal(of: gateway)?.upkeep.noteExpired(now: .now) == true { signal.raise() }
+        if entry(of: gateway)?.renewal?.upkeep.noteExpired(now: .now) == true { signal.raise() }
     }
 
     /// Notes that APNs says that the provider tokens of this gateway are replaced too often.
     func noteTooManyTokens(of gateway: any PushGateway) {
-        guard let renewal = renewal(of: gateway) else { return }
+        guard let renewal = entry(of: gateway)?.renewal else { return }
         renewal.upkeep.noteTooMany()
         signal.raise()
     }
@@ -182,11 +180,11 @@ final class Gateways {
 
     /// Closes every connection. Pushes in flight are reported as unanswered.
     func closeAll() {
-        for gateway in table.close().map(\.gateway) + replaced { gateway.close() }
+        for gateway in table.close().map(\.route.gateway) + replaced { gateway.close() }
     }
 
-    private func renewal(of gateway: any PushGateway) -> TokenRenewal? {
-        table.entries.first { $0.gateway === gateway }?.renewal
+    private func entry(of gateway: any PushGateway) -> Entry? {
+        table.entries.first { $0.route.gateway === gateway }
     }
 
     // MARK: Opening
@@ -200,20 +198,20 @@ final class Gateways {
     /// Opens the credential, and creates a gateway for it unless another credential with the same secret has one.
     private func open(
         _ credential: StoredCredential, for queue: QueueSettings, _ use: GatewayUse
-    ) async throws -> (any PushGateway)? {
+    ) async throws -> GatewayRoute? {
         let opened = try OpenedCredential(credential, under: masterKeys)
         table.note(secret: opened.holder, of: use.credential)
-        if case .open(let entry) = table.find(use, now: .now) { return entry.gateway }
+        if case .open(let entry) = table.find(use, now: .now) { return entry.route }
         let entry = try await entry(opened, for: queue, broadcasts: use.isForBroadcasts)
         // While this call waited for the database, another queue may have created the gateway, or all may have been
         // closed.
         switch table.insert(entry, for: use) {
-        case .inserted: return entry.gateway
+        case .inserted: return entry.route
         case .superseded(let other):
-            entry.gateway.close()
-            return other.gateway
+            entry.route.gateway.close()
+            return other.route
         case .tooLate:
-            entry.gateway.close()
+            entry.route.gateway.close()
             return nil
         }
     }

@@ -66,8 +66,8 @@ final class Dispatcher {
     /// on, need not wait.
     func goOn(over gateway: any PushGateway) {
         guard !isStopped else { return }
-        for holding in jobs.holdings where holding.queue.mayWork && holding.queue.gateway(for: holding.job) === gateway
-        {
+        for holding in jobs.holdings
+        where holding.queue.mayWork && holding.queue.route(for: holding.job)?.gateway === gateway {
             holding.job.reopen()
             if !holding.job.isQueued { goOn(with: holding.job) }
         }
@@ -121,11 +121,7 @@ final class Dispatcher {
         var (sent, silent) = (0, 0)
         let choice = queue.jobChoice(now: now)
         for lane in queue.lanesOfTurn(isUrgent: turn.isUrgent, choice) {
-            if let gateway = queue.gateway,
-                queue.circuit?.holdsBack(LanePlace(queue.id, lane), gateway, now: now) == true
-            {
-                continue
-            }
+            if queue.route?.holdsBack(LanePlace(queue.id, lane), now: now) == true { continue }
             let before = sent
             let end = min(turn.room, sent + min(turn.room, queue.allowance(of: lane, at: now)))
             while sent < end, let job = queue.sendableJob(in: lane, choice) {
@@ -133,11 +129,11 @@ final class Dispatcher {
                     if job.isClosed { continue }
                     break
                 }
-                guard let gateway = queue.gateway(for: job) else { break }
-                let allowed = queue.circuit(of: gateway)?.room(of: gateway, now: now) ?? .max
-                let count = send(from: job, of: queue, over: gateway, maximum: min(end - sent, allowed))
+                guard let route = queue.route(for: job) else { break }
+                let maximum = min(end - sent, route.circuit.room(of: route.gateway, now: now))
+                let count = send(from: job, of: queue, over: route.gateway, maximum: maximum)
                 guard count > 0 else { break }
-                if gateway.confirmsBySilence { silent += count }
+                if route.gateway.confirmsBySilence { silent += count }
                 sent += count
             }
             if sent > before { queue.usePermits(sent - before, in: lane, at: now) }
@@ -229,8 +225,8 @@ final class Dispatcher {
         let age = loop.nowNanoseconds &- answer.sentAt
         queue.figures.counts.answers.note(answer.result, afterNanoseconds: age)
         queue.throughput.answers.note(answer.result, afterNanoseconds: age)
-        let circuit = queue.circuit(of: gateway)
-        let isOfFormerCredential = queue.gateway(for: job) !== gateway
+        let circuit = queue.route(over: gateway)?.circuit
+        let isOfFormerCredential = queue.route(for: job)?.gateway !== gateway
         switch answer.result {
         case .accepted:
             AnswerRules.accepted(

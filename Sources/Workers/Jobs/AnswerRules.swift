@@ -120,7 +120,7 @@ enum AnswerRules {
     /// Uses an attempt of each recipient that was sent back to use another connection. A job that is given back forgets
     /// how often that happened. Without this, a push that ends every connection would block its queue for ever.
     static func spendAttemptsOfReturned(of job: HeldJob, in queue: QueueState) {
-        let spendsAttempt = queue.circuit?.spendsAttempts ?? true
+        let spendsAttempt = queue.route?.circuit.spendsAttempts ?? true
         for (ordinal, refusal) in job.returned {
             retry(ordinal, of: job, in: queue, refusal, spendsAttempt: spendsAttempt)
         }

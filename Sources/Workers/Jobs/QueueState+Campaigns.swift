@@ -19,7 +19,7 @@ extension QueueState {
 
     /// The average number of recipients of a lane's jobs.
     func jobSize(of lane: Lane) -> Double {
-        campaigns[lane]?.jobSize ?? sharedJobSize[Int(lane.peer.rawValue)]
+        campaigns[lane]?.jobSize ?? shared.jobSize(of: lane)
     }
 
     /// The lanes in the order in which a turn looks for pushes. The most urgent come first, and lanes of the same
@@ -56,7 +56,7 @@ extension QueueState {
     }
 
     /// The number of unsent recipients that use the permits of the queue.
-    var unsentWithoutOwnRate: Int { sharedUnsent + campaigns.unsentWithoutRate }
+    var unsentWithoutOwnRate: Int { shared.unsent + campaigns.unsentWithoutRate }
 
     /// Whether there are recipients for which no permits were taken, as far as that may have changed since the last
     /// call. Without a connection no permits are taken, and changes are kept until there is one.

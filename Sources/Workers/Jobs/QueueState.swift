@@ -8,25 +8,18 @@ import QueueCore
 final class QueueState {
     let id: Int32
     var settings: QueueSettings
-    /// The connections of the queue's credential; nil while the queue has no usable credential.
-    var gateway: (any PushGateway)?
-    /// The connections to the host for broadcasts alone; nil where there is no such host.
-    var broadcastGateway: (any PushGateway)?
-    /// What the answers of these gateways say about APNs.
-    var circuit: Circuit?
-    var broadcastCircuit: Circuit?
+    /// The way to APNs with the queue's credential; nil while the queue has no usable credential.
+    var route: GatewayRoute?
+    /// The way to the host for broadcasts alone; nil where there is no such host.
+    var broadcastRoute: GatewayRoute?
     /// What APNs says about the queue's key and topics.
     var unrelatedKey = UnrelatedKey()
     var topicRefusals = TopicRefusals()
     /// The queue's tenant, and the queue's place in the order among the tenant's queues.
     let tenant: TenantShare
     var turn: FairShare.Turn
-    /// The jobs with recipients to send to, by shared lane.
-    private var lanes = [JobLane](repeating: JobLane(), count: Lane.shared.count)
-    /// The same for broadcasts that go to a host of their own, so that devices and broadcasts do not wait for each
-    /// other's connections.
-    private var broadcasts = [JobLane](repeating: JobLane(), count: Lane.shared.count)
-    /// The lanes of single campaigns.
+    /// The lanes that all jobs share, and the lanes of single campaigns.
+    var shared = SharedLanes()
     var campaigns = CampaignLanes()
     /// Determines which of several lanes of the same urgency comes first.
     var rotation = 0
@@ -55,16 +48,10 @@ final class QueueState {
     var readAt: ContinuousClock.Instant
     var lastWanted: ContinuousClock.Instant
 
-    /// Whether a poll found unclaimed jobs in a shared lane. With fewer held recipients than `lowWater`, the queue
-    /// could soon send more than it holds.
-    private var hasMoreWaiting = false
-    private var lowWater = 0
     var messages = PreparedMessages()
     /// Recipients sent to since the rate was last measured, and that rate in recipients per second.
     var sentSinceMeasured = 0
     var sendRate = 0.0
-    /// The average number of recipients of the claimed jobs, for each shared lane.
-    private(set) var sharedJobSize: [Double] = [50, 50, 500]
 
     init(
         settings: QueueSettings, of tenant: TenantShare = TenantShare(), figures: QueueFigures = QueueFigures(),
@@ -85,103 +72,7 @@ final class QueueState {
         hasJobs || inFlight > 0 || lastWanted >= moment
     }
 
-    /// Whether the queue's gateways have connections, or try to connect.
-    var hasConnections: Bool {
-        [gateway, broadcastGateway].contains { gateway in
-            switch gateway?.state {
-            case nil, .idle, .closed: false
-            case .connecting, .open, .unreachable: true
-            }
-        }
-    }
-
-    /// Whether a gateway of the queue has a connection that takes pushes, now or in a moment.
-    var isConnected: Bool {
-        if case .open = gateway?.state { return true }
-        if case .open = broadcastGateway?.state { return true }
-        return false
-    }
-
-    /// Whether the queue may send but holds no jobs, because it has no connection.
-    var waitsForTurn: Bool { mayWork && heldJobs == 0 && inFlight == 0 && !isConnected }
-
-    /// Whether the queue may send at all.
-    var mayWork: Bool { !isBlocked && !settings.isPaused && gateway != nil }
-
-    /// Whether the queue's gateway cannot connect to APNs.
-    var isDisconnected: Bool {
-        if case .unreachable = gateway?.state { true } else { false }
-    }
-
-    /// Whether APNs answers, as far as the gateway knows. While it does not, no jobs are claimed.
-    func canReachAPNs(now: ContinuousClock.Instant) -> Bool { !isDisconnected && circuit?.isOpen(now: now) != true }
-
-    /// The number of pushes that the gateway will take soon, as far as APNs' answers allow.
-    func outlet(now: ContinuousClock.Instant) -> Int {
-        guard let gateway, let circuit, !circuit.isClosed else { return .max }
-        // This is enough for the pushes that each answer allows.
-        return max(1, circuit.room(of: gateway, now: now)) * 2
-    }
-
-    /// The number of recipients that are worth holding.
-    func stock(now: ContinuousClock.Instant) -> Int {
-        max(outlet(now: now), Self.leastStock + (circuit?.refusedCount ?? 0))
-    }
-
-    /// The minimum number of recipients to hold. During an outage, one push at a time tries. If only one were held,
-    /// APNs might always refuse that one; with this many, another push can try. The recipients refused during the
-    /// outage are added, because they may be the oldest.
-    private static let leastStock = 200
-
-    /// The gateway over which a job is sent.
-    func gateway(for job: HeldJob) -> (any PushGateway)? {
-        job.claim.message.isBroadcast ? broadcastGateway ?? gateway : gateway
-    }
-
-    /// Calls `body` with each gateway that the queue's pushes go over.
-    func eachGateway(_ body: (ObjectIdentifier) -> Void) {
-        if let gateway { body(ObjectIdentifier(gateway)) }
-        if let broadcastGateway { body(ObjectIdentifier(broadcastGateway)) }
-    }
-
-    /// What is known about APNs as reached over a gateway; nil for a gateway that the queue no longer uses.
-    func circuit(of gateway: any PushGateway) -> Circuit? {
-        if self.gateway === gateway { return circuit }
-        return broadcastGateway === gateway ? broadcastCircuit : nil
-    }
-
-    /// How long a job has to wait because the host for broadcasts is out of reach while the host for devices is not;
-    /// nil if the job need not wait.
-    func delay(of job: HeldJob, now: ContinuousClock.Instant) -> Duration? {
-        guard job.claim.message.isBroadcast, let broadcastGateway else { return nil }
-        if case .unreachable(let outage) = broadcastGateway.state {
-            return max(now.duration(to: outage.nextAttempt), .seconds(1))
-        }
-        guard let broadcastCircuit, broadcastCircuit.isOpen(now: now) else { return nil }
-        return broadcastCircuit.nextTry.map { max(now.duration(to: $0), .seconds(1)) }
-    }
-
-    /// The number of pushes that the connections take now. Requests more connections if there is no room and jobs wait.
-    func roomForPushes(now: ContinuousClock.Instant) -> Int {
-        var room = 0
-        if let gateway { room = Self.room(of: gateway, circuit, isWanted: hasJobsForDevices, now: now) }
-        if let broadcastGateway {
-            room += Self.room(
-                of: broadcastGateway, broadcastCircuit, isWanted: broadcasts.contains { !$0.isEmpty }, now: now)
-        }
-        return room
-    }
-
-    private static func room(
-        of gateway: any PushGateway, _ circuit: Circuit?, isWanted: Bool, now: ContinuousClock.Instant
-    ) -> Int {
-        guard isWanted else { return 0 }
-        let allowed = circuit?.room(of: gateway, now: now) ?? .max
-        guard allowed > 0 else { return 0 }
-        let slots = gateway.freeSlots
-        if slots == 0 { gateway.requestCapacity() }
-        return min(slots, allowed)
-    }
+    // MARK: Messages
 
     /// The maximum length of a message's payload when it is sent to a device of this queue.
     func maximumPayloadBytes(of message: StoredMessage) -> Int {
@@ -192,71 +83,56 @@ final class QueueState {
     /// The message of a job in the form in which it is sent.
     func push(for job: HeldJob) -> PreparedPush { messages.push(for: job.claim.message, settings) }
 
+    // MARK: Jobs
+
     /// Updates the average job size of a lane.
     func noteSize(of claim: ClaimedJob) {
-        let count = Double(claim.deviceIDs.count)
+        let count = claim.deviceIDs.count
         if let campaign = campaigns[claim.lane] {
-            campaign.jobSize += (count - campaign.jobSize) / 8
+            campaign.jobSize += (Double(count) - campaign.jobSize) / 8
         } else {
-            let lane = Int(claim.lane.peer.rawValue)
-            sharedJobSize[lane] += (count - sharedJobSize[lane]) / 8
+            shared.noteSize(count, of: claim.lane)
         }
     }
 
     /// Adds a job, to be sent or sent again.
     func add(_ job: HeldJob) {
         if let campaign = campaigns[job.claim.lane] { return campaigns.add(job, to: campaign) }
-        let lane = Int(job.claim.lane.peer.rawValue)
-        if broadcastGateway != nil, job.claim.message.isBroadcast {
-            broadcasts[lane].add(job)
-        } else {
-            lanes[lane].add(job)
-        }
+        shared.add(job, toBroadcastHost: broadcastRoute != nil && job.claim.message.isBroadcast)
     }
 
     /// The next job to send from in `lane`: the oldest that has recipients to send to. Broadcasts to a host of their
     /// own go first while that host's gateway has room: they have one recipient each.
     func sendableJob(in lane: Lane, _ choice: JobChoice = .oldest) -> HeldJob? {
-        if !lane.isShared { return campaigns[lane]?.jobs.next(choice, circuit) }
-        let lane = Int(lane.rawValue)
-        if !broadcasts[lane].isEmpty, broadcastGateway?.freeSlots ?? 0 > 0, let job = broadcasts[lane].next() {
+        if !lane.isShared { return campaigns[lane]?.jobs.next(choice, route?.circuit) }
+        if let broadcastRoute, broadcastRoute.gateway.freeSlots > 0, let job = shared.nextBroadcast(in: lane) {
             return job
         }
-        return lanes[lane].next(choice, circuit)
+        return shared.next(in: lane, choice, route?.circuit)
     }
 
     /// Which jobs may be sent from, as far as APNs currently accepts pushes for devices.
     func jobChoice(now: ContinuousClock.Instant) -> JobChoice {
-        guard let circuit, !circuit.isClosed else { return .oldest }
-        let mayTryRefused = circuit.nextTry == nil || circuit.mayTryRefused(now: now) && !hasUntriedJobs
-        return mayTryRefused ? .untriedFirst(circuit.end) : .untriedOnly(circuit.end)
+        guard let route else { return .oldest }
+        return route.jobChoice(now: now) { hasUntriedJobs(route.circuit) }
     }
 
     /// Whether there are sendable jobs for devices that APNs has not refused before.
-    private var hasUntriedJobs: Bool {
-        lanes.contains { $0.untried(.oldest, circuit) != nil }
+    private func hasUntriedJobs(_ circuit: Circuit) -> Bool {
+        shared.hasUntriedJobs(circuit)
             || Lane.shared.contains {
                 campaigns.ready(asUrgentAs: $0).contains { $0.jobs.untried(.oldest, circuit) != nil }
             }
     }
 
     /// Whether jobs are held that may have recipients to send to, in `lane` or in any lane.
-    func hasJobs(in lane: Lane) -> Bool {
-        !lanes[Int(lane.rawValue)].isEmpty || !broadcasts[Int(lane.rawValue)].isEmpty
-            || campaigns.hasJobs(asUrgentAs: lane)
-    }
-    var hasJobs: Bool { hasJobsForDevices || broadcasts.contains { !$0.isEmpty } }
-    private var hasJobsForDevices: Bool { hasSharedJobs || campaigns.hasJobs }
-    private var hasSharedJobs: Bool { lanes.contains { !$0.isEmpty } }
+    func hasJobs(in lane: Lane) -> Bool { shared.hasJobs(in: lane) || campaigns.hasJobs(asUrgentAs: lane) }
+    var hasJobs: Bool { hasJobsForDevices || shared.hasBroadcasts }
+    var hasJobsForDevices: Bool { shared.hasJobsForDevices || campaigns.hasJobs }
 
-    /// The recipients held and not sent to: of all lanes, of the shared lanes, or those that are sent to before what
-    /// arrives in `lane` now.
-    var unsent: Int { sharedUnsent + campaigns.unsent }
-    var sharedUnsent: Int { lanes.reduce(0) { $0 + $1.unsent } + broadcasts.reduce(0) { $0 + $1.unsent } }
-    func unsent(before lane: Lane) -> Int {
-        if let campaign = campaigns[lane] { return campaign.jobs.unsent }
-        return (0...Int(lane.peer.rawValue)).reduce(0) { $0 + lanes[$1].unsent + broadcasts[$1].unsent }
-    }
+    /// The recipients held and not sent to: of all lanes, or those that are sent to before what arrives in `lane` now.
+    var unsent: Int { shared.unsent + campaigns.unsent }
+    func unsent(before lane: Lane) -> Int { campaigns[lane]?.jobs.unsent ?? shared.unsent(before: lane) }
 
     /// Notes that a job is held, or no longer held.
     func noteHeld(_ job: HeldJob, count: Int) {
@@ -266,7 +142,7 @@ final class QueueState {
 
     /// Called before a poll: forgets that jobs wait.
     func forgetStock() {
-        hasMoreWaiting = false
+        shared.forgetStock()
         campaigns.forgetStock()
     }
 
@@ -277,7 +153,7 @@ final class QueueState {
     func forgetStock(before found: Set<Int32>, within ranges: [QueueRange], coversAll: Bool) {
         if found.contains(id) { return forgetStock() }
         // The poll did not find jobs of this queue, so there is no reason to poll again at once.
-        if hasMoreWaiting, coversAll, ranges.contains(where: { $0.contains(id) }) { hasMoreWaiting = false }
+        if coversAll, ranges.contains(where: { $0.contains(id) }) { shared.forgetStock() }
     }
 
     /// Notes that a poll found jobs in a lane. They are worth claiming while fewer recipients than `lowWater` are held.
@@ -285,7 +161,7 @@ final class QueueState {
         if let campaign = campaigns[lane] {
             campaigns.noteWaiting(in: campaign, lowWater: lowWater)
         } else {
-            (hasMoreWaiting, self.lowWater) = (true, lowWater)
+            shared.noteWaiting(lowWater: lowWater)
         }
     }
 
@@ -293,8 +169,10 @@ final class QueueState {
     /// new.
     func takeRunsLow() -> Bool {
         let ofCampaigns = campaigns.takeRunsLow()
-        return mayWork && (ofCampaigns || hasMoreWaiting && sharedUnsent < lowWater)
+        return mayWork && (ofCampaigns || shared.runsLow)
     }
+
+    // MARK: Rate limits
 
     /// Whether the queue, its tenant, or one of its campaigns has a rate limit.
     var isPaced: Bool { limit.rate != nil || tenant.limit.rate != nil || campaigns.isPaced }
@@ -327,7 +205,7 @@ final class QueueState {
     func allowance(at now: ContinuousClock.Instant) -> Int {
         guard !campaigns.isEmpty else { return sharedAllowance(at: now) }
         let (count, hasUnpaced) = campaigns.allowance(at: now, lapsed: &figures.counts.permitsLapsed)
-        guard hasUnpaced || hasSharedJobs || broadcasts.contains(where: { !$0.isEmpty }) else { return count }
+        guard hasUnpaced || shared.hasJobsForDevices || shared.hasBroadcasts else { return count }
         let (sum, isUnlimited) = count.addingReportingOverflow(sharedAllowance(at: now))
         return isUnlimited ? .max : sum
     }

@@ -151,21 +151,17 @@ final class Queues {
     private func useGateways(after change: ServedQueues.Change) async {
         let queue = change.queue
         let settings = queue.settings
-        var gateway = await gateways.gateway(for: settings)
-        let broadcastGateway = await gateways.gateway(for: settings, broadcasts: true)
+        var route = await gateways.route(for: settings)
+        let broadcastRoute = await gateways.route(for: settings, broadcasts: true)
         guard served.isCurrent(change) else { return served.noteReleasedGateway() }
-        if queue.broadcastGateway !== broadcastGateway {
-            queue.broadcastGateway = broadcastGateway
-            queue.broadcastCircuit = broadcastGateway.flatMap(gateways.circuit(of:))
-        }
-        // Without its gateway for broadcasts, the queue's broadcasts would go to the wrong host.
-        if gateways.hasBroadcastHost(settings), queue.broadcastGateway == nil { gateway = nil }
-        guard queue.gateway !== gateway else { return }
-        queue.gateway = gateway
-        queue.circuit = gateway.flatMap(gateways.circuit(of:))
+        queue.broadcastRoute = broadcastRoute
+        // Without its route for broadcasts, the queue's broadcasts would go to the wrong host.
+        if gateways.hasBroadcastHost(settings), broadcastRoute == nil { route = nil }
+        guard queue.route?.gateway !== route?.gateway else { return }
+        queue.route = route
         queue.unrelatedKey = UnrelatedKey()
         queue.topicRefusals = TopicRefusals()
-        if queue.hasJobs, queue.mayWork { gateway?.requestCapacity() }
+        if queue.hasJobs, queue.mayWork { route?.gateway.requestCapacity() }
     }
 
     /// Sets each gateway's weight to that of the queues that use it. Each queue has its part of its tenant's weight.
@@ -175,8 +171,7 @@ final class Queues {
         let ofTenant = inUse.reduce(into: [:]) { $0[$1.settings.tenantID, default: 0] += $1.settings.weight }
         var weights: [ObjectIdentifier: Double] = [:]
         for queue in inUse {
-            for gateway in [queue.gateway, queue.broadcastGateway] {
-                guard let gateway else { continue }
+            for gateway in queue.routes.map(\.gateway) {
                 let added = queue.settings.tenantWeight * queue.settings.weight / ofTenant[queue.settings.tenantID]!
                 let weight = weights[ObjectIdentifier(gateway), default: 0] + added
                 weights[ObjectIdentifier(gateway)] = weight
@@ -188,10 +183,7 @@ final class Queues {
     /// Stops a gateway from connecting while no queue that uses it may send: each attempt with a refused certificate
     /// would fail again, and count against this machine.
     private func restGateways(of queue: QueueState) {
-        for gateway in [queue.gateway, queue.broadcastGateway] {
-            guard let gateway, !using(gateway).contains(where: \.mayWork) else { continue }
-            gateway.rest()
-        }
+        for gateway in queue.routes.map(\.gateway) where !using(gateway).contains(where: \.mayWork) { gateway.rest() }
     }
 
     /// The queues whose gateway cannot connect to APNs.
@@ -200,7 +192,7 @@ final class Queues {
     /// The queues for which APNs refuses most pushes for transient reasons, with APNs' answers.
     var inOutage: [WorkerSign.Trouble] {
         served.all.compactMap { queue in
-            (queue.circuit?.refusal ?? queue.broadcastCircuit?.refusal).map {
+            queue.routes.lazy.compactMap(\.circuit.refusal).first.map {
                 WorkerSign.Trouble(queueID: queue.id, reason: $0.printable(upTo: 100))
             }
         }
@@ -239,7 +231,7 @@ final class Queues {
 
     /// The queues that send through a gateway.
     func using(_ gateway: any PushGateway) -> [QueueState] {
-        served.all.filter { $0.gateway === gateway || $0.broadcastGateway === gateway }
+        served.all.filter { $0.route(over: gateway) != nil }
     }
 
     /// The names of the queues that send through a gateway, for a log.
@@ -266,7 +258,7 @@ final class Queues {
         let now = ContinuousClock.now
         for holding in jobs.holdings where !holding.job.isSettling {
             let (job, queue) = (holding.job, holding.queue)
-            guard queue.gateway(for: job) === gateway else { continue }
+            guard queue.route(for: job)?.gateway === gateway else { continue }
             settler.close(job, .yielded(after: queue.delay(of: job, now: now) ?? .zero, isForGood: isForGood))
         }
     }

@@ -196,7 +196,9 @@ struct ServedQueues {
         for (id, entry) in entries where entry.fault == nil && !entry.queue.isInUse(since: now - Self.idleAfter) {
             let queue = entry.queue
             queue.messages.forgetAll()
-            if !queue.hasConnections || !queue.isInUse(since: now - Self.forgottenAfter) { forget(id) }
+            if !queue.routes.contains(where: \.hasConnections) || !queue.isInUse(since: now - Self.forgottenAfter) {
+                forget(id)
+            }
         }
         let known = Set(all.map(\.settings.tenantID))
         tenants = tenants.filter { known.contains($0.key) }

@@ -119,7 +119,10 @@ import Transport
                     try await eventually("it to start", within: .seconds(60)) { fixture.events.contains("started") }
                     isRefused.withLock { $0 = true }
                     try await fixture.connection.runScript(
-                        "select pg_terminate_backend(pid) from pg_stat_activity where application_name = '\(name)'")
+                        """
+                        select pg_terminate_backend(pid) from pg_stat_activity
+                        where datname = current_database() and application_name = '\(name)'
+                        """)
                 }
                 try await eventually("it to say why", within: .seconds(60)) {
                     await !engine.snapshot().obstacles.isEmpty

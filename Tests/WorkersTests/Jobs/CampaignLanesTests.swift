@@ -13,7 +13,7 @@ import Testing
     /// A queue with `campaigns` campaigns, and a job of each.
     private func makeQueue(campaigns: Int, recipients: Int = 1) -> QueueState {
         let queue = JobFixture.queue()
-        queue.gateway = FakeGateway()
+        queue.route = GatewayRoute(FakeGateway())
         for number in 1...campaigns {
             learn(number, rate: 1, queue)
             queue.add(job(number, recipients: recipients))
@@ -98,7 +98,7 @@ import Testing
     @Test func `say that they lack permits once there is a connection, and when a rate is given to them`() {
         let queue = makeQueue(campaigns: 1)
         let gateway = FakeGateway()
-        queue.gateway = gateway
+        queue.route = GatewayRoute(gateway)
         gateway.state = .idle
         #expect(!queue.takeLackOfPermits(), "nobody takes permits that would lapse")
         gateway.state = .open
@@ -128,7 +128,7 @@ import Testing
 
     @Test func `run low when less than half of what a second takes is held, and more waits`() {
         let queue = JobFixture.queue()
-        queue.gateway = FakeGateway()
+        queue.route = GatewayRoute(FakeGateway())
         learn(1, rate: 10, queue)
         #expect(queue.isLow(in: lane(1)))
         let job = job(1, recipients: 6)

@@ -7,7 +7,7 @@ import Testing
 @Suite struct `Jobs that a queue knows to wait` {
     @Test func `are none any more once a poll has looked at the queue and found none`() {
         let queue = JobFixture.queue()
-        queue.gateway = FakeGateway()
+        queue.route = GatewayRoute(FakeGateway())
         queue.noteWaiting(in: .bulk, lowWater: 5)
         #expect(queue.takeRunsLow())
         queue.forgetStock(before: [], within: [QueueRange(7)], coversAll: true)

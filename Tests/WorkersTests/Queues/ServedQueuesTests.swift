@@ -53,7 +53,9 @@ private final class Dialogue {
     func answer(_ reading: ServedQueues.Reading, _ found: [QueueSettings]) {
         for settings in found {
             guard let change = served.note(settings, of: reading, now: now) else { continue }
-            if change.queue.gateway == nil, settings.credential != nil { change.queue.gateway = FakeGateway() }
+            if change.queue.route == nil, settings.credential != nil {
+                change.queue.route = GatewayRoute(FakeGateway())
+            }
             carryOut(served.noteGateways(after: change, now: now))
         }
         carryOut(served.noteAnswered(reading, found: found.map(\.queueID)))
@@ -115,7 +117,7 @@ private final class Dialogue {
         let dialogue = Dialogue()
         let queue = dialogue.learn(Dialogue.settings())
         dialogue.now += .seconds(5)
-        (queue.gateway as? FakeGateway)?.state = .idle
+        (queue.route?.gateway as? FakeGateway)?.state = .idle
         #expect(queue.waitsForTurn)
         #expect(dialogue.served.learn([1], forClaim: false, now: dialogue.now).isEmpty)
         #expect(dialogue.served.readAgain(now: dialogue.now).isEmpty)

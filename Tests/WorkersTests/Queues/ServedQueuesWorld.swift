@@ -161,11 +161,11 @@ final class ServedQueuesWorld {
         let (change, credential) = opening.remove(at: Int.random(in: opening.indices, using: &generator))
         let queue = change.queue
         if served.isCurrent(change), let credential,
-            queue.gateway.map({ gateways[ObjectIdentifier($0)]!.credential }) != credential
+            queue.route.map({ gateways[ObjectIdentifier($0.gateway)]!.credential }) != credential
         {
             let gateway = FakeGateway()
             gateways[ObjectIdentifier(gateway)] = (gateway, credential)
-            queue.gateway = gateway
+            queue.route = GatewayRoute(gateway)
         }
         carryOut(served.noteGateways(after: change, now: now))
     }
@@ -179,7 +179,7 @@ final class ServedQueuesWorld {
     /// APNs refuses a push of a queue.
     private func refuse() {
         let id = anyID()
-        guard let queue = served[id], let gateway = queue.gateway as? FakeGateway else { return }
+        guard let queue = served[id], let gateway = queue.route?.gateway as? FakeGateway else { return }
         let credential = gateways[ObjectIdentifier(gateway)]!.credential
         if chance(0.3) { bad.insert(credential) }
         guard bad.contains(credential) else { return }
@@ -224,7 +224,7 @@ final class ServedQueuesWorld {
 
     private func check() {
         for id in 1...Self.count {
-            guard let queue = served[id], queue.mayWork, let gateway = queue.gateway else { continue }
+            guard let queue = served[id], queue.mayWork, let gateway = queue.route?.gateway else { continue }
             let revision = queue.settings.maxAttempts
             if let halted = haltedAt[id], revision <= halted { broken("queue \(id) sends, and is known to be paused") }
             let credential = gateways[ObjectIdentifier(gateway)]!.credential
