@@ -1,4 +1,3 @@
-import APNs
 import PostgresStore
 import QueueCore
 import Transport
@@ -6,7 +5,8 @@ import Transport
 /// The parts of an engine, and what connects them.
 ///
 /// A part receives the parts that it calls when it is created, so the order below is the order of the layers. To tell a
-/// higher layer something, a part raises a signal of the context or calls its delegate, which is this object.
+/// higher layer something, a part raises a signal of the context or calls its delegate: this object, or
+/// ``GatewayEvents``.
 ///
 /// Belongs to the engine's event loop.
 final class EngineParts {
@@ -27,6 +27,7 @@ final class EngineParts {
     let gateways: Gateways
     let queues: Queues
     let dispatcher: Dispatcher
+    private let gatewayEvents: GatewayEvents
     private let fanOut: FanOut
     private let intake: Intake
     private let permits: PermitTaker
@@ -53,6 +54,7 @@ final class EngineParts {
         gateways = Gateways(context)
         queues = Queues(context, jobs: jobs, gateways: gateways, settler: settler)
         dispatcher = Dispatcher(context, jobs: jobs, settler: settler, queues: queues, gateways: gateways)
+        gatewayEvents = GatewayEvents(context, gateways: gateways, queues: queues, dispatcher: dispatcher)
         fanOut = FanOut(context, queues: queues)
         intake = Intake(
             context, jobs: jobs, queues: queues, gateways: gateways, dispatcher: dispatcher, settler: settler,
@@ -68,7 +70,7 @@ final class EngineParts {
         notifications = NotificationListener(
             context, database: database, intake: intake, queues: queues, settler: settler)
 
-        gateways.handler = self
+        gateways.handler = gatewayEvents
         settler.delegate = self
         context.postgres.delegate = self
     }
@@ -214,63 +216,6 @@ final class EngineParts {
         heartbeat.stop()
         notifications.stop()
         loopLag.stop()
-    }
-}
-
-extension EngineParts: PushGatewayHandler {
-    func answered(_ answers: [Answer], by gateway: any PushGateway) {
-        dispatcher.take(answers, from: gateway)
-    }
-
-    func capacityChanged(of gateway: any PushGateway) {
-        noteReachability(of: gateway)
-        dispatcher.capacityChanged(of: gateway)
-    }
-
-    func deliveredTooSoon(_ count: Int, by gateway: any PushGateway) {
-        context.report(
-            .deliveredTooSoon(queue: queues.names(using: gateway), count: count, grace: context.settings.binary.grace))
-    }
-
-    func connectionLost(_ reason: String, uncertain count: Int, by gateway: any PushGateway) {
-        context.report(.pushesUncertain(queue: queues.names(using: gateway), count: count, reason: reason))
-    }
-
-    func credentialRefused(
-        _ reason: Reason, detail: String, connectedAt: ContinuousClock.Instant, by gateway: any PushGateway
-    ) {
-        switch reason.row.action {
-        case .renewToken: gateways.noteExpiredToken(of: gateway)
-        case .keepToken:
-            gateways.noteTooManyTokens(of: gateway)
-            if let circuit = gateways.circuit(of: gateway) { dispatcher.rest(gateway, circuit, because: reason.text) }
-        case .reconnectOnce:
-            // If a connection ends like this that was opened after another one had, and no push was accepted in
-            // between, the key is wrong.
-            for queue in queues.using(gateway)
-            where queue.unrelatedKey.noteRefused(sentAt: connectedAt, now: context.loop.now) == .keyIsWrong {
-                queues.noteFault(of: queue, reason.text)
-            }
-        default: for queue in queues.using(gateway) { queues.noteFault(of: queue, reason.text) }
-        }
-    }
-
-    /// Reports that APNs is out of reach, each further attempt that failed, and that APNs is back. Gives back the jobs
-    /// held for the gateway meanwhile.
-    private func noteReachability(of gateway: any PushGateway) {
-        switch gateways.noteState(of: gateway) {
-        case .lost(let error):
-            context.report(.gatewayUnreachable(queue: queues.names(using: gateway), reason: error))
-            queues.yieldJobs(using: gateway, isForGood: false)
-        case .failedAgain(let error):
-            context.report(.gatewayStillUnreachable(queue: queues.names(using: gateway), reason: error))
-        case .stillLost: queues.yieldJobs(using: gateway)
-        case .back:
-            context.report(.gatewayReachable(queue: queues.names(using: gateway)))
-            dispatcher.goOn(over: gateway)
-            context.mayHaveWork.raise()
-        case nil: break
-        }
     }
 }
 
