@@ -208,6 +208,56 @@ extension `Real processes with several databases` {
             }
         }
 
+        @Test func `keeps what it knows of tenants whose place nobody can tell, and follows the others`() async throws {
+            try await withStage { rig, stage in
+                let (router, queues) = (stage.router, Self.queues)
+                // How a database shows names and bytes does not make it different from the other.
+                for setting in ["quote_all_identifiers = on", "bytea_output = 'escape'"] {
+                    _ = try await stage.first.psql("alter database \"\(stage.first.database)\" set \(setting)")
+                }
+                let made = try await stage.refresh()
+                try #require(made.code == 0, "\(made.errors)")
+                _ = try await router.psql("grant pushq_producer to shop, toys")
+
+                // A tenant that has moved to a database that cannot be asked. Its old one knows that it has moved.
+                let moved = try await rig.admin(["tenant", "move", "acme", "--to", stage.second.url])
+                try #require(moved.code == 0, "\(moved.errors)")
+                try await stage.second.server.stop(.immediate)
+                #expect(try await stage.refresh().errors.contains("cannot be reached: database second"))
+                #expect(
+                    try await router.refusal(send(queues.acme, "a1"), as: "shop").contains(
+                        "has moved to database second"))
+                try await stage.second.server.start()
+                try #require(try await stage.refresh().code == 0)
+                #expect(try #require(Int64(try await router.psql(send(queues.acme, "a2"), as: "shop"))) & 1023 == 5)
+
+                // A tenant that is in both databases, as after a restore, and a new one.
+                for place in [stage.first, stage.second] {
+                    for arguments in [["tenant", "create", "gamma"], ["tenant", "grant", "gamma", "toys"]] {
+                        let ended = try await Executable.admin.run(
+                            arguments, environment: ["PUSHQ_DATABASE_URL": place.url])
+                        try #require(ended.code == 0, "\(ended.errors)")
+                    }
+                }
+                for arguments in [
+                    ["tenant", "create", "delta"], ["app", "create", "delta", "com.delta"],
+                    ["queue", "create", "delta/com.delta/sandbox"], ["tenant", "grant", "delta", "shop"],
+                ] {
+                    let ended = try await rig.admin(arguments)
+                    try #require(ended.code == 0, "\(ended.errors)")
+                }
+                let doubled = try await stage.refresh()
+                #expect(
+                    doubled.code == 1
+                        && doubled.errors.contains(
+                            "gamma is in database \(rig.database)") && doubled.errors.contains(" and in database second"),
+                    "\(doubled.errors)")
+                #expect(try #require(Int64(try await router.psql(send("delta/com.delta/sandbox", "d1"), as: "shop"))) & 1023 == 0)
+                #expect(try #require(Int64(try await router.psql(send(queues.acme, "a3"), as: "shop"))) & 1023 == 5)
+                #expect(try await router.psql("select count(*) from pushq_router.place where tenant = 'gamma'") == "0")
+            }
+        }
+
         @Test func `lets nobody be anybody else`() async throws {
             try await withStage { rig, stage in
                 let (router, queues) = (stage.router, Self.queues)

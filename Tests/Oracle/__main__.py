@@ -22,6 +22,7 @@ def arguments():
     parser.add_argument(
         "--short", action="store_true", help="episodes of a few seconds; alone: some fixed seeds and a random one"
     )
+    parser.add_argument("--phones", action="store_true", help="episodes of phones that get other tokens, alone")
     parser.add_argument(
         "--mutants", nargs="*", metavar="NAME", help="puts faults into a copy of the source, and has them found"
     )
@@ -41,7 +42,7 @@ def main():
         from .mutants import run_mutants
 
         return run_mutants(options.mutants, options.binaries)
-    size = "short" if options.short else "long"
+    size = "phones" if options.phones else "short" if options.short else "long"
     if options.seed is not None:
         seeds = [options.seed]
     elif options.minutes is not None:
@@ -70,13 +71,15 @@ def run(seeds, size, options):
     wrong = episodes = arrivals = 0
     with ground(options.binaries) as make_stack:
         for seed in seeds:
-            verdict = run_episode(make_stack, seed, size)
+            # Of the episodes in so many minutes, the second and every fifth after that are of phones.
+            is_of_phones = options.minutes is not None and episodes % 5 == 1
+            verdict = run_episode(make_stack, seed, "phones" if is_of_phones else size)
             episodes += 1
             arrivals += verdict.arrivals
             wrong += bool(verdict.findings)
             report(verdict)
             if verdict.findings:
-                kept = f"{options.keep}/{size}-{seed}"
+                kept = f"{options.keep}/{verdict.size}-{seed}"
                 shutil.copytree(verdict.folder, kept, dirs_exist_ok=True)
                 print(f"  its record and logs: {kept}", flush=True)
             shutil.rmtree(verdict.folder, ignore_errors=True)
@@ -98,7 +101,7 @@ def report(verdict):
         print(f"  {finding}")
     if len(verdict.findings) > SHOWN:
         print(f"  and {len(verdict.findings) - SHOWN} more")
-    short = "--short " if verdict.size == "short" else ""
+    short = "" if verdict.size == "long" else f"--{verdict.size} "
     print(f"  again: scripts/oracle {short}--seed {verdict.seed}", flush=True)
 
 

@@ -8,6 +8,7 @@ from .driver import Driver
 from .generator import generate
 from .judge import judge
 from .model import Model
+from .phones import Phones
 
 
 @dataclasses.dataclass
@@ -25,8 +26,23 @@ class Verdict:
     folder: str
 
 
+def run_phones(make_stack, seed):
+    """The verdict on the episode of a seed in which phones get other tokens."""
+    began = time.monotonic()
+    stack = make_stack(f"phones-{seed}")
+    phones = Phones(stack, seed)
+    try:
+        arrivals = phones.run()
+    finally:
+        stack.end()
+    seconds = time.monotonic() - began
+    return Verdict(seed, "phones", phones.findings, arrivals, phones.certain, phones.actions, 0, seconds, stack.folder)
+
+
 def run_episode(make_stack, seed, size):
     """The verdict on the episode of a seed. `make_stack` makes what it runs on."""
+    if size == "phones":
+        return run_phones(make_stack, seed)
     began = time.monotonic()
     episode = generate(seed, size)
     stack = make_stack(f"{size}-{seed}")

@@ -25,6 +25,7 @@ class Mutant:
     name: str
     text: str
     other: str
+    size: str = "short"  # of the episodes that find it
 
 
 MUTANTS = [
@@ -37,6 +38,43 @@ MUTANTS = [
         "the badge of another device",
         "job.deviceIDs.map { (taken[$0] ?? nil) ?? 0 }",
         "job.deviceIDs.reversed().map { (taken[$0] ?? nil) ?? 0 }",
+    ),
+    # Phones that get other tokens.
+    Mutant(
+        "pushes that do not go on to a newer token",
+        "  set replaced_by = n.next\n",
+        "  set replaced_by = null\n",
+        "phones",
+    ),
+    Mutant(
+        "pushes that go on to another person",
+        "    goes_on := older.user_key is not distinct from register.user_key\n",
+        "    goes_on := (older.user_key is not distinct from register.user_key or true)\n",
+        "phones",
+    ),
+    Mutant(
+        "pushes that go on although the phone's newest token gets its own",
+        "  where not r.is_recipient\n",
+        "  where true\n",
+        "phones",
+    ),
+    Mutant(
+        "a badge that begins anew with each token",
+        "    delete from pushq.badge b\n    using unnest(olders, newers, goes_on) p(older, newer, goes_on)\n    where",
+        "    delete from pushq.badge b\n    using unnest(olders, newers, goes_on) p(older, newer, goes_on)\n    where false and",
+        "phones",
+    ),
+    Mutant(
+        "an installation with two tokens",
+        "join pushq.device d on d.queue_id = p.queue_id and d.id = p.device_id\n    where p.queue_id = q and p.installation = (its)",
+        "join pushq.device d on d.queue_id = p.queue_id and d.id = p.device_id and d.id % 4 > 0\n    where p.queue_id = q and p.installation = (its)",
+        "phones",
+    ),
+    Mutant(
+        "imports that keep the older token of an installation",
+        "k.seen_at desc nulls last, k.line desc nulls last, k.id desc))",
+        "k.seen_at nulls last, k.line nulls last, k.id))",
+        "phones",
     ),
     # Starts of Live Activities.
     Mutant(
@@ -410,13 +448,13 @@ def try_mutant(mutant, binaries):
     """The number of the episode that found it and the kinds of its findings; or why it was not found."""
     path = place(mutant, ROOT)
     if is_function(path):
-        return run_until_found(binaries, read(path).decode().replace(mutant.text, mutant.other))
+        return run_until_found(mutant.size, binaries, read(path).decode().replace(mutant.text, mutant.other))
     copy_source()
     path = place(mutant, COPY)
     original = read(path)
     try:
         write(path, original.replace(mutant.text.encode(), mutant.other.encode()))
-        return run_until_found(build())
+        return run_until_found(mutant.size, build())
     finally:
         write(path, original)
 
@@ -446,11 +484,11 @@ def build():
     return f"{COPY}/.build/debug"
 
 
-def run_until_found(binaries, change=None):
+def run_until_found(size, binaries, change=None):
     with ground(binaries, change) as make_stack:
         for number in range(1, EPISODES + 1):
             try:
-                verdict = run_episode(make_stack, number, "short")
+                verdict = run_episode(make_stack, number, size)
             except StackError as error:
                 return number, f"did not run: {error}"[:200]
             shutil.rmtree(verdict.folder, ignore_errors=True)

@@ -228,6 +228,7 @@ end $$;
 create or replace function pushq.lock_tokens(q int, token bytea, its pushq.profile) returns void
 language plpgsql as $$
 declare
+  one bigint;
   ids bigint[] := array(
     select d.id
     from pushq.device d
@@ -239,7 +240,10 @@ declare
       and p.activity_type is not distinct from (its).activity_type and p.activity is not distinct from (its).activity);
 begin
   ids := ids || array(select d.id from pushq.device d where d.queue_id = q and d.replaced_by = any (ids));
-  perform from pushq.device d where d.queue_id = q and d.id = any (ids) order by d.id for no key update;
+  -- One by one: without statistics, the planner would read all devices of the queue for their order.
+  for one in select i from unnest(ids) i group by i order by i loop
+    perform from pushq.device d where d.queue_id = q and d.id = one for no key update;
+  end loop;
 end $$;
 
 -- Deactivates the locked tokens that a token replaces: those of the same installation and kind, and of the same Live

@@ -79,6 +79,18 @@ package struct DatabaseAddress: Hashable, Sendable {
         }
     }
 
+    /// The same address with another order of its hosts: the one at a position first, then those that follow it.
+    package func startingWith(host first: Int) -> DatabaseAddress {
+        let hosts = eachHost
+        guard hosts.count > 1 else { return self }
+        let order = hosts[first...] + hosts[..<first]
+        var all = self
+        for name in ["host", "hostaddr", "port"] where self[name] != nil {
+            all.parameters[name] = order.map { $0.parameters[name] ?? "" }.joined(separator: ",")
+        }
+        return all
+    }
+
     /// libpq's password file, if libpq would ignore it because other users have access to it. libpq would report that
     /// on standard error in its own way, so it does not get the path of such a file (`libpqParameters`), and the caller
     /// reports it.

@@ -179,13 +179,14 @@ extension Statement {
         #"""
         select pushq.database_number() as number, pushq.current_lineage() as lineage,
                (select md5(string_agg(
-                  format('%s.%s %s', c.relname, a.attname, format_type(a.atttypid, a.atttypmod)), ','
+                  format('%s.%s %s %s', c.relname, a.attname, t.typname, a.atttypmod), ','
                   order by c.relname, a.attnum))
                 from pg_class c
                 join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+                join pg_type t on t.oid = a.atttypid
                 where c.relnamespace = 'pushq'::regnamespace and c.relkind in ('r', 'p')
                   and not c.relispartition) as tables,
-               (select string_agg(format('%s %s', m.version, m.checksum), ',' order by m.version)
+               (select string_agg(format('%s %s', m.version, encode(m.checksum, 'hex')), ',' order by m.version)
                 from pushq.migration m) as migrations,
                -- PostgreSQL 17 renamed this column.
                concat_ws(' ', d.datcollate, d.datctype, d.datlocprovider,

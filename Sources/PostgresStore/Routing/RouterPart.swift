@@ -1,16 +1,16 @@
 extension Statement {
-    /// The tenants of this database with the logins that call for them, and the tenants that are in neither database
-    /// now.
+    /// The tenants of this database with the logins that call for them, and the tenants that have left it, or are just
+    /// leaving it.
     fileprivate static let routerPlaces = Statement(
         "router_places",
         #"""
-        select t.name as tenant, l.login, false as is_stopped
+        select t.name as tenant, l.login, false as has_left
         from pushq.tenant t
         left join pushq.tenant_login l on l.tenant_id = t.id and not l.read_only
         union all
         select m.tenant, null, true
         from pushq.tenant_move m
-        where m.leaves and m.stage = 'detached'
+        where m.leaves and m.stage in ('detached', 'moved')
         order by tenant, login
         """#)
 
@@ -50,8 +50,10 @@ package struct RouterPart: Sendable {
     let functions: [Function]
     /// The tenants in the database, with the logins that may act for them.
     package let logins: [String: [String]]
-    /// Tenants that were detached for a move to another database. Their logins are unknown at the moment.
-    let stopped: [String]
+    /// Tenants that have moved to another database, or are on their way to it. Their logins are known there.
+    let gone: [String]
+    /// The position of the database's host in its address: the one that takes writes.
+    package let host: Int
 
     /// Whether producers call the same functions in both databases.
     package func hasFunctions(of other: RouterPart) -> Bool { functions == other.functions }
@@ -59,11 +61,14 @@ package struct RouterPart: Sendable {
 
 extension PostgresConnection {
     /// Returns what a router needs to know about this database.
-    package func routerPart() async throws(PostgresError) -> RouterPart {
-        let places = try await execute(.routerPlaces)
-        let functions = try await execute(.routerFunctions)
+    package func routerPart() async throws -> RouterPart {
+        let (places, functions) = try await transaction {
+            // The functions of all databases are compared as text.
+            try await runScript("set local quote_all_identifiers = off")
+            return (try await execute(.routerPlaces), try await execute(.routerFunctions))
+        }
         var logins: [String: [String]] = [:]
-        for row in places where !row.bool("is_stopped") {
+        for row in places where !row.bool("has_left") {
             logins[row.text("tenant"), default: []] += row.optionalText("login").map { [$0] } ?? []
         }
         return RouterPart(
@@ -73,6 +78,6 @@ extension PostgresConnection {
                     name: $0.text("name"), arguments: $0.text("arguments"), result: $0.text("result"),
                     namesQueue: $0.bool("names_queue"))
             },
-            logins: logins, stopped: places.filter { $0.bool("is_stopped") }.map { $0.text("tenant") })
+            logins: logins, gone: places.filter { $0.bool("has_left") }.map { $0.text("tenant") }, host: host)
     }
 }

@@ -9,13 +9,18 @@
 package struct RouterScript {
     private let parts: [(part: RouterPart, connection: String)]
     private let isComplete: Bool
+    private let doubled: Set<String>
 
     /// - Parameters:
     ///   - parts: the databases, each with the router's connection to it: libpq's parameters without a user.
     ///   - isComplete: whether these are all databases. If not, the router keeps what it knows about the others.
-    package init(_ parts: [(part: RouterPart, connection: String)], isComplete: Bool) {
+    ///   - doubled: tenants that are in several databases. The router keeps what it knows about them.
+    package init(
+        _ parts: [(part: RouterPart, connection: String)], isComplete: Bool, doubled: Set<String> = []
+    ) {
         self.parts = parts
         self.isComplete = isComplete
+        self.doubled = doubled
     }
 
     package var text: String {
@@ -154,16 +159,19 @@ package struct RouterScript {
 
     private var places: String {
         let rows = parts.flatMap { part, _ in
-            part.logins.flatMap { tenant, logins in
+            part.logins.filter { !doubled.contains($0.key) }.flatMap { tenant, logins in
                 logins.map { "(\(Self.quoted($0)), \(Self.quoted(tenant)), \(part.number))" }
             }
         }.sorted()
-        let stopped = parts.flatMap(\.part.stopped).map(Self.quoted).joined(separator: ", ")
+        // A tenant that has left may be in a database that could not be asked, or have arrived after that was asked.
+        let found = Set(parts.flatMap(\.part.logins.keys)).subtracting(doubled)
+        let kept = doubled.union(parts.flatMap(\.part.gone)).subtracting(found).sorted()
+        let keptList = kept.map(Self.quoted).joined(separator: ", ")
         let numbers = parts.map { "\($0.part.number)" }.joined(separator: ", ")
         let databases = parts.map { "(\($0.part.number), \(Self.quoted($0.connection)))" }
         let asked = isComplete ? "" : " and database in (\(numbers))"
         return """
-            -- What stays is left alone, and so is a tenant that is just between two databases.
+            -- What stays is left alone, and so is a tenant of which nobody knows for certain in which database it is.
             insert into pushq_router.database
             values \(databases.joined(separator: ",\n       "))
             on conflict (number) do update set connection = excluded.connection
@@ -172,7 +180,7 @@ package struct RouterScript {
             \(rows.isEmpty ? "" : "insert into pg_temp.here values\n\(rows.joined(separator: ",\n"));")
             delete from pushq_router.place
             where (login, tenant) not in (select h.login, h.tenant from pg_temp.here h)
-              and tenant <> all (array[\(stopped)]::text[])\(asked);
+              and tenant <> all (array[\(keptList)]::text[])\(asked);
             insert into pushq_router.place select h.login, h.tenant, h.database from pg_temp.here h
             on conflict (login, tenant) do update set database = excluded.database
             where place.database <> excluded.database;

@@ -5,7 +5,9 @@ import PostgresStore
 /// A job leaves the lane when it has no more recipients to send to, and comes back when it has some again. So taking
 /// the next job costs the same for a few jobs of 500 recipients and for thousands of jobs with one.
 struct JobLane {
-    private var jobs: [HeldJob] = []
+    /// The jobs from `head` on. A job before it has left the lane, and is released at once: it holds its recipients and
+    /// their tokens.
+    private var jobs: [HeldJob?] = []
     private var head = 0
 
     /// Adds a job behind the others. A job that is already in the lane keeps its place.
@@ -21,9 +23,11 @@ struct JobLane {
     /// The oldest job that has recipients to send to. Jobs before it leave the lane, because they have none.
     mutating func next() -> HeldJob? {
         while head < jobs.count {
-            let job = jobs[head]
-            if job.isSendable { return job }
-            job.isQueued = false
+            if let job = jobs[head] {
+                if job.isSendable { return job }
+                job.isQueued = false
+                jobs[head] = nil
+            }
             head += 1
             if head >= 256, head * 2 >= jobs.count {
                 jobs.removeFirst(head)
@@ -38,7 +42,7 @@ struct JobLane {
     /// The job nearest to an end of the lane whose next recipient was not refused before: neither in an earlier attempt
     /// nor during the outage of `circuit`.
     func untried(_ end: JobChoice.End, _ circuit: Circuit?) -> HeldJob? {
-        let jobs = jobs[head...]
+        let jobs = jobs[head...].lazy.compactMap(\.self)
         func isUntried(_ job: HeldJob) -> Bool {
             guard job.isSendable, job.claim.attempt == 1 else { return false }
             guard let circuit, let device = job.nextDevice else { return true }
@@ -60,7 +64,7 @@ struct JobLane {
     /// The number of recipients that wait to be sent to.
     var unsent: Int {
         var count = 0
-        for index in head..<jobs.count { count += jobs[index].unsent }
+        for index in head..<jobs.count { count += jobs[index]?.unsent ?? 0 }
         return count
     }
 

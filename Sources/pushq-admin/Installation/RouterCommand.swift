@@ -12,8 +12,8 @@ struct RouterCommand: Command {
         created or moved, a login was granted or revoked, or pushq was upgraded. It changes only what differs. \
         docs/scaling.md says what a router costs.
 
-        If a database cannot be reached, the command says so and the exit code is 1. The router keeps what it knew of \
-        that database.
+        If a database cannot be reached, or a tenant is in two of them, the command says so and the exit code is 1. \
+        The router keeps what it knew of that database or tenant.
         """
     static let examples = [
         "router --databases /etc/pushq/databases",
@@ -33,7 +33,9 @@ struct RouterCommand: Command {
         for address in try databases.addresses() {
             do {
                 let part = try await DatabaseOptions.session(at: address) { try await $0.routerPart() }
-                parts.append((part, try address.connectionForOthers(as: "pushq-router", passfile: passfile)))
+                // PL/Proxy stays with the first host that accepts its connection, even if that never answers.
+                let inOrder = address.startingWith(host: part.host)
+                parts.append((part, try inOrder.connectionForOthers(as: "pushq-router", passfile: passfile)))
                 names.append(address.place)
             } catch let error as PostgresError {
                 silent.append("\(address.place): \(error)")
@@ -42,14 +44,26 @@ struct RouterCommand: Command {
         for text in silent { console.note("cannot be reached: \(text)") }
         guard !parts.isEmpty else { throw Unsuccessful() }
         try check(parts.map(\.part), names)
-        let script = RouterScript(parts, isComplete: silent.isEmpty).text
+        let doubled = doubled(in: parts.map(\.part), names)
+        for (tenant, places) in doubled.sorted(by: { $0.key < $1.key }) {
+            console.note("\(tenant) is in \(places): the router keeps its place; see pushq-admin tenant where")
+        }
+        let script = RouterScript(parts, isComplete: silent.isEmpty, doubled: Set(doubled.keys)).text
         console.show(script, json: ["script": .string(script)])
-        guard silent.isEmpty else { throw Unsuccessful() }
+        guard silent.isEmpty, doubled.isEmpty else { throw Unsuccessful() }
     }
 
-    /// Throws if it is not certain to which database a call goes.
+    /// The tenants that are in several databases, with the names of these.
+    private func doubled(in parts: [RouterPart], _ names: [String]) -> [String: String] {
+        var places: [String: [String]] = [:]
+        for (part, name) in zip(parts, names) {
+            for tenant in part.logins.keys { places[tenant, default: []].append(name) }
+        }
+        return places.filter { $0.value.count > 1 }.mapValues { $0.joined(separator: " and in ") }
+    }
+
+    /// Throws if the databases do not belong together.
     private func check(_ parts: [RouterPart], _ names: [String]) throws {
-        var places: [String: String] = [:]
         for (index, (part, name)) in zip(parts, names).enumerated() {
             for (other, otherName) in zip(parts, names).prefix(index) {
                 guard part.number != other.number else {
@@ -58,11 +72,6 @@ struct RouterCommand: Command {
                 }
                 guard part.hasFunctions(of: other) else {
                     throw Failure("\(otherName) and \(name) have different functions: run pushq-admin migrate on both")
-                }
-            }
-            for tenant in part.logins.keys.sorted() {
-                if let other = places.updateValue(name, forKey: tenant) {
-                    throw Failure("\(tenant) is in \(other) and in \(name): see pushq-admin tenant where")
                 }
             }
         }
