@@ -249,7 +249,8 @@ extension QueueState {
     func isLow(in lane: Lane) -> Bool {
         guard mayWork, let campaign = campaigns[lane] else { return false }
         let (unsent, most) = (campaign.jobs.unsent, Double(ClaimPlan.stock.upperBound))
-        return unsent == 0 || Double(unsent * 2) < min(campaign.limit.rate ?? most, most)
+        let rate = campaign.limit.rate == nil ? most : maximumRate(of: lane) ?? most
+        return unsent == 0 || Double(unsent * 2) < min(rate, most)
     }
 }
 

@@ -23,6 +23,8 @@ struct CampaignLanes {
     /// Whether a lane has begun to hold less than it could soon send, while more of its jobs wait.
     private var runsLow = false
     private var cleanedUpAt: ContinuousClock.Instant?
+    /// The sum of the lanes' rates.
+    private(set) var sumOfRates = 0.0
 
     var isEmpty: Bool { known.isEmpty }
     /// Whether a lane has a rate.
@@ -38,12 +40,14 @@ struct CampaignLanes {
             lane.lastWanted = now
             guard lane.limit.rate != own.rate else { return }
             lane.jobSize = CampaignLane.expectedJobSize(at: own.rate ?? 250)
+            sumOfRates += (own.rate ?? 0) - (lane.limit.rate ?? 0)
             lane.limit.change(to: own.rate, now: now)
             noteChange(of: lane)
             return wake(lane)
         }
         cleanUp(now: now)
         known[own.place.lane.rawValue] = CampaignLane(own.place.lane, of: own.campaignID, rate: own.rate, now: now)
+        sumOfRates += own.rate ?? 0
     }
 
     private mutating func cleanUp(now: ContinuousClock.Instant) {
@@ -52,6 +56,7 @@ struct CampaignLanes {
         known = known.filter { _, lane in
             lane.heldJobs > 0 || lane.hasJobs || lane.lastWanted + Self.forgottenAfter >= now
         }
+        sumOfRates = paced.reduce(0) { $0 + ($1.limit.rate ?? 0) }
     }
 
     // MARK: Jobs

@@ -126,6 +126,22 @@ import Testing
         #expect(ready(queue) == [lane(1)] && queue.unsentWithoutOwnRate == 1)
     }
 
+    /// A hundred campaigns at 1,000 a second each, in a queue with 1,000: a worker held what a hundred thousand a second
+    /// would need, and gave most of it back after ten seconds.
+    @Test func `share the rate of their queue if their rates add up to more`() {
+        let queue = JobFixture.queue()
+        queue.limit.change(to: 1000, now: start)
+        for number in 1...3 { learn(number, rate: 200, queue) }
+        #expect((1...3).map { queue.maximumRate(of: lane($0)) } == [200, 200, 200])
+        learn(4, rate: 1400, queue)
+        #expect((1...4).map { queue.maximumRate(of: lane($0)) } == [100, 100, 100, 700])
+        learn(4, rate: nil, queue)
+        #expect((1...4).map { queue.maximumRate(of: lane($0)) } == [200, 200, 200, 1000])
+        let later = start + .seconds(31)
+        queue.campaigns.learn(.init(place: LanePlace(1, lane(5)), campaignID: 5, rate: 2000), now: later)
+        #expect(queue.maximumRate(of: lane(5)) == 1000, "the others have no work any more")
+    }
+
     @Test func `run low when less than half of what a second takes is held, and more waits`() {
         let queue = JobFixture.queue()
         queue.route = GatewayRoute(FakeGateway())
