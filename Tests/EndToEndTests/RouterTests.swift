@@ -250,9 +250,12 @@ extension `Real processes with several databases` {
                 #expect(
                     doubled.code == 1
                         && doubled.errors.contains(
-                            "gamma is in database \(rig.database)") && doubled.errors.contains(" and in database second"),
+                            "gamma is in database \(rig.database)")
+                        && doubled.errors.contains(" and in database second"),
                     "\(doubled.errors)")
-                #expect(try #require(Int64(try await router.psql(send("delta/com.delta/sandbox", "d1"), as: "shop"))) & 1023 == 0)
+                #expect(
+                    try #require(Int64(try await router.psql(send("delta/com.delta/sandbox", "d1"), as: "shop"))) & 1023
+                        == 0)
                 #expect(try #require(Int64(try await router.psql(send(queues.acme, "a3"), as: "shop"))) & 1023 == 5)
                 #expect(try await router.psql("select count(*) from pushq_router.place where tenant = 'gamma'") == "0")
             }
