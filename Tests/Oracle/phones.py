@@ -282,13 +282,15 @@ class Phones:
             return
         if message.tokens and not set(message.tokens) & set(phone.tokens):
             self.find("stranger", f"{where}, to which it was not sent")
-        # A push to a token goes on to the phone's next ones, but not to those of a person who came after the first of
-        # these. Who is meant with all is known when the campaign starts.
+        # A push to a token goes on to the phone's next ones, but not to those of a person who came after them. Who is
+        # meant with all is known when the campaign starts.
         first = set(message.tokens) & set(phone.tokens)
         if message.to == "all":
             first = {step.token for step in phone.possible(message.began, message.due + HOLD)}
         left = [step for step in phone.steps if message.ended < step.began and step.ended < since]
-        if token not in first and any(step.kind in ("other", "out") and step.token not in first for step in left):
+        # From the last time on at which the phone had one of the first: the message was for it again.
+        last = max((index for index, step in enumerate(left) if step.token in first and step.kind != "out"), default=-1)
+        if token not in first and any(step.kind in ("other", "out") for step in left[last + 1 :] if step.token not in first):
             self.find("passed on", f"{where}, on {token[:8]}…, a token of somebody who came later")
 
     def must_arrive(self, message, phone):

@@ -12,8 +12,8 @@ extension QueueState {
     }
 
     /// The pushes per second that the limits allow a lane; nil if there is no limit. Campaigns whose rates add up to
-    /// more than the rate of their queue get a part of that. A worker that claimed for the whole rate of each would give
-    /// most of these jobs back unsent.
+    /// more than the rate of their queue get a part of that. A worker that claimed for the whole rate of each would
+    /// give most of these jobs back unsent.
     func maximumRate(of lane: Lane) -> Double? {
         guard let rate = campaigns[lane]?.limit.rate, rate > 0 else { return maximumRate }
         return rate * min(1, (maximumRate ?? .infinity) / campaigns.sumOfRates)

@@ -126,8 +126,8 @@ import Testing
         #expect(ready(queue) == [lane(1)] && queue.unsentWithoutOwnRate == 1)
     }
 
-    /// A hundred campaigns at 1,000 a second each, in a queue with 1,000: a worker held what a hundred thousand a second
-    /// would need, and gave most of it back after ten seconds.
+    /// Of a hundred campaigns at 1,000 a second each, in a queue with 1,000, a worker held what a hundred thousand a
+    /// second would need, and gave most of it back after ten seconds.
     @Test func `share the rate of their queue if their rates add up to more`() {
         let queue = JobFixture.queue()
         queue.limit.change(to: 1000, now: start)
