@@ -92,6 +92,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   ids int[] := pushq.readable_queues(coalesce(queue, ''));
 begin
+  perform pushq.check_most(most);
   return query
   select a.name, a.filter, a.created_at
   from pushq.audience a
@@ -108,8 +109,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
   q   int  := (pushq.readable_queues(coalesce(queue, '')))[1];
-  aim text := case when push_type = 'liveactivity-start' then push_type
-                   else pushq.message_kind(push_type, null) end;
+  aim text := pushq.audience_kind(push_type);
 begin
   return query
   select a.filter, a.created_at, n.recipients, n.inactive

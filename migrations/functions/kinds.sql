@@ -9,6 +9,22 @@ language sql immutable parallel safe as $$
               else coalesce(pushq.device_kind(push_type), 'alert') end
 $$;
 
+-- The kind of token that the audience of a campaign has. Refuses an unknown push type: the usual kind in its place would
+-- give the numbers of another audience. Starts of Live Activities are known by the payload, or without one by the push
+-- type 'liveactivity-start'.
+create or replace function pushq.audience_kind(push_type text, payload json default null) returns text
+language plpgsql immutable parallel safe as $$
+declare
+  problem text := pushq.unknown_push_type(push_type);
+begin
+  if push_type = 'liveactivity-start' then
+    return push_type;
+  elsif problem is not null then
+    raise exception using errcode = 'PQ400', message = problem;
+  end if;
+  return pushq.message_kind(push_type, payload);
+end $$;
+
 -- Why the name of a kind is invalid, or null.
 create or replace function pushq.kind_problem(kind text) returns text
 language plpgsql stable as $$

@@ -11,15 +11,10 @@ $$;
 create or replace function pushq.make_list(q int, push_type text) returns bigint
 language plpgsql as $$
 declare
-  starts  boolean := push_type = 'liveactivity-start';
-  problem text := pushq.unknown_push_type(push_type);
-  new_id  bigint;
+  new_id bigint;
 begin
-  if problem is not null and not starts then
-    raise exception using errcode = 'PQ400', message = problem;
-  end if;
   insert into pushq.list (queue_id, kind)
-  values (q, case when starts then push_type else pushq.device_kind(push_type) end)
+  values (q, nullif(pushq.audience_kind(push_type), 'alert'))
   returning id into new_id;
   return new_id;
 end $$;
@@ -143,8 +138,7 @@ create or replace function pushq.tokens_of_users(
 language plpgsql security definer set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan as $$
 declare
   q   int  := (pushq.enter(queue, sends => false)).q;
-  aim text := case when push_type = 'liveactivity-start' then push_type
-                   else coalesce(pushq.device_kind(push_type), 'alert') end;
+  aim text := pushq.audience_kind(push_type);
 begin
   select coalesce(array_agg(d.token) filter (where d.id is not null), '{}'), count(distinct s.u),
          count(distinct s.u) filter (where d.id is null)

@@ -51,17 +51,22 @@ exception when datetime_field_overflow or invalid_datetime_format then
 end $$;
 
 -- When fan-out begins: at `start_at`, or at once if that has passed, as for any campaign. For a campaign on a day, not
--- before the local time in the first zone, which is 14 hours ahead of UTC.
+-- before the local time in the first zone, which is 14 hours ahead of UTC. It refuses a start that no wave can be
+-- computed for.
 create or replace function pushq.clock_start(clock jsonb, start_at timestamptz) returns timestamptz
 language plpgsql stable as $$
-begin
-  -- `pushq.check_times` refuses an infinite time.
-  if not isfinite(start_at) then
-    return start_at;
-  end if;
-  return greatest(
+declare
+  begins pg_catalog.timestamptz := greatest(
     start_at, now(),
     ((clock ->> 'day')::date + (clock ->> 'time')::time - interval '14 hours') at time zone 'UTC');
+begin
+  perform pushq.check_times(start_at, 'start_at', null, null);
+  -- The last wave comes within 53 hours, and ends a day later.
+  if begins >= '9999-12-28 00:00:00+00' then
+    raise exception using errcode = 'PQ400', message = 'the local time comes after the year 9999 in some time zones',
+      hint = 'give a day before 9999-12-28';
+  end if;
+  return begins;
 end $$;
 
 -- Refuses a day and time that have passed in all zones when the campaign starts, if no device would get it then. The
@@ -412,14 +417,12 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   q     int   := (pushq.enter(queue, sends => false)).q;
   clock jsonb := pushq.read_clock(local_time, if_passed, catch_up, default_zone);
-  aim   text  := case when push_type = 'liveactivity-start' then push_type
-                      else pushq.message_kind(push_type, null) end;
+  aim   text  := pushq.audience_kind(push_type);
   tree  jsonb := pushq.tree_of_starts(filter, activity_type);
 begin
   if clock is null then
     raise exception using errcode = 'PQ400', message = 'the local time is missing';
   end if;
-  perform pushq.check_times(coalesce(start_at, now()), 'start_at', null, null);
   clock := clock || jsonb_build_object('start', pushq.clock_start(clock, start_at));
   return query
   select w.due, sum(z.recipients)::bigint,

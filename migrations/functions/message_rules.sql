@@ -266,11 +266,11 @@ begin
   end loop;
   if payload ->> 'aps' is null then
     return case when push_type in ('background', 'liveactivity', 'widgets', 'controls')
-                  or push_type = 'alert' and not for_wallet_pass
+                  or push_type = 'alert' and for_wallet_pass is not true
                 then format('aps is missing, which push type %s requires: add it', push_type) end;
   end if;
   return coalesce(pushq.value_problem('aps', aps, 'an object'), pushq.members_problem('aps', aps, push_type),
-                  case when push_type <> 'alert' or not for_wallet_pass
+                  case when push_type <> 'alert' or for_wallet_pass is not true
                        then pushq.push_type_problem(aps, push_type, is_broadcast) end);
 end $$;
 
@@ -324,13 +324,18 @@ create or replace function pushq.message_problem(
   payload json, push_type text, priority int, expiration bigint, collapse_id text, for_wallet_pass boolean default false
 ) returns text
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
-declare
-  problem text := coalesce(
-    pushq.unknown_push_type(push_type), pushq.payload_problem(payload, push_type, false, for_wallet_pass));
 begin
-  if problem is not null then
-    return problem;
-  elsif priority not in (10, 5, 1) then
+  return coalesce(
+    pushq.unknown_push_type(push_type), pushq.payload_problem(payload, push_type, false, for_wallet_pass),
+    pushq.header_problem(push_type, priority, expiration, collapse_id));
+end $$;
+
+-- Why a message is invalid apart from its payload, or null.
+create or replace function pushq.header_problem(push_type text, priority int, expiration bigint, collapse_id text)
+returns text
+language plpgsql stable as $$
+begin
+  if priority not in (10, 5, 1) then
     return format('priority %s is unknown: use 10, 5 or 1', priority);
   elsif push_type = 'background' and priority <> 5 then
     return format('priority %s is not allowed for push type background: use 5', priority);

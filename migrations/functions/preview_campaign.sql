@@ -45,8 +45,7 @@ declare
   this    int    := (pushq.enter(queue, sends => false)).q;
   clock   jsonb  := pushq.read_clock(local_time, if_passed, catch_up, default_zone);
   shares  record := pushq.read_shares(variants, holdout);
-  aim     text   := case when push_type = 'liveactivity-start' then push_type
-                         else pushq.message_kind(push_type, pushq.payload_json(payload)) end;
+  aim     text   := pushq.audience_kind(push_type, pushq.payload_json(payload));
   tree    jsonb;
   without text[] := '{}';                                 -- zones that get nothing; '': devices without a zone
   begins  timestamptz := coalesce(start_at, now());
@@ -253,8 +252,7 @@ declare
   clock     jsonb := pushq.read_clock(local_time, if_passed, catch_up, default_zone);
   shares    record := pushq.read_shares(variants, holdout);
   place     int := array_position(array_prepend('payload', shares.names), share);
-  aim       text := case when push_type = 'liveactivity-start' then push_type
-                         else pushq.message_kind(push_type, given) end;
+  aim       text := pushq.audience_kind(push_type, given);
   tree      jsonb;
   left_out  text[] := '{}';                               -- zones that get nothing; '': devices without a zone
   m         record;

@@ -84,14 +84,15 @@ language sql immutable parallel safe as $$
   from (select split_part(hours, '-', 1)::time as starts, split_part(hours, '-', 2)::time as ends) h
 $$;
 
--- When clocks in a zone next show a time outside quiet hours; null if they do so at `at`.
+-- When clocks in a zone next show a time outside quiet hours; null if they do so at `at`, or if that is infinite.
 create or replace function pushq.quiet_until(at timestamptz, hours text, time_zone text) returns timestamptz
 language plpgsql stable as $$
 declare
   wall  pg_catalog.timestamp := $1 at time zone time_zone;
   until pg_catalog.timestamptz;
 begin
-  if not pushq.is_quiet(wall::time, hours) then
+  -- From an infinite time, the series of minutes below would never end.
+  if not isfinite(at) or not pushq.is_quiet(wall::time, hours) then
     return null;
   end if;
   until := at + mod((extract(epoch from split_part(hours, '-', 2)::time - wall::time) + 86400)::numeric, 86400)
@@ -240,7 +241,8 @@ declare
   clock jsonb := pushq.read_clock(local_time, if_passed, catch_up, default_zone);
   h     record := pushq.quiet_hours_for(q, own, push_type, preview_quiet_hours.urgent);
 begin
-  perform pushq.warn_of_quiet_hours(q, own, push_type, preview_quiet_hours.urgent);
+  perform pushq.check_times(start_at, 'start_at', null, null), pushq.audience_kind(push_type),
+          pushq.warn_of_quiet_hours(q, own, push_type, preview_quiet_hours.urgent);
   if h.hours is null then
     return;
   end if;

@@ -15,9 +15,9 @@ begin atomic
     'OtherPassing', 'OtherCredential', 'NoAnswer', 'Quarantined', 'GivenBack', 'BadChannelId', 'BadRequestParams',
     'BadRequestPayload', 'CannotCreateChannelConfig', 'ChannelNotRegistered', 'FeatureNotEnabled',
     'MissingChannelId', 'MissingChannelQueueSize', 'MissingPushType', 'TopicMismatch', 'QuietHours'
-    ])[code + 1], 'Other'),
+    ])[least(code, 1000) + 1], 'Other'),
     nullif((array[
     0, 400, 400, 400, 400, 400, 400, 400, 400, 400, 400, 400, 400, 400, 400, 403, 403, 403, 403, 403, 403, 403, 403,
     404, 405, 410, 410, 413, 429, 429, 500, 503, 503, 0, 0, 0, 0, 0, 400, 400, 400, 400, 400, 400, 400, 400, 400, 403, 0
-    ])[code + 1], 0);
+    ])[least(code, 1000) + 1], 0);
 end;

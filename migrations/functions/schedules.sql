@@ -501,7 +501,8 @@ declare
   ids int[] := pushq.readable_queues(queue);
 begin
   -- Finding a run that is far ahead takes a millisecond.
-  perform pushq.check_most(most, 100);
+  perform pushq.check_most(most, 100), pushq.check_most(at_most),
+          pushq.check_state(in_state, array['active', 'paused', 'held up']);
   most := coalesce(most, 1);
   return query
   select n.tenant, n.app, n.environment, s.name, s.cron, s.time_zone, s.after_outage, s.payload, s.options, c.state,

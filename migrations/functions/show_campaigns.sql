@@ -19,7 +19,8 @@ declare
   ids    int[]  := pushq.readable_queues(queue);
   budget bigint := case when matching is null and in_state is null then most else greatest(most, 10000) end;
 begin
-  perform pushq.check_most(most);
+  perform pushq.check_most(most),
+          pushq.check_state(in_state, array['running', 'paused', 'finished', 'cancelled']);
   return query
   select n.tenant, n.app, n.environment, c.key, c.campaign_id, s.state, c.total, c.waiting, c.delivered,
          c.rejected, c.failed, c.suppressed, c.expired, c.cancelled, c.unknown, c.retried, c.finished, c.created_at,

@@ -37,6 +37,8 @@ create or replace function pushq.check_campaign(
   send_by timestamptz, max_rate float8, stop_at_errors float8, clock jsonb, shares record
 ) returns void
 language plpgsql as $$
+declare
+  problem text;
 begin
   perform pushq.check_times(start_at, 'start_at', send_by, expiration);
   perform pushq.check_clock(clock, start_at);
@@ -47,6 +49,10 @@ begin
       hint = 'it is 0 or more and less than 1, such as 0.05';
   end if;
   if payload is null then
+    problem := pushq.header_problem(push_type, priority, expiration, collapse_id);
+    if problem is not null then
+      raise exception using errcode = 'PQ400', message = problem;
+    end if;
     return;
   elsif expiration = 0 and pushq.message_kind(push_type, payload) = 'liveactivity-start' then
     raise exception using errcode = 'PQ400',

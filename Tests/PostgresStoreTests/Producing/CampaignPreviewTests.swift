@@ -146,6 +146,22 @@ import Testing
         }
     }
 
+    @Test(arguments: [
+        ("priority => 3", "priority 3 is unknown"), ("collapse_id => ''", "the collapse ID has 0 bytes"),
+        ("expiration => 5", "expiration 5 has passed"),
+        ("push_type => 'background', priority => 10", "priority 10 is not allowed for push type background"),
+    ])
+    func `without a payload finds what is wrong with the other options`(
+        arguments: String, problem: String
+    ) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            let found = try await queue.texts(
+                "select unnest(problems) from \(call("preview_campaign", "key => 'k', \(arguments)"))")
+            #expect(found.contains { $0.contains(problem) }, "\(found)")
+        }
+    }
+
     @Test func `counts quotas as the start does`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 3)

@@ -100,6 +100,7 @@ import Transport
         ("local_time => '09:00', catch_up => '25 hours'", "catch_up 25:00:00 is not between 0 and 24 hours"),
         ("local_time => '09:00', default_zone => 'CET'", "the time zone “CET” is unknown"),
         ("default_zone => 'UTC'", "if_passed, catch_up and default_zone are for campaigns with a local_time"),
+        ("local_time => '9999-12-31T23:00'", "the local time comes after the year 9999"),
     ]
 
     @Test func `is refused with a time or a rule that is none`() async throws {

@@ -48,6 +48,20 @@ import Testing
         }
     }
 
+    @Test(arguments: ["{}", #"{"aps":{}}"#])
+    func `is for an app unless it is said to be for a Wallet pass`(payload: String) async throws {
+        try await withDatabase { _, database in
+            let store = try await database.connect()
+            for isForWalletPass in [nil, false, true] {
+                let problem = try await store.execute(
+                    Self.statement,
+                    [.text(payload), .text("alert"), .int4(nil), .int8(nil), .text(nil), .bool(isForWalletPass)]
+                ).one().optionalText("message_problem")
+                #expect((problem == nil) == (isForWalletPass == true))
+            }
+        }
+    }
+
     @Test func `is known by the same keys to Swift and to SQL`() async throws {
         try await withDatabase { _, database in
             let store = try await database.connect()
