@@ -83,6 +83,9 @@ declare
   ids int[] := pushq.readable_queues(queue);
 begin
   perform pushq.check_most(most), pushq.check_most(looking);
+  if queue is not null and of_campaign is not null then
+    perform pushq.expect_campaign(ids[1], queue, of_campaign);
+  end if;
   return query
   select n.tenant, n.app, n.environment, r.job_id, r.root_id, c.key, r.attempt, r.ended_at, r.failed, why.codes,
          why.counts
@@ -152,6 +155,9 @@ declare
   q int := (pushq.readable_queues(queue))[1];
 begin
   perform pushq.check_most(most);
+  if of_campaign is not null then
+    perform pushq.expect_campaign(q, queue, of_campaign);
+  end if;
   if retries::bigint + reason not between 0 and 255 then
     raise exception using errcode = 'PQ400', message = format('no reason has the code %s', reason),
       hint = 'pushq.reason(code) names those that there are';

@@ -45,8 +45,10 @@ begin
     end if;
   end if;
 
-  -- The devices.
-  if bytes is not null then
+  -- The devices. Without any to begin with, `most` says how many: none is not the same as that there are none.
+  if most = 0 and num_nonnulls(bytes, trace.user_key, trace.device) = 0 then
+    return;
+  elsif bytes is not null then
     ids := array(select v.id from pushq.device v where v.queue_id = q and v.token = bytes);
   elsif trace.user_key is not null then
     ids := array(
@@ -107,6 +109,9 @@ begin
       else format('the device has been inactive since then: %s', d.why_inactive) end;
     return next;
     foreach root in array roots loop
+      -- Of a number that is no device any more, only what it was in is known.
+      continue when not d.is_known and d.channel is null and num_nonnulls(trace.send, trace.campaign) = 0
+        and not exists (select from pushq.trace_notification(q, root, d.id));
       root_id := root;
       apns_id := pushq.apns_id(root, d.id);
       select c.key, c.created_at into campaign_key, at from pushq.campaign c where c.queue_id = q and c.id = root;

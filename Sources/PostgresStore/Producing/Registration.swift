@@ -10,6 +10,7 @@ extension Statement {
           case when $says_tags then $tags::text[] end, $attributes::text::jsonb, $installation, $activity_type,
           $activity, $keep_user)
         """#)
+    static let checkTimeZone = Statement("check_time_zone", "select pushq.check_time_zone($queue, $time_zone)")
     static let forgetDevice = Statement("forget_device", "select known, sends from pushq.forget_device($queue, $token)")
 }
 
@@ -39,6 +40,11 @@ extension PostgresConnection {
             "activity": .text(profile.activity), "keep_user": .bool(keepsUser),
         ]
         return try await execute(.registerDeviceOfUser, parameters).one().int8("register_device")
+    }
+
+    /// Refuses a time zone that the server does not know. An empty one is known.
+    package func checkTimeZone(_ zone: String, inQueue queue: QueueName) async throws(PostgresError) {
+        _ = try await execute(.checkTimeZone, ["queue": .queue(queue), "time_zone": .text(zone)])
     }
 
     /// Erases a device and what history says about it, which may take minutes. Returns how many sends were erased with

@@ -20,6 +20,9 @@ extension Statement {
                options::text as options, state,
                array(select key from jsonb_each_text(options) order by key) as option_names,
                array(select value from jsonb_each_text(options) order by key) as option_values,
+               array(select case when key in ('send_by', 'expiration', 'catch_up')
+                                 then extract(epoch from value::interval)::text else '' end
+                     from jsonb_each_text(options) order by key) as option_seconds,
                array(select extract(epoch from r)::bigint from unnest(next_runs) r) as next_runs, run_at, campaign,
                missed_at, created_at, problems
         from pushq.show_schedules($queue, $name, $most::int, $matching, $state, $limit)
@@ -63,8 +66,8 @@ package struct ScheduleSummary: Sendable {
     package let queue: QueueName
     package let name: String
     package let draft: ScheduleDraft
-    /// The draft's options, one by one.
-    package let options: [(name: String, value: String)]
+    /// The draft's options, one by one. `duration` is the value of one that is an interval.
+    package let options: [(name: String, value: String, duration: Duration?)]
     package let state: ScheduleState
     /// The next runs, as many as asked for. Of a paused schedule, the runs that it would have.
     package let nextRuns: [Date]
@@ -87,7 +90,9 @@ package struct ScheduleSummary: Sendable {
             cron: row.text("cron"), timeZone: row.text("time_zone"),
             afterOutage: row.value("after_outage", as: AfterOutage.self), payload: row.text("payload"),
             options: row.text("options"))
-        options = zip(row.textArray("option_names"), row.textArray("option_values")).map { ($0, $1) }
+        options = zip(
+            zip(row.textArray("option_names"), row.textArray("option_values")), row.textArray("option_seconds")
+        ).map { option, seconds in (option.0, option.1, Double(seconds).map { .seconds($0) }) }
         nextRuns = row.int8Array("next_runs").map { Date(timeIntervalSince1970: Double($0)) }
         lastRun = row.optionalTime("run_at").flatMap { time in
             row.optionalText("campaign").map { (time, $0) }

@@ -15,7 +15,8 @@ enum DeviceCommands {
         static let users = CommandUsers.tenants
         static let summary = "Registers a device token, as if its app had reported it."
         static let discussion = """
-            Options that you leave out change nothing; an empty text, such as --locale "", removes a value. With \
+            Options that you leave out change nothing; an empty text, such as --locale "", removes a value. A time zone \
+            that the server does not know is refused, while an app that reports one is registered without it. With \
             --installation, the token replaces the installation's older token of the same kind, which is deactivated.
             """
         static let examples = [
@@ -31,15 +32,15 @@ enum DeviceCommands {
         @Flag("The device belongs to no user.") var noUser
         @Option("What the token is for: alert, voip, liveactivity, liveactivity-start, location, …", "KIND")
         var kind: String?
-        @Option("The language of the app, such as de or de-AT.", "LOCALE") var locale: String?
-        @Option("The time zone, such as Europe/Vienna.", "ZONE") var timeZone: String?
-        @Option("The version of the app, such as 4.12.1.", "VERSION") var appVersion: String?
-        @Option("A tag. The given tags replace the device's tags.", "TAG") var tag: [String]
+        @Option("The language of the app, such as de or de-AT.", "LOCALE") var locale: RemovableText?
+        @Option("The time zone, such as Europe/Vienna.", "ZONE") var timeZone: RemovableText?
+        @Option("The version of the app, such as 4.12.1.", "VERSION") var appVersion: RemovableText?
+        @Option("A tag. The given tags replace the device's tags.", "TAG") var tag: [RemovableText]
         @Option("A JSON object of texts, numbers and booleans, which replaces the device's attributes.")
         var attributes: AttributesText?
-        @Option("The identifier that the app has made for its installation.", "ID") var installation: String?
-        @Option("For a token for Live Activities: its attributes-type.", "NAME") var activityType: String?
-        @Option("For an update token: the ID of the Live Activity.", "ID") var activity: String?
+        @Option("The identifier that the app has made for its installation.", "ID") var installation: RemovableText?
+        @Option("For a token for Live Activities: its attributes-type.", "NAME") var activityType: RemovableText?
+        @Option("For an update token: the ID of the Live Activity.", "ID") var activity: RemovableText?
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
@@ -48,22 +49,24 @@ enum DeviceCommands {
             }
             let (queue, keepsUser) = (queue, userKey == nil && !noUser)
             let id = try await database.session { store in
-                try await store.registerDevice(
+                // A phone that says an unknown zone is registered without one. A person has misspelt it.
+                if let zone = profile.timeZone { try await store.checkTimeZone(zone, inQueue: queue) }
+                return try await store.registerDevice(
                     token, userKey: userKey, keepsUser: keepsUser, kind: kind, profile: profile, inQueue: queue)
             }
             console.show(
-                "registered as device \(id)", json: ["queue": .string("\(queue)"), "device": .integer(Int(id))])
+                "registered as device \(id)", json: ["queue": .string("\(queue)"), "device": .string("\(id)")])
         }
 
         private var profile: DeviceProfile {
             var profile = DeviceProfile()
-            profile.installation = installation
-            profile.activityType = activityType
-            profile.activity = activity
-            profile.locale = locale
-            profile.timeZone = timeZone
-            profile.appVersion = appVersion
-            profile.tags = tag.isEmpty ? nil : tag.filter { !$0.isEmpty }
+            profile.installation = installation?.text
+            profile.activityType = activityType?.text
+            profile.activity = activity?.text
+            profile.locale = locale?.text
+            profile.timeZone = timeZone?.text
+            profile.appVersion = appVersion?.text
+            profile.tags = tag.isEmpty ? nil : tag.map(\.text).filter { !$0.isEmpty }
             profile.attributes = attributes?.json
             return profile
         }

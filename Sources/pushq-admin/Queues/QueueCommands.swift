@@ -130,8 +130,15 @@ extension QueueSummary {
 }
 
 extension Cell {
-    /// Pushes per second, with decimal places only if the rate is not a whole number.
+    /// Pushes per second, with decimal places only if the rate is not a whole number: three, or as many as a low rate
+    /// needs.
     static func rate(_ rate: Double?) -> Cell {
-        .decimal(rate, places: rate.map { $0 == $0.rounded() } ?? true ? 0 : 3)
+        guard let rate, rate != rate.rounded() else { return .decimal(rate, places: 0) }
+        var (places, unit) = (3, 0.001)
+        while places < 9, abs((rate / unit).rounded() * unit - rate) > rate / 200 {
+            places += 1
+            unit /= 10
+        }
+        return .decimal(rate, places: places)
     }
 }

@@ -30,7 +30,9 @@ struct NamedSchedule: ParameterGroup {
             ("cron", .text(schedule.draft.cron)), ("time_zone", .text(schedule.draft.timeZone)),
             ("after_outage", .text(schedule.draft.afterOutage.rawValue)),
         ]
-        facts += schedule.options.map { ($0.name, .text($0.value)) }
+        facts += schedule.options.map { option in
+            (option.name, option.duration.map { .duration($0) } ?? .text(option.value))
+        }
         facts += [("payload", .text(schedule.draft.payload)), ("created_at", .time(schedule.createdAt))]
         if let last = schedule.lastRun {
             facts += [("last_run", .time(last.time)), ("last_campaign", .text(last.campaign))]

@@ -5,6 +5,17 @@ import Testing
 
 /// Cancels waiting jobs that are selected by common properties.
 @Suite(.timeLimit(.minutes(10))) struct `Cancelling jobs` {
+    @Test(arguments: ["cancel", "retry"])
+    func `of a campaign that does not exist, or trying to send them again, is an error`(order: String) async throws {
+        try await Shop.open { shop in
+            let ended = try await shop.admin("job", order, Shop.queue, "--campaign", "nope", "--yes")
+            expectFailure(
+                ended, code: 1,
+                saying:
+                    "there is no campaign “nope” in queue “\(Shop.queue)”; list them with: pushq-admin campaign list")
+        }
+    }
+
     /// Creates four jobs of one recipient each: a retry after the answer TooManyRequests, one that is due tomorrow, one
     /// of a campaign, and a plain one.
     private func make(in shop: Shop) async throws {
@@ -83,7 +94,6 @@ import Testing
                 return try facts(ended)["jobs"] as? Int
             }
             #expect(try await jobs("--reason", "ServiceUnavailable") == 0)
-            #expect(try await jobs("--campaign", "none") == 0)
             #expect(try await jobs("--campaign", "sale", "--reason", "TooManyRequests") == 0)
             let later = try await shop.texts(
                 #"select to_char(now() + interval '1 hour', 'YYYY-MM-DD"T"HH24:MI:SSOF":00"') as text"#)

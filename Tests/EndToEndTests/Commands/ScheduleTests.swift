@@ -20,7 +20,7 @@ import Testing
             for line in [
                 "state           active", "cron            0 9 * * mon", "time zone       Europe/Vienna",
                 "after outage    once", "filter          tag 'vip'", "max rate        250.0", "stop at errors  0.05",
-                "send by         6h", "priority        5", "payload         \(Self.payload)",
+                "send by         6h 00m", "priority        5", "payload         \(Self.payload)",
             ] {
                 #expect(added.output.contains(line + "\n"), "\(line): \(added.output)")
             }
@@ -50,6 +50,16 @@ import Testing
             expectFailure(
                 try await schedule("pause", Shop.queue, "weekly-offer"), code: 1,
                 saying: "has no schedule “weekly-offer”; list them with: pushq schedule list \(Shop.queue)")
+        }
+    }
+
+    @Test func `have durations in seconds in JSON, as everywhere`() async throws {
+        try await Shop.open { shop in
+            let added = try await shop.pushq(
+                "schedule", "add", Shop.queue, "s", "--cron", "@daily", "--payload", "-", "--audience", "all",
+                "--send-within", "6h", "--local-time", "09:00", "--catch-up", "90m", "--json", input: Self.payload)
+            #expect(added.output.contains(#""send_by":21600.000"#), "\(added)")
+            #expect(added.output.contains(#""catch_up":5400.000"#), "\(added)")
         }
     }
 

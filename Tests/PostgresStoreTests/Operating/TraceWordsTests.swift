@@ -224,4 +224,34 @@ extension `The trace of a notification` {
             }
         }
     }
+
+    @Test func `says nothing of a campaign's recipients if none is asked for`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 3)
+            try await queue.fanOut(try await queue.startCampaign())
+            func steps(_ most: Int) async throws -> Int {
+                try await queue.number(
+                    "select count(*) from pushq.trace('\(QueueFixture.name)', campaign => 'k', most => \(most))")
+            }
+            #expect(try await steps(0) == 0)
+            #expect(try await steps(3) > 3)
+        }
+    }
+
+    @Test func `says once that there is no device of a number`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 3)
+            for number in 1...3 { try await queue.fanOut(try await queue.startCampaign(key: "k\(number)")) }
+            let words = try await queue.texts("select what from pushq.trace('\(QueueFixture.name)', device => 0)")
+            #expect(words == ["there is no device of this number, or it was deleted"])
+            // Of a number that was a device, the trace shows what it was in.
+            let (gone, found) = ("(select min(id) from pushq.device)", "k1")
+            let device = try await queue.number("select \(gone)")
+            try await queue.run("delete from pushq.device where id = \(device)")
+            let keys = try await queue.texts(
+                "select distinct campaign_key from pushq.trace('\(QueueFixture.name)', device => \(device)) "
+                    + "where campaign_key is not null order by 1")
+            #expect(keys.first == found)
+        }
+    }
 }

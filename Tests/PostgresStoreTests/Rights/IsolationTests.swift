@@ -269,6 +269,7 @@ struct `A login of one tenant` {
             Probe(
                 function: "register_device",
                 query: "pushq.register_device('QUEUE', 'b9', 'anna', locale => 'de', installation => 'i1')"),
+            Probe(function: "check_time_zone", query: "pushq.check_time_zone('QUEUE', 'Mars/Phobos')"),
             Probe(function: "unregister_device", query: "pushq.unregister_device('QUEUE', '\(token)')"),
             Probe(function: "set_badge", query: "pushq.set_badge('QUEUE', '\(token)')"),
             Probe(function: "set_device", query: "pushq.set_device('QUEUE', '\(token)', false)"),

@@ -1,0 +1,12 @@
+-- Refuses a time zone that `pushq.register_device` would leave out, with a notice only, because an app may know a new zone
+-- before this server does. Programs call it first with a zone that a person has typed.
+create or replace function pushq.check_time_zone(queue text, time_zone text) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  q       int  := (pushq.enter(queue, sends => false)).q;
+  problem text := pushq.time_zone_problem(pushq.plain_zone(time_zone));
+begin
+  if problem is not null then
+    raise exception using errcode = 'PQ400', message = problem;
+  end if;
+end $$;
