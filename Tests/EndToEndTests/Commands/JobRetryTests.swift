@@ -60,6 +60,8 @@ import Testing
                 #"select to_char(now() - interval '30 min', 'YYYY-MM-DD"T"HH24:MI:SSOF":00"') as text"#)
             let listed = try await shop.list("job", "list", Shop.queue, "--failed", "--since", since[0])
             #expect(listed.map { $0["reasons"] as? String } == ["InternalServerError 1"])
+            try await shop.run(
+                #"select pushq.start_campaign('\#(Shop.queue)', 'sale', '{"aps":{"alert":"x"}}')"#)
             let none = try await shop.admin("job", "retry", Shop.queue, "--campaign", "sale", "--yes")
             #expect(none.code == 0 && none.output.contains("sent again    0"), "\(none.output)")
             let done = try await shop.admin("job", "retry", Shop.queue, "--since", since[0], "--yes")
