@@ -1,5 +1,5 @@
--- Refuses a state that none of what is listed can have: otherwise a misspelt one would look like an empty list. Null means
--- all states.
+-- Refuses a state that none of what is listed can have: otherwise a misspelt one would look like an empty list. Null
+-- means all states.
 create or replace function pushq.check_state(state text, known text[]) returns void
 language plpgsql stable as $$
 begin

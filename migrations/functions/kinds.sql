@@ -9,9 +9,9 @@ language sql immutable parallel safe as $$
               else coalesce(pushq.device_kind(push_type), 'alert') end
 $$;
 
--- The kind of token that the audience of a campaign has. Refuses an unknown push type: the usual kind in its place would
--- give the numbers of another audience. Starts of Live Activities are known by the payload, or without one by the push
--- type 'liveactivity-start'.
+-- The kind of token that the audience of a campaign has. Refuses an unknown push type: the usual kind in its place
+-- would give the numbers of another audience. Starts of Live Activities are known by the payload, or without one by the
+-- push type 'liveactivity-start'.
 create or replace function pushq.audience_kind(push_type text, payload json default null) returns text
 language plpgsql immutable parallel safe as $$
 declare
