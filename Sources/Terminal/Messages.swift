@@ -92,8 +92,8 @@ enum Messages {
     // MARK: Settings
 
     static let masterKeyMissing =
-        "no master key: credentials are sealed with one. Make it once with 'openssl rand -hex 32 > master.key' and set "
-        + "PUSHQ_MASTER_KEY_FILE=master.key"
+        "no master key: credentials are sealed with one, which only operators have. Make it once for the installation with "
+        + "'openssl rand -hex 32 > master.key' and set PUSHQ_MASTER_KEY_FILE=master.key"
 
     static func masterKeyInvalid(_ source: String) -> String {
         "the master key in \(source) is not 32 bytes written as 64 hexadecimal digits, or several of these. Make one with "
