@@ -365,6 +365,15 @@ begin
   end if;
 end $$;
 
+-- Whether a run of a schedule is due. In SQL, so that PostgreSQL can use the index of the next runs.
+create or replace function pushq.is_due(s pushq.schedule) returns boolean
+language sql stable as $$
+  select s.paused_at is null and s.next_at <= now()
+    -- No run waits longer than 15 minutes for another try: a later time was written before the database's clock was set
+    -- back.
+    and (s.retry_at is null or s.retry_at <= now() or s.retry_at > now() + interval '30 minutes')
+$$;
+
 -- Starts the due run of one schedule, over all queues, and returns what happened. No row if nothing is due. A schedule
 -- that another transaction has locked is skipped.
 --
@@ -396,9 +405,7 @@ declare
   skipped   timestamptz;                                  -- the last run that is left out; null: none
 begin
   -- The usual case, by an index. The query below looks once at all schedules.
-  if not exists (
-    select from pushq.schedule x
-    where x.paused_at is null and x.next_at <= now() and coalesce(x.retry_at <= now(), true)) then
+  if not exists (select from pushq.schedule x where pushq.is_due(x)) then
     return;
   end if;
   for of_tenant in
@@ -406,7 +413,7 @@ begin
     from pushq.schedule x
     join pushq.queue k on k.id = x.queue_id
     group by k.tenant_id
-    having bool_or(x.paused_at is null and x.next_at <= now() and coalesce(x.retry_at <= now(), true))
+    having bool_or(pushq.is_due(x))
     order by max(x.tried_at) nulls first
   loop
     -- The tenant is about to leave. Its schedules are checked again where it arrives.
@@ -415,8 +422,7 @@ begin
     select x.* into s
     from pushq.schedule x
     join pushq.queue k on k.id = x.queue_id
-    where k.tenant_id = of_tenant
-      and x.paused_at is null and x.next_at <= now() and coalesce(x.retry_at <= now(), true)
+    where k.tenant_id = of_tenant and pushq.is_due(x)
       -- The run may already have been started before the database was restored.
       and not exists (select from pushq.restored_queue r where r.queue_id = x.queue_id)
     order by x.tried_at nulls first, x.next_at

@@ -335,6 +335,20 @@ import Transport
         }
     }
 
+    @Test func `is tried again at once if a clock that was ahead wrote when`() async throws {
+        try await withSchedule { _, _, queue in
+            try await queue.run(
+                """
+                update pushq.schedule
+                set next_at = now() - interval '1 minute', problem = 'gone', failures = 1,
+                    retry_at = now() + interval '14 minutes'
+                """)
+            #expect(try await runDue(queue).isEmpty, "no run waits longer than 15 minutes")
+            try await queue.run("update pushq.schedule set retry_at = now() + interval '1 day'")
+            #expect(try await runDue(queue).count == 1)
+        }
+    }
+
     @Test func `is chosen without looking at the others again for each that is due`() async throws {
         try await withSchedule { _, _, queue in
             try await queue.run(
