@@ -70,26 +70,37 @@ begin
     or exists (select from pushq.lease l where l.queue_id = f.queue_id and l.campaign_id = f.campaign_id);
 end $$;
 
--- The latest time at which any part of an unfinished campaign can be sent. In a campaign at a local time, each wave and
--- each job has its own end; for recipients that are not sorted into waves yet, the possible time zones give it.
+-- The latest time at which any part of an unfinished campaign can be sent. Jobs that are retried by hand have their own
+-- end, but devices in no job yet do not wait for it. In a campaign at a local time, each wave and each job has its own
+-- end; for recipients that are not sorted into waves yet, the possible time zones give it.
 create or replace function pushq.send_end(f pushq.fan_out) returns timestamptz
 language plpgsql stable as $$
+declare
+  of_jobs timestamptz;
 begin
+  if f.clock is null and not f.done then
+    return f.send_by;
+  end if;
+  of_jobs := greatest(
+    (select max(j.send_by)
+     from pushq.job j
+     where j.queue_id = f.queue_id and j.lane in (f.lane, f.lane % 3) and j.campaign_id = f.campaign_id),
+    (select max(case when l.job_id < f.new_end_before then f.send_by else l.send_by end)
+     from pushq.lease l
+     where l.queue_id = f.queue_id and l.campaign_id = f.campaign_id));
+  if f.clock is null then
+    return greatest(of_jobs, f.send_by);
+  end if;
   return coalesce(
-    case when f.clock is not null then greatest(
-      (select max(j.send_by)
-       from pushq.job j
-       where j.queue_id = f.queue_id and j.lane in (f.lane, f.lane % 3) and j.campaign_id = f.campaign_id),
-      (select max(case when l.job_id < f.new_end_before then f.send_by else l.send_by end)
-       from pushq.lease l
-       where l.queue_id = f.queue_id and l.campaign_id = f.campaign_id),
+    greatest(
+      of_jobs,
       (select max(pushq.wave_end(f, w.due_at))
        from pushq.wave w
        where w.queue_id = f.queue_id and w.campaign_id = f.campaign_id),
       (select max(pushq.wave_end(f, z.due_at))
        from generate_series(-14, 12) behind
        cross join lateral pushq.wave_of(f.clock, format('Etc/GMT%s', to_char(behind, 'FMSG99'))) z(due_at)
-       where not f.sorted and not f.done and z.due_at is not null)) end,
+       where not f.sorted and not f.done and z.due_at is not null)),
     f.send_by);
 end $$;
 

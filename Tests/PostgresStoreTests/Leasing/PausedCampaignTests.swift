@@ -134,6 +134,44 @@ import Transport
         }
     }
 
+    /// The campaign's own time has passed, and only what was retried by hand is left, waiting or held.
+    @Test(arguments: [false, true])
+    func `may be sent until its own time if its campaign is resumed after the campaign's own`(isHeld: Bool) async throws
+    {
+        try await withLease { _, _, queue, job in
+            let settled = queue.settled(job, other: [0: .failed(.otherPassing)])
+            _ = try await queue.worker.endJobs([settled], workerID: 1)
+            try await queue.run(
+                """
+                select pushq.retry_failed_campaign('\(QueueFixture.name)', 'k', now() + interval '1 hour');
+                update pushq.fan_out set send_by = now() - interval '1 minute'
+                """)
+            if isHeld { #expect(try await queue.claim().count == 1) }
+            try await queue.run("\(Self.pause); \(Self.resume)")
+            if isHeld {
+                try await queue.run("update pushq.lease set deadline = now() - interval '1 minute'")
+                #expect(try await queue.worker.rescue(grace: .zero) == 1)
+            }
+            let byHand = try #require(try await queue.claim().first)
+            #expect(byHand.sendWithin > .seconds(3000), "\(byHand.sendWithin)")
+        }
+    }
+
+    @Test func `is not waited for if the time of its campaign has passed and devices are in no job yet`() async throws {
+        try await withLease { _, _, queue, job in
+            let settled = queue.settled(job, other: [0: .failed(.otherPassing)])
+            _ = try await queue.worker.endJobs([settled], workerID: 1)
+            try await queue.run(
+                """
+                select pushq.retry_failed_campaign('\(QueueFixture.name)', 'k', now() + interval '1 hour');
+                update pushq.fan_out set send_by = now() - interval '1 minute', done = false, done_at = null;
+                \(Self.pause)
+                """)
+            let error = await #expect(throws: PostgresError.self) { try await queue.run(Self.resume) }
+            #expect(error?.description.contains("resume it with a new send_by") == true, "\(error?.description ?? "")")
+        }
+    }
+
     @Test(arguments: [false, true])
     func `is told of by its claim when it came to be after the others were set aside`(isRescued: Bool) async throws {
         try await withLease { _, _, queue, job in
