@@ -1,14 +1,14 @@
 -- A preview of a campaign, as if it were started now. It writes nothing.
 
 -- The arguments are those of `pushq.start_campaign`, and `tokens` of its list; without `tokens` and `filter`, the
--- campaign is for all active devices. `recipients` does not include devices that a local time leaves out (`left_out`).
--- `problems` say in words why nothing, or not everything, would be sent now, and what the start would refuse. `rate` is
--- what the queue's limits allow, in pushes per second; `speed` is what its last campaign reached. `in_shares` counts
--- the recipients in the holdout, in the share of the payload and in those of the variants; null for a campaign without
--- shares. `would_expire` is how many recipients could not be sent to in the campaign's time at its own rate or at that
--- of the queue's limits. `done_at` is when all others would have been sent to, at `speed` at most. Both are null if no
--- rate or speed is known. `cap` is the queue's frequency cap, in words, if it applies to the campaign, and `capped` is
--- how many recipients it would hold back now (`pushq.count_capped`).
+-- campaign is for all active devices. `recipients` does not include devices of the holdout, nor those that a local time
+-- leaves out (`left_out`). `problems` say in words why nothing, or not everything, would be sent now, and what the
+-- start would refuse. `rate` is what the queue's limits allow, in pushes per second; `speed` is what its last campaign
+-- reached. `in_shares` counts the devices in the holdout, in the share of the payload and in those of the variants;
+-- null for a campaign without shares. `would_expire` is how many recipients could not be sent to in the campaign's time
+-- at its own rate or at that of the queue's limits. `done_at` is when all others would have been sent to, at `speed` at
+-- most. Both are null if no rate or speed is known. `cap` is the queue's frequency cap, in words, if it applies to the
+-- campaign, and `capped` is how many recipients it would hold back now (`pushq.count_capped`).
 --
 -- The payload is json, not of a polymorphic type: a router has one function for each type of such a payload, and
 -- PostgreSQL could not choose one of them in a call without a payload. Without a payload, `push_type` may be
@@ -54,6 +54,7 @@ declare
   earlier pushq.campaign;
   name    pushq.queue_name;
   is_checked bool := false;                               -- whether the start would accept the options
+  held    bigint;                                         -- the devices of the holdout
   limits  float8[];                                       -- the rates that apply, and the last campaign's speed
   quiet   record := pushq.quiet_hours_for(this, pushq.read_quiet_hours(quiet_hours), push_type, urgent);
   due     record;
@@ -101,8 +102,11 @@ begin
     in_shares := pushq.count_shares(
       q.id, aim, tree, tokens, without, jsonb_build_object('key', key, 'bounds', shares.bounds));
   end if;
+  held := coalesce(in_shares[1], round(recipients * pushq.held_out(shares)));
+  recipients := recipients - held;
   if recipients = 0 then
     problems := problems || ('the campaign would reach nobody: ' || case
+      when held > 0 then format('all %s devices are in the holdout', held)
       when left_out > 0 then format('the local time leaves out all %s devices', left_out)
       when tokens is not null then 'there are no tokens'
       else pushq.why_nobody_matches(q.id, aim, tree) end);
@@ -143,7 +147,7 @@ begin
   limits := array[least(rate, max_rate), least(rate, max_rate, speed)];
   if limits[2] is not null and is_checked then
     due := pushq.times_due(
-      ((recipients - case when tokens is null then 0 else inactive end) * (1 - pushq.held_out(shares)))::bigint,
+      (recipients - case when tokens is null then 0 else inactive * (1 - pushq.held_out(shares)) end)::bigint,
       begins, send_by, expiration, clock, quiet,
       case when clock is not null or quiet.hours is not null then (
         select jsonb_agg(jsonb_build_object(

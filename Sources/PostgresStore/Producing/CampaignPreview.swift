@@ -107,7 +107,8 @@ package struct CampaignPreview: Sendable {
     package let capped: Int?
     /// Why nothing, or not everything, would be sent now, and what would make PostgreSQL refuse the start.
     package let problems: [String]
-    /// The recipients in each share, if the campaign has shares: the holdout, the payload, the variants.
+    /// The devices in each share, if the campaign has shares: the holdout, whose devices are not recipients, the payload,
+    /// the variants.
     package let inShares: [Int]?
     /// The versions of the message, if it is not the same for all recipients.
     package var versions: [VersionPreview] = []
@@ -203,7 +204,7 @@ extension PostgresConnection {
         return preview!
     }
 
-    /// Returns how many recipients a campaign would have if it were started now, including the holdout.
+    /// Returns how many recipients a campaign would have if it were started now.
     package func countRecipients(
         of message: MessageDraft, toDevicesWhere filter: String?, key: String, inQueue queue: QueueName,
         clock: CampaignClock, shares: CampaignShares, limits: CampaignLimits

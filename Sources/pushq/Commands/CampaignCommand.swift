@@ -111,13 +111,12 @@ struct CampaignCommand: Command {
             }
             if let rate = bounds.maxRate { try await remark(onChangeTo: rate, console, in: store) }
             guard wait else { return console.show(started.facts(key: key, queue: queue)) }
-            let devices =
-                if let listed = started.devices { listed } else {
+            let expected =
+                if let listed = started.devices { Int((Double(listed) * (1 - (shares.holdout ?? 0))).rounded()) } else {
                     try await store.countRecipients(
                         of: message, toDevicesWhere: filter, key: key, inQueue: queue, clock: clock, shares: shares,
                         limits: limits)
                 }
-            let expected = Int((Double(devices) * (1 - (shares.holdout ?? 0))).rounded())
             let (campaign, end) = try await CampaignWatch(key: key, queue: queue, limit: limit)
                 .untilFinished(in: lasting, console: console, expected: expected)
             let refusals = try await lasting.current().refusals(ofRoot: campaign.id, inQueue: queue)

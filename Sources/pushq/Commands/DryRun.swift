@@ -56,7 +56,7 @@ struct DryRun {
         return facts + [("inactive_among_them", .count(preview.inactive)), ("new_devices", .count(preview.unknown))]
     }
 
-    /// The number of recipients in each share. The share of a token that is not a device yet is unknown.
+    /// The number of devices in each share. The share of a token that is not a device yet is unknown.
     private func inShares(_ preview: CampaignPreview) -> [(name: String, value: Cell)] {
         guard let counts = preview.inShares else { return [] }
         let rest = shares.variants.reduce(1 - (shares.holdout ?? 0)) { $0 - $1.fraction }

@@ -248,6 +248,13 @@ import Transport
                 from pushq.preview_campaign('\(Self.name)', 'k', payload => '{"aps":{"alert":"x"}}'\(shares)\(audience))
                 """)
             #expect(previewed == made)
+            let recipients = """
+                select recipients
+                from pushq.preview_campaign('\(Self.name)', 'k', payload => '{"aps":{"alert":"x"}}'\(shares)\(audience))
+                """
+            #expect(
+                try await queue.number(recipients) == queue.number("select sum(made) from pushq.campaign_share"),
+                "devices of the holdout are not recipients")
             let message = try await queue.texts(
                 """
                 select format('%s %s', recipients, lacking)
