@@ -30,11 +30,7 @@ declare
   c bigint;
 begin
   update pushq.campaign k set paused_at = now()
-  where k.queue_id = q and k.key = $2 and paused_at is null and cancelled_at is null
-    and exists (
-      select
-      from pushq.fan_out o
-      where o.queue_id = k.queue_id and o.campaign_id = k.id and (not o.done or pushq.has_jobs(o)))
+  where k.queue_id = q and k.key = $2 and paused_at is null and cancelled_at is null and pushq.is_under_way(q, k.id)
   returning id into c;
   if c is null then
     perform pushq.expect_campaign(q, queue, key);
@@ -68,6 +64,16 @@ begin
       from pushq.job j
       where j.queue_id = f.queue_id and j.lane in (f.lane, f.lane % 3) and j.campaign_id = f.campaign_id)
     or exists (select from pushq.lease l where l.queue_id = f.queue_id and l.campaign_id = f.campaign_id);
+end $$;
+
+-- Whether anything of a campaign is left: not all its jobs are created, or some wait or are held.
+create or replace function pushq.is_under_way(q int, campaign bigint) returns boolean
+language plpgsql stable as $$
+begin
+  return exists (
+    select
+    from pushq.fan_out f
+    where f.queue_id = q and f.campaign_id = campaign and (not f.done or pushq.has_jobs(f)));
 end $$;
 
 -- The latest time at which any part of an unfinished campaign can be sent. Jobs that are retried by hand have their own
@@ -449,30 +455,43 @@ language sql stable as $$
   where t.queue_id = q and t.campaign_id = campaign
 $$;
 
+-- Says in words that the share of a campaign's bad answers is too large, once it has a hundred answers; otherwise null.
+create or replace function pushq.too_many_bad(c pushq.campaign) returns text
+language plpgsql stable as $$
+declare
+  a record;
+begin
+  select n.answers - c.forgiven as answers, n.bad - c.forgiven_bad as bad into a
+  from pushq.campaign_answers(c.queue_id, c.id) n;
+  if a.answers >= 100 and a.bad > a.answers * c.stop_at_errors::numeric then
+    return format('%s of %s answers were bad, which is more than %s %%', a.bad, a.answers,
+                  trim_scale(c.stop_at_errors::numeric * 100));
+  end if;
+  return null;
+end $$;
+
 -- Pauses the campaigns among these whose share of bad answers is too large, once they have a hundred answers. Returns
--- the reason for each campaign that it paused. It skips campaigns that another transaction is changing.
+-- the reason for each campaign that it paused. It skips campaigns that another transaction is changing, and those that
+-- have ended: nothing could be resumed.
 create or replace function pushq.judge_campaigns(queues int[], campaigns bigint[])
 returns table (queue_id int, key text, reason text)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
   c pushq.campaign;
-  a record;
 begin
   for c in
     select k.*
     from unnest(queues, campaigns) as g(queue_id, campaign_id)
     join pushq.campaign k on k.queue_id = g.queue_id and k.id = g.campaign_id
     where k.stop_at_errors is not null and k.paused_at is null and k.cancelled_at is null
+      and pushq.is_under_way(k.queue_id, k.id)
     for no key update of k skip locked
   loop
-    select n.answers - c.forgiven as answers, n.bad - c.forgiven_bad as bad into a
-    from pushq.campaign_answers(c.queue_id, c.id) n;
-    continue when a.answers < 100 or a.bad <= a.answers * c.stop_at_errors::numeric;
     queue_id := c.queue_id;
     key := c.key;
-    reason := format('%s of %s answers were bad, which is more than %s %%', a.bad, a.answers,
-                     trim_scale(c.stop_at_errors::numeric * 100));
+    reason := pushq.too_many_bad(c);
+    continue when reason is null;
     update pushq.campaign k
     set paused_at = now(), paused_reason = reason
     where k.queue_id = c.queue_id and k.id = c.id;

@@ -12,7 +12,7 @@ extension HealthCheck {
 }
 
 extension Statement {
-    /// The paused campaigns among the latest ten thousand. A key may contain spaces.
+    /// The paused campaigns among the latest ten thousand of which something is left. A key may contain spaces.
     fileprivate static let pausedCampaigns = Statement(
         "paused_campaigns",
         #"""
@@ -20,7 +20,7 @@ extension Statement {
                format('pushq-admin campaign show %s ''%s''', n.name, replace(c.key, '''', E'''\\''''')) as remedy
         from (select * from pushq.campaign order by id desc limit 10000) c
         join pushq.queue_name n on n.queue_id = c.queue_id
-        where c.paused_reason is not null and c.cancelled_at is null
+        where c.paused_reason is not null and c.cancelled_at is null and pushq.is_under_way(c.queue_id, c.id)
         order by c.paused_at
         limit 20
         """#)

@@ -9,7 +9,7 @@ extension Statement {
         select tenant, app, environment, campaign_key as key, campaign_id, state, total, waiting, delivered, rejected,
                failed, suppressed, expired, cancelled, unknown, retried, finished, created_at, fanned_out_at, cut_short,
                max_rate, stop_at_errors, paused_reason, filter, nullif(local_time, '') as local_time, next_wave_at,
-               left_out, held_out, in_quiet_hours, released_at
+               left_out, held_out, in_quiet_hours, released_at, too_many_bad
         from pushq.show_campaigns($queue, $key, $limit, $matching, $state)
         """#)
 
@@ -64,6 +64,8 @@ package struct CampaignSummary: Sendable {
     /// The campaign pauses itself if a larger share of its answers is bad; nil: never. `pausedReason` says why it did.
     package let stopAtErrors: Double?
     package let pausedReason: String?
+    /// Says that the campaign has ended with more bad answers than `stopAtErrors` allows; nil: it has not.
+    package let tooManyBad: String?
     /// The filter of its devices; nil: it is for all devices, or for a list.
     package let filter: String?
     /// The local time at which it is sent; nil: none. `nextWaveAt` is when its next wave is due, once its devices are
@@ -177,7 +179,8 @@ extension CampaignSummary {
             isFinished: row.bool("finished"), createdAt: row.time("created_at"),
             fannedOutAt: row.optionalTime("fanned_out_at"), isCutShort: row.bool("cut_short"),
             maxRate: row.optionalFloat8("max_rate"), stopAtErrors: row.optionalFloat8("stop_at_errors"),
-            pausedReason: row.optionalText("paused_reason"), filter: row.optionalText("filter"),
+            pausedReason: row.optionalText("paused_reason"), tooManyBad: row.optionalText("too_many_bad"),
+            filter: row.optionalText("filter"),
             localTime: row.optionalText("local_time"), nextWaveAt: row.optionalTime("next_wave_at"),
             leftOut: row.count("left_out"), heldOut: row.count("held_out"),
             inQuietHours: row.count("in_quiet_hours"), releasedAt: row.optionalTime("released_at"))

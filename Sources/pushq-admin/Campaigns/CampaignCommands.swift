@@ -75,7 +75,10 @@ enum CampaignCommands {
             if let share = campaign.stopAtErrors {
                 facts.append(("stop_at_errors", .text(Share(fraction: share).shown)))
             }
-            if let reason = campaign.pausedReason { facts.append(("paused_because", .text(reason))) }
+            if let reason = campaign.pausedReason, !campaign.isFinished {
+                facts.append(("paused_because", .text(reason)))
+            }
+            if let reason = campaign.tooManyBad { facts.append(("too_many_bad", .text(reason))) }
             facts += OutcomeColumns.facts(of: campaign.tally, refusals: refusals)
             facts += [("started_at", .time(campaign.createdAt)), ("fanned_out_at", .time(campaign.fannedOutAt))]
             if campaign.isCancelled { facts.append(("not_sent_to", .text(campaign.notSentTo))) }

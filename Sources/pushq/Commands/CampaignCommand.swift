@@ -23,7 +23,8 @@ struct CampaignCommand: Command {
         have placeholders for attributes of the device, {{name}} or {{name|there}}. docs/messages.md describes both.
 
         With --wait the exit code is 0 when every recipient has an outcome of any kind, and 1 if the campaign was \
-        cancelled, has paused itself or has reached nobody, with a line that says why. On a terminal a bar shows the \
+        cancelled, has paused itself, has ended with more bad answers than --stop-at-errors allows or has reached \
+        nobody, with a line that says why. On a terminal a bar shows the \
         progress; elsewhere a line is written when a tenth more is done, and every 30 seconds.
 
         With --dry-run nothing is written and nothing is sent. It shows how many recipients there would be, what they \
@@ -125,7 +126,12 @@ struct CampaignCommand: Command {
                     + [("state", .text(campaign.state)), ("recipients", .count(campaign.total))]
                     + OutcomeColumns.facts(of: campaign.tally, refusals: refusals))
             guard end == .finished else { throw Unsuccessful(.unfinished) }
-            if let reason = campaign.pausedReason {
+            if let reason = campaign.tooManyBad {
+                console.remark(
+                    "campaign \(key) has ended with too many bad answers: \(reason). Nothing was left to pause")
+                throw Unsuccessful()
+            }
+            if let reason = campaign.pausedReason, !campaign.isFinished {
                 console.remark(
                     "campaign \(key) has paused itself: \(reason). Resume it with: "
                         + "pushq-admin campaign resume \(queue) \(ShellWords.quoted(key))")

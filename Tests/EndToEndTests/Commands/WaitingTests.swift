@@ -122,6 +122,38 @@ import Testing
         }
     }
 
+    @Test func `ends with a campaign whose last answers were too often bad, says so, and fails`() async throws {
+        try await Shop.open { shop in
+            let words = [
+                "campaign", Shop.queue, "--key", "sale", "--payload", "-", "--audience", "all", "--stop-at-errors",
+                "5%",
+            ]
+            let payload = #"{"aps":{"alert":"x"}}"#
+            #expect(try await Executable.pushq.run(words, environment: shop.environment, input: payload).code == 0)
+            // A worker has judged it while another held its last jobs, which have ended since.
+            try await shop.run(
+                """
+                update pushq.fan_out set done = true, done_at = now(), made = 100;
+                insert into pushq.campaign_tally (queue_id, campaign_id, part, message_id, delivered, failed, bad)
+                select queue_id, id, 1, message_id, 80, 20, 20 from pushq.campaign;
+                update pushq.campaign set paused_at = now(), paused_reason = '19 of 100 answers were bad'
+                """)
+            let ended = try await Executable.pushq.run(
+                words + ["--wait"], environment: shop.environment, input: payload)
+            #expect(ended.code == 1)
+            let reason = "20 of 100 answers were bad, which is more than 5 %"
+            #expect(
+                ended.errors.contains("campaign sale has ended with too many bad answers: \(reason). Nothing was left"),
+                "\(ended.errors)")
+            #expect(!ended.errors.contains("Resume it"), "\(ended.errors)")
+            let shown = try await shop.admin("campaign", "show", Shop.queue, "sale")
+            #expect(shown.output.contains(/too many bad +20 of 100 answers were bad, which is more than 5 %\n/))
+            #expect(!shown.output.contains("paused because"), "\(shown.output)")
+            let doctor = try await shop.admin("doctor")
+            #expect(!doctor.output.contains("has paused itself"), "\(doctor.output)")
+        }
+    }
+
     @Test func `says that the tenant was suspended meanwhile`() async throws {
         try await Shop.open { shop in
             let sent = try await shop.pushq("send", Shop.queue, "--token", "00ff", "--alert", "hi", "--json")

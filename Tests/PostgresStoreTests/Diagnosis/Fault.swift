@@ -370,8 +370,12 @@ struct Fault: Sendable, CustomTestStringConvertible {
         Fault(
             "a campaign that has paused itself", .pausedCampaigns,
             """
-            insert into pushq.campaign (queue_id, key, digest, message_id, paused_at, paused_reason)
+            with c as (
+              insert into pushq.campaign (queue_id, key, digest, message_id, paused_at, paused_reason)
               select id, 'big sale', '\\x00', 7, now(), '9 of 10 answers were bad' from pushq.queue
+              returning queue_id, id)
+            insert into pushq.fan_out (queue_id, campaign_id, message_id, start_at, send_by, at_most_once, lane, paused)
+            select queue_id, id, 7, now(), now() + interval '1 day', false, 2, true from c
             """, .warning, "campaign big sale", "of \(queue) has paused itself: 9 of 10 answers were bad",
             .command("pushq-admin campaign show \(queue) 'big sale'")),
         Fault(

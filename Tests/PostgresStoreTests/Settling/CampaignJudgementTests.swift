@@ -49,6 +49,17 @@ import Testing
         }
     }
 
+    @Test func `does not do so once it has ended, whatever its last answers were`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 100)
+            let campaign = try await start("0.05", queue)
+            try await end(5, bad: 5, queue)
+            #expect(try await judge(campaign, queue) == [], "nothing of it is left")
+            #expect(try await queue.number("select count(*) from pushq.campaign where paused_at is not null") == 0)
+            #expect(try await queue.number("select count(*) from pushq.fan_out where paused") == 0)
+        }
+    }
+
     @Test(arguments: [("0.05", 1), ("0.04", 0)])
     func `goes on while no more than that are bad`(share: String, bad: Int) async throws {
         try await withDatabase { _, database in
