@@ -26,14 +26,26 @@ enum DashboardOrders {
         case "campaign-retry-failed":
             let (queue, key) = (try request.theQueue(), try request.theKey())
             let count = try await store.retryFailed(ofCampaign: key, inQueue: queue)
+            let campaign = try await store.campaign(key, ofQueue: queue)
+            let roots = count > 0 ? [campaign?.id] : []
             return "\(NumberText.counted(count, "failed recipient")) of campaign \(key) will be sent to again"
+                + (try await heldUp(roots, queue, store))
         case "job-retry":
             let (queue, job) = (try request.theQueue(), try request.theJob())
+            let root = try await store.root(ofFailedJob: job, inQueue: queue)
             let count = try await store.retryFailed(ofJob: job, inQueue: queue)
             return "\(NumberText.counted(count, "failed recipient")) of job \(job) will be sent to again"
+                + (try await heldUp(count > 0 ? [root] : [], queue, store))
         case "jobs-retry": return try await retryJobs(request, store)
         default: throw DashboardRequest.bad("there is no such action")
         }
+    }
+
+    /// What to add about that which was sent again: why it waits.
+    private static func heldUp(
+        _ roots: [Int64?], _ queue: QueueName, _ store: PostgresConnection
+    ) async throws -> String {
+        try await store.heldUp(roots.compactMap(\.self), inQueue: queue).map { ", but it waits: \($0)" } ?? ""
     }
 
     /// The maximum number of jobs of one order, because other orders wait for it.
@@ -48,6 +60,7 @@ enum DashboardOrders {
         var said = [
             "\(NumberText.counted(sum.sentAgain, "failed recipient")) of "
                 + "\(NumberText.counted(sum.jobs - sum.refused, "job")) will be sent to again"
+                + (try await heldUp(Array(sum.campaigns), queue, store))
         ]
         if let refusal = sum.refusal {
             said.append("\(NumberText.counted(sum.refused, "job")) cannot be sent again, such as: \(refusal)")

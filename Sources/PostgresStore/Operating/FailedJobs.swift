@@ -54,6 +54,11 @@ extension PostgresConnection {
         try await execute(.retryFailed, ["queue": .queue(queue), "job": .int8(id)]).one().count("retry_failed")
     }
 
+    /// Returns the root of a job with failed recipients; nil if it has none that could be retried.
+    package func root(ofFailedJob id: Int64, inQueue queue: QueueName) async throws(PostgresError) -> Int64? {
+        try await failedJobs(ofQueue: queue, earlier: id + 1, looking: 1, limit: 1).first { $0.id == id }?.rootID
+    }
+
     /// Retries the failed recipients of a campaign, each once. Returns how many there were.
     package func retryFailed(ofCampaign key: String, inQueue queue: QueueName) async throws(PostgresError) -> Int {
         try await execute(.retryFailedCampaign, ["queue": .queue(queue), "key": .text(key)])

@@ -6,6 +6,8 @@ package struct FailedJobsRetry: Sendable {
     /// Failed recipients of these jobs.
     package var recipients = 0
     package var sentAgain = 0
+    /// The campaigns that are sent again to somebody.
+    package var campaigns: Set<Int64> = []
     /// Jobs that could not be retried, such as jobs of a cancelled campaign, and the reason for the first of them.
     package var refused = 0
     package var refusal: String?
@@ -52,11 +54,26 @@ extension PostgresConnection {
 
     private func retry(_ job: FailedJob, _ sum: inout FailedJobsRetry) async throws(PostgresError) {
         do throws(PostgresError) {
-            sum.sentAgain += try await retryFailed(ofJob: job.id, inQueue: job.queue)
+            let again = try await retryFailed(ofJob: job.id, inQueue: job.queue)
+            sum.sentAgain += again
+            if again > 0, job.campaignKey != nil { sum.campaigns.insert(job.rootID) }
         } catch {
             guard case .raised(let message, _) = error else { throw error }
             sum.refused += 1
             sum.refusal = sum.refusal ?? message
         }
+    }
+
+    /// Returns why the pushes of these campaigns or sends wait, after they were sent again; nil if nothing is in their
+    /// way.
+    package func heldUp(
+        _ roots: some Sequence<Int64>, inQueue queue: QueueName
+    ) async throws(PostgresError) -> String? {
+        var reasons: [String] = []
+        for root in roots.sorted() {
+            guard let reason = try await standstill(ofRoot: root, inQueue: queue).map({ "\($0)" }) else { continue }
+            if !reasons.contains(reason) { reasons.append(reason) }
+        }
+        return reasons.isEmpty ? nil : reasons.joined(separator: "; ")
     }
 }

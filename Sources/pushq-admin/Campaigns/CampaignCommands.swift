@@ -201,6 +201,8 @@ enum CampaignCommands {
 
             Recipients are kept as long as the tenant's history. To those that are no longer kept nothing is sent; if \
             that are all, the command fails.
+
+            If the campaign is paused, or something else holds it up, the pushes wait, and 'held up' says why.
             """
         static let examples = ["campaign retry-failed acme/com.acme.shop/production spring-sale"]
 
@@ -223,14 +225,17 @@ enum CampaignCommands {
                     campaign.tally.failed > kept ? "; \(campaign.tally.failed - kept) more are no longer kept" : ""
                 try confirmation.ask(console, "sends again to \(failed) of campaign \(key)\(lost)")
             }
-            let count = try await named.database.session { store in
-                try await store.retryFailed(ofCampaign: key, inQueue: queue)
+            let (count, heldUp) = try await named.database.session { store in
+                let count = try await store.retryFailed(ofCampaign: key, inQueue: queue)
+                return (count, try await store.heldUp(count > 0 ? [campaign.id] : [], inQueue: queue))
             }
             if campaign.tally.failed > count {
                 let lost = NumberText.counted(campaign.tally.failed - count, "failed recipient")
                 console.note("not sent again: \(lost), no longer kept")
             }
-            console.show([("queue", .text("\(queue)")), ("campaign", .text(key)), ("sent_again", .count(count))])
+            console.show(
+                [("queue", .text("\(queue)")), ("campaign", .text(key)), ("sent_again", .count(count))]
+                    + JobRetryCommand.facts(heldUp: heldUp))
         }
     }
 }

@@ -14,6 +14,8 @@ struct JobRetryCommand: Command {
         the same options. With --reason, if one recipient of a job failed for that reason, all failed recipients of \
         the job are sent to again. The command says how many there are and asks first; then it goes through the jobs \
         one by one. If it is interrupted, run it again.
+
+        If the campaign of these jobs is paused, or something else holds it up, the pushes wait, and 'held up' says why.
         """
     static let examples = [
         "job retry acme/com.acme.shop/production 12345",
@@ -36,8 +38,20 @@ struct JobRetryCommand: Command {
 
     private func retry(_ id: Int64, _ console: Console) async throws {
         let queue = selection.queue
-        let count = try await database.session { store in try await store.retryFailed(ofJob: id, inQueue: queue) }
-        console.show([("queue", .text("\(queue)")), ("job", .text("\(id)")), ("sent_again", .count(count))])
+        let (count, heldUp) = try await database.session { store in
+            let root = try await store.root(ofFailedJob: id, inQueue: queue)
+            let count = try await store.retryFailed(ofJob: id, inQueue: queue)
+            let roots = count > 0 ? [root].compactMap(\.self) : []
+            return (count, try await store.heldUp(roots, inQueue: queue))
+        }
+        console.show(
+            [("queue", .text("\(queue)")), ("job", .text("\(id)")), ("sent_again", .count(count))]
+                + Self.facts(heldUp: heldUp))
+    }
+
+    /// Why what was sent again waits, as the commands show it; no facts if nothing is in its way.
+    static func facts(heldUp: String?) -> [(name: String, value: Cell)] {
+        heldUp.map { [("held_up", .text($0))] } ?? []
     }
 
     private func retryAll(_ filter: JobFilter, _ console: Console) async throws {
@@ -49,10 +63,13 @@ struct JobRetryCommand: Command {
                 console, "sends again to \(recipients) in \(NumberText.counted(sum.jobs, "job"))")
         }
         if sum.jobs > 0 || confirmation.isGiven { sum = try await walk(filter, retries: true, console) }
-        console.show([
-            ("queue", .text("\(selection.queue)")), ("jobs", .count(sum.jobs)), ("recipients", .count(sum.recipients)),
-            ("sent_again", .count(sum.sentAgain)), ("refused_jobs", .count(sum.refused)),
-        ])
+        let (queue, campaigns) = (selection.queue, sum.campaigns)
+        let heldUp = try await database.session { store in try await store.heldUp(campaigns, inQueue: queue) }
+        console.show(
+            [
+                ("queue", .text("\(queue)")), ("jobs", .count(sum.jobs)), ("recipients", .count(sum.recipients)),
+                ("sent_again", .count(sum.sentAgain)), ("refused_jobs", .count(sum.refused)),
+            ] + Self.facts(heldUp: heldUp))
         if let refusal = sum.refusal {
             throw Failure("\(NumberText.counted(sum.refused, "job")) cannot be sent again, such as: \(refusal)")
         }

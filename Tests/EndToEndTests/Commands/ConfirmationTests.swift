@@ -48,7 +48,7 @@ struct Destruction: Sendable, CustomTestStringConvertible {
         """
 
     /// A campaign whose only recipient has failed without an answer.
-    private static let failedCampaign = """
+    static let failedCampaign = """
         \(device); select pushq.start_campaign('\(queue)', 'sale', \(payload));
         -- The second step creates the job that is not full.
         select pushq.fan_out_step(queue_id, \(Lane.bulk.rawValue), id, 500, 1, 1000)

@@ -1,0 +1,39 @@
+import PostgresStore
+import TestSupport
+import Testing
+
+/// `campaign retry-failed`, and `job retry` for jobs of a campaign. Each campaign has one recipient, which has failed.
+@Suite(.timeLimit(.minutes(10))) struct `Sending again to the failed recipients of a campaign` {
+    private static let pause = """
+        update pushq.campaign set paused_at = now();
+        update pushq.fan_out set paused = true
+        """
+
+    @Test(arguments: [
+        ["campaign", "retry-failed", "KEY"], ["job", "retry", "--campaign", "KEY"], ["job", "retry", "JOB"],
+    ])
+    func `says that the pushes wait if the campaign is paused`(command: [String]) async throws {
+        try await Shop.open { shop in
+            try await shop.run("\(Destruction.failedCampaign); \(Self.pause)")
+            let job = try await shop.texts("select job_id::text as text from pushq.result")[0]
+            let words = command.map { $0 == "KEY" ? "sale" : $0 == "JOB" ? job : $0 }
+            let all = words[..<2] + [Shop.queue] + words[2...] + (words.contains(job) ? [] : ["--yes"])
+            let ended = try await Executable.admin.run(Array(all), environment: shop.environment)
+            #expect(ended.code == 0, "\(ended.errors)")
+            #expect(ended.output.contains(/sent again +1\n/), "\(ended.output)")
+            let reason = "the campaign is paused. Resume it with: pushq-admin campaign resume \(Shop.queue) sale"
+            #expect(ended.output.contains("held up") && ended.output.contains(reason), "\(ended.output)")
+        }
+    }
+
+    @Test func `has in its JSON why the pushes wait`() async throws {
+        try await Shop.open { shop in
+            try await shop.run("\(Destruction.failedCampaign); \(Self.pause)")
+            let ended = try await shop.admin("campaign", "retry-failed", Shop.queue, "sale", "--yes", "--json")
+            #expect(ended.output.contains(#""held_up":"the campaign is paused. Resume it"#), "\(ended.output)")
+            let again = try await shop.admin("campaign", "retry-failed", Shop.queue, "sale", "--yes", "--json")
+            #expect(again.output.contains(#""sent_again":0"#), "\(again.output)")
+            #expect(!again.output.contains("held_up"), "nothing waits for this command: \(again.output)")
+        }
+    }
+}
