@@ -211,31 +211,38 @@ enum CampaignCommands {
 
         func run(_ console: Console) async throws {
             let (queue, key, asks) = (named.queue, named.key, !confirmation.isGiven)
-            let (campaign, kept) = try await named.withCampaign { campaign, store in
-                var jobs = JobFilter()
-                jobs.campaign = key
-                return (
-                    campaign, asks ? try await store.retryFailedJobs(ofQueue: queue, jobs, counts: true).recipients : 0
-                )
+            let (campaign, failures) = try await named.withCampaign { campaign, store in
+                (campaign, asks ? try await Self.failures(of: campaign, store) : (kept: 0, lost: 0))
             }
             // If the campaign cannot be retried, the order itself says so.
-            if asks, !campaign.isCancelled, kept > 0 {
-                let failed = NumberText.counted(kept, "failed recipient")
-                let lost =
-                    campaign.tally.failed > kept ? "; \(campaign.tally.failed - kept) more are no longer kept" : ""
+            if asks, !campaign.isCancelled, failures.kept > 0 {
+                let failed = NumberText.counted(failures.kept, "failed recipient")
+                let lost = failures.lost > 0 ? "; \(failures.lost) more are no longer kept" : ""
                 try confirmation.ask(console, "sends again to \(failed) of campaign \(key)\(lost)")
             }
             let (count, heldUp) = try await named.database.session { store in
                 let count = try await store.retryFailed(ofCampaign: key, inQueue: queue)
                 return (count, try await store.heldUp(count > 0 ? [campaign.id] : [], inQueue: queue))
             }
-            if campaign.tally.failed > count {
-                let lost = NumberText.counted(campaign.tally.failed - count, "failed recipient")
-                console.note("not sent again: \(lost), no longer kept")
+            // Asked anew: somebody else may have sent again to those that had failed before.
+            let lost = try await named.withCampaign { try await Self.failures(of: $0, $1).lost }
+            if lost > 0 {
+                console.note("not sent again: \(NumberText.counted(lost, "failed recipient")), no longer kept")
             }
             console.show(
                 [("queue", .text("\(queue)")), ("campaign", .text(key)), ("sent_again", .count(count))]
                     + JobRetryCommand.facts(heldUp: heldUp))
+        }
+
+        /// How many of a campaign's failed recipients can be sent to again, and how many are no longer kept. Those that
+        /// fail while this looks count as kept.
+        private static func failures(
+            of campaign: CampaignSummary, _ store: PostgresConnection
+        ) async throws -> (kept: Int, lost: Int) {
+            var jobs = JobFilter()
+            jobs.campaign = campaign.key
+            let kept = try await store.retryFailedJobs(ofQueue: campaign.queue, jobs, counts: true).recipients
+            return (kept, max(0, campaign.tally.failed - kept))
         }
     }
 }

@@ -36,4 +36,19 @@ import Testing
             #expect(!again.output.contains("held_up"), "nothing waits for this command: \(again.output)")
         }
     }
+
+    @Test func `does not say that those are lost to whom somebody else sends at the same time`() async throws {
+        try await withDatabase { _, database in
+            let shop = try await Shop(in: database)
+            let other = try await database.connect()
+            try await other.runScript(Destruction.failedCampaign)
+            try await other.runScript("begin; select pushq.retry_failed_campaign('\(Shop.queue)', 'sale')")
+            async let command = shop.admin("campaign", "retry-failed", Shop.queue, "sale", "--yes")
+            try await database.waitUntilBlocked("the command waits for the other")
+            try await other.runScript("commit")
+            let ended = try await command
+            #expect(ended.code == 0 && ended.output.contains(/sent again +0\n/), "\(ended)")
+            #expect(!ended.errors.contains("no longer kept"), "\(ended.errors)")
+        }
+    }
 }

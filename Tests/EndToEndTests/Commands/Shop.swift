@@ -15,15 +15,22 @@ struct Shop: Sendable {
 
     /// Runs a test with a shop of its own.
     static func open(_ body: @Sendable @escaping (Shop) async throws -> Void) async throws {
-        try await withDatabase { _, database in
-            let store = try await database.connect()
-            _ = try await store.createTenant("acme")
-            _ = try await store.createApp("com.acme.shop", of: "acme")
-            _ = try await store.createQueue(QueueName(parsing: queue))
-            let url = try await TestServer.shared().connectionString(database: database.name)
-            let environment = ["PUSHQ_DATABASE_URL": url, "PUSHQ_MASTER_KEY": String(repeating: "5c", count: 32)]
-            try await body(Shop(folder: TemporaryFolder(), environment: environment))
-        }
+        try await withDatabase { _, database in try await body(Shop(in: database)) }
+    }
+
+    /// Opens a shop in an empty database, for a test that also has sessions of its own.
+    init(in database: TestDatabase) async throws {
+        let store = try await database.connect()
+        _ = try await store.createTenant("acme")
+        _ = try await store.createApp("com.acme.shop", of: "acme")
+        _ = try await store.createQueue(QueueName(parsing: Self.queue))
+        let url = try await TestServer.shared().connectionString(database: database.name)
+        environment = ["PUSHQ_DATABASE_URL": url, "PUSHQ_MASTER_KEY": String(repeating: "5c", count: 32)]
+        folder = try TemporaryFolder()
+    }
+
+    private init(folder: TemporaryFolder, environment: [String: String]) {
+        (self.folder, self.environment) = (folder, environment)
     }
 
     func admin(_ arguments: String..., input: String? = nil) async throws -> Executable.Ended {
