@@ -3,7 +3,8 @@
 -- The latest campaigns first, `most` of them: of all queues, of `queue`, or the one with `key`. Campaigns are kept for
 -- years, so each branch reads no more than `budget` rows from an index, for each queue or for all, and only one branch
 -- runs. With `matching`, those whose keys contain it, and with `in_state`, those in that state: both search the latest
--- 10,000. `too_many_bad` says in words that a campaign has ended with more bad answers than it allows.
+-- 10,000. `too_many_bad` says in words that a campaign has ended with more bad answers than it allows. Of `cancelled`,
+-- `in_no_job` recipients of a list were in no job yet, and so in no share.
 create or replace function pushq.show_campaigns(
   queue text, key text, most bigint, matching text default null, in_state text default null
 )
@@ -12,7 +13,8 @@ returns table (tenant text, app text, environment text, campaign_key text, campa
                cancelled bigint, unknown bigint, retried bigint, finished boolean, created_at timestamptz,
                fanned_out_at timestamptz, cut_short boolean, max_rate float8, stop_at_errors float8,
                paused_reason text, filter text, local_time text, next_wave_at timestamptz, left_out bigint,
-               held_out bigint, in_quiet_hours bigint, released_at timestamptz, too_many_bad text)
+               held_out bigint, in_quiet_hours bigint, released_at timestamptz, too_many_bad text,
+               in_no_job bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
@@ -35,7 +37,8 @@ begin
          case when w.sorted and not w.done and w.start_at < w.send_by then w.start_at end,
          w.left_out, w.held_out, h.recipients, h.released_at,
          case when s.state = 'finished' and c.stop_at_errors is not null then (
-           select pushq.too_many_bad(x) from pushq.campaign x where x.queue_id = k.queue_id and x.id = k.id) end
+           select pushq.too_many_bad(x) from pushq.campaign x where x.queue_id = k.queue_id and x.id = k.id) end,
+         w.not_made
   from (
     (select queue_id, id
      from pushq.campaign

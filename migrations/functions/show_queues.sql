@@ -64,7 +64,7 @@ begin
   bound as materialized (
     select greatest(most / greatest(count(*), 1), case when most is not null then 100 end) as rows from shown)
   select n.tenant, n.app, n.environment, d.active, d.inactive, j.jobs, j.recipients, l.jobs, l.recipients,
-         r.delivered, r.rejected, r.failed, r.suppressed, r.expired, r.cancelled, r.unknown, r.retried,
+         r.delivered, r.rejected, r.failed, r.suppressed, r.expired, r.cancelled + c.in_no_job, r.unknown, r.retried,
          coalesce(d.seen >= b.rows, false), coalesce(j.jobs >= b.rows, false), coalesce(r.seen >= b.rows, false)
   from shown n
   cross join bound b
@@ -104,5 +104,17 @@ begin
       order by day desc
       limit b.rows) r
     where ended_at > now() - interval '24 hours') r
+  cross join lateral (
+    -- Recipients of lists whose campaigns were cancelled before they were in a job. By both columns, as in
+    -- `pushq.show_campaigns`.
+    select coalesce(sum(f.not_made), 0)::bigint as in_no_job
+    from (
+      select *
+      from pushq.campaign
+      where queue_id between n.queue_id and n.queue_id
+      order by queue_id desc, id desc
+      limit b.rows) k
+    join pushq.fan_out f on f.queue_id = k.queue_id and f.campaign_id = k.id
+    where k.cancelled_at > now() - interval '24 hours') c
   order by n.tenant, n.app, n.environment;
 end $$;

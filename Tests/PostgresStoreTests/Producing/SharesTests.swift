@@ -445,6 +445,32 @@ import Transport
         }
     }
 
+    @Test func `that is for a list and is cancelled says how many were in no job yet, and the statistics count them`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 2000)
+            let campaign = try await queue.startCampaign(
+                options: Self.options + ", tokens => array(select encode(token, 'hex') from pushq.device)")
+            while try await queue.number("select count(*) from pushq.job") == 0 {
+                _ = try await queue.worker.fanOutStep(
+                    queueID: queue.id, campaignID: campaign, jobLimit: 1, scanLimit: 700)
+            }
+            try await queue.run("select pushq.cancel_campaign('\(Self.name)', 'k')")
+            for job in try await queue.claim() {
+                let all = Dictionary(uniqueKeysWithValues: job.deviceIDs.indices.map { ($0, Outcome.cancelled) })
+                _ = try await queue.worker.endJobs([queue.settled(job, other: all)], workerID: 1)
+            }
+            let cancelled = try await queue.number("select cancelled from pushq.campaign_progress where finished")
+            #expect(try await queue.connection.statistics(of: nil).map(\.tally.cancelled) == [cancelled])
+            let shares = try await queue.connection.shares(ofCampaign: campaign, inQueue: QueueFixture.name)
+                .map(\.tally.cancelled).reduce(0, +)
+            #expect(shares > 0 && shares < cancelled)
+            let inNoJob = try await queue.number("select in_no_job from pushq.show_campaigns('\(Self.name)', 'k', 1)")
+            #expect(shares + inNoJob == cancelled)
+        }
+    }
+
     @Test func `tells in a trace which share a device gets`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 40)
