@@ -107,8 +107,8 @@ package struct CampaignPreview: Sendable {
     package let capped: Int?
     /// Why nothing, or not everything, would be sent now, and what would make PostgreSQL refuse the start.
     package let problems: [String]
-    /// The devices in each share, if the campaign has shares: the holdout, whose devices are not recipients, the payload,
-    /// the variants.
+    /// The devices in each share, if the campaign has shares: the holdout, which are not recipients, the payload, the
+    /// variants.
     package let inShares: [Int]?
     /// The versions of the message, if it is not the same for all recipients.
     package var versions: [VersionPreview] = []
