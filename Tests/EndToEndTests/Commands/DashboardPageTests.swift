@@ -292,7 +292,6 @@ import Transport
             #expect(try await failed("reason=InternalServerError") == 2)
             #expect(try await failed("reason=InternalServerError&until=\(hour)") == 1)
             #expect(try await failed("since=\(hour)") == 1)
-            #expect(try await failed("campaign=none") == 0)
             // The same times in the other format that the error message names.
             #expect(try await failed("since=2026-03-01T09:00:00Z") == 3)
             #expect(try await failed("since=2026-03-01T10:00:00%2B01:00") == 3)
@@ -305,6 +304,9 @@ import Transport
                     "GET", "/api/failed?\(query)", ["Authorization: Bearer \(page.readToken)"])
                 #expect(answer.status == 400 && answer.body.contains(part), "\(answer.body)")
             }
+            let unknown = try await page.send(
+                "GET", "/api/failed?queue=\(Shop.queue)&campaign=none", ["Authorization: Bearer \(page.readToken)"])
+            #expect(unknown.status == 404 && unknown.body.contains("there is no campaign “none”"), "\(unknown.body)")
 
             let order = { (filter: String) in #"{"action": "jobs-retry", "queue": "\#(Shop.queue)"\#(filter)}"# }
             #expect(try await page.order(order(""), expecting: 400).contains("by campaign, reason or time"))
