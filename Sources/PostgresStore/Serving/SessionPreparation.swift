@@ -24,6 +24,8 @@ enum WorkerSettings {
         ("client_connection_check_interval", "5s"),
         // An open idle transaction holds back vacuum on the hot tables.
         ("idle_in_transaction_session_timeout", "1min"),
+        // A worker may have nothing to do for long, and the session that hears notifications sends nothing at all.
+        ("idle_session_timeout", "0"),
     ]
 
     fileprivate static var parameters: Parameters {
@@ -72,7 +74,7 @@ extension PostgresConnection {
 
 extension Statement {
     /// A pooler gives its clients process IDs of its own, so a session is direct if its process ID is the server's. Any
-    /// value of a time limit except 0 is accepted.
+    /// value of a time limit except 0 is accepted. A pooler's sessions may end when they are idle: it opens others.
     fileprivate static let prepareWorkerSession = Statement(
         "prepare_worker_session",
         #"""

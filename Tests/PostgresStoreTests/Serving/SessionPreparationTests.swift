@@ -17,7 +17,8 @@ struct `The session of a worker` {
                 alter database \(database.name) set jit = on;
                 alter database \(database.name) set plan_cache_mode = force_custom_plan;
                 alter database \(database.name) set default_transaction_isolation = serializable;
-                alter database \(database.name) set search_path = public
+                alter database \(database.name) set search_path = public;
+                alter database \(database.name) set idle_session_timeout = '1h'
                 """)
             let worker = try await database.connect()
             #expect(try await worker.prepareWorkerSession() == nil)
@@ -26,6 +27,8 @@ struct `The session of a worker` {
                     try await worker.execute(Self.shown, [.text(name)]).one().text("current_setting") == value,
                     "\(name)")
             }
+            let idle = try await worker.execute(Self.shown, [.text("idle_session_timeout")])
+            #expect(try idle.one().text("current_setting") == "0", "a worker may have nothing to do for long")
             let other = try await database.connect()
             #expect(try await other.execute(Self.shown, [.text("jit")]).one().text("current_setting") == "on")
             #expect(
