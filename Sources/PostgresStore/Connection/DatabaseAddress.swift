@@ -34,7 +34,7 @@ package struct DatabaseAddress: Hashable, Sendable {
 
     /// The database and its hosts, without the user.
     package var place: String {
-        let places = hosts.map { $0.port == "5432" || $0.isSocket ? $0.name : "\($0.name):\($0.port)" }
+        let places = hosts.map(\.place)
         let place = places.isEmpty ? "on this machine" : "at \(places.joined(separator: ","))"
         return "database \(self["dbname"] ?? user) \(place)"
     }
@@ -47,6 +47,8 @@ package struct DatabaseAddress: Hashable, Sendable {
         var port: String
         /// Whether the host is a folder with the server's socket; there is no name to look up.
         var isSocket: Bool { address.isEmpty && (name.hasPrefix("/") || name.hasPrefix("@")) }
+        /// The host for messages.
+        var place: String { port == "5432" || isSocket ? name : "\(name):\(port)" }
     }
 
     /// The hosts in the order in which they are tried; none if libpq's default socket is meant.

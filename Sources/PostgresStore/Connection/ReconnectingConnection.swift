@@ -22,6 +22,8 @@ package final class ReconnectingConnection {
     package var onFirstFailure: ((PostgresError) -> Void)?
     /// Called once when there is a connection again.
     package var onBack: (() -> Void)?
+    /// Called whenever there is a connection, also for the first one.
+    package var onOpen: (() -> Void)?
 
     /// Whether to reconnect after a loss even if no caller waits.
     package var reconnects = false
@@ -82,6 +84,11 @@ package final class ReconnectingConnection {
             }
             try answer.get()
         }
+    }
+
+    /// Has the next attempt begin with the host at this position, unless there was a connection already.
+    package func begin(withHost host: Int) {
+        if connection == nil, !isLost { nextHost = host }
     }
 
     /// Takes ownership of an open connection. It opens another one only when that one is lost.
@@ -187,6 +194,7 @@ package final class ReconnectingConnection {
         new.onClose = { [self] error in closed(error) }
         if isLost { onBack?() }
         isLost = false
+        onOpen?()
         answerCallers(.success(()))
     }
 

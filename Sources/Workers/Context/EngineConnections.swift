@@ -23,15 +23,20 @@ final class EngineConnections {
     let upkeep: RetryingConnection
     /// The database that keeps provider tokens, if it is another one: see ``SharedToken``.
     let tokens: RetryingConnection?
+    /// For notifications. Its user hears when it is lost.
+    let notifications: ReconnectingConnection
 
     weak var delegate: (any EngineConnectionsDelegate)?
 
     private let connections: [ReconnectingConnection]
-    /// Surveys all servers of the address.
-    private let survey: () async -> Void
+    private let database: DatabaseAddress
+    private let session: SessionPreparation
+    private let loop: EventLoop
     private let report: (EngineEvent) -> Void
     /// The number of connections for claims and leases that are lost.
     private var lostConnections = 0
+    /// Whether it was reported that a session for fan-out or upkeep is missing, and not yet that this is over.
+    private var hasReportedMissing = false
 
     /// Creates connections that open when they are first used.
     /// - Parameter keeper: the database that keeps provider tokens, if it is another one.
@@ -41,10 +46,12 @@ final class EngineConnections {
     ) {
         self.report = report
         let session = SessionPreparation(at: database.description, report: report)
-        survey = { await session.survey(database, on: loop) }
-        var connections = ["", " (leases)", " (fan-out)", " (upkeep)"].map {
+        (self.database, self.session, self.loop) = (database, session, loop)
+        let own = ["", " (leases)", " (fan-out)", " (upkeep)", " (notifications)"].map {
             ReconnectingConnection(to: database, as: "pushq work\($0)", on: loop, prepare: session.prepare)
         }
+        notifications = own[4]
+        var connections = Array(own[..<4])
         if let keeper {
             // The engines of that database report its problems.
             let session = SessionPreparation(at: keeper.description) { _ in }
@@ -54,7 +61,7 @@ final class EngineConnections {
         let retrying = connections.map { RetryingConnection($0, loop: loop, report: report) }
         (claims, leases, fanOut, upkeep) = (retrying[0], retrying[1], retrying[2], retrying[3])
         tokens = keeper == nil ? nil : retrying[4]
-        self.connections = connections
+        self.connections = connections + [notifications]
         // Only these two report an outage, and only once.
         for connection in connections[..<2] {
             connection.reconnects = true
@@ -65,9 +72,9 @@ final class EngineConnections {
         // Without these connections a worker still sends, but creates no jobs of campaigns. PostgreSQL may refuse them
         // alone, for example at the login's connection limit.
         for connection in connections[2..<4] {
-            connection.onFirstFailure = { [unowned self] error in
-                if lostConnections == 0 { report(.storeStillLost(error.description)) }
-            }
+            connection.onFirstFailure = { [unowned self] in noteMissing($0) }
+            connection.onStillLost = { [unowned self] in noteMissing($0) }
+            connection.onOpen = { [unowned self] in noteOpen() }
         }
     }
 
@@ -79,7 +86,9 @@ final class EngineConnections {
     func start(onFailure: @escaping (PostgresError) -> Void) async throws -> [String] {
         for connection in connections[..<2] { connection.onFirstFailure = onFailure }
         defer { for connection in connections[..<2] { connection.onFirstFailure = nil } }
-        await survey()
+        if let host = await session.survey(database, on: loop) {
+            for connection in connections.prefix(4) + [notifications] { connection.begin(withHost: host) }
+        }
         let deadline = ContinuousClock.now + .seconds(10)
         while true {
             let connection = try await connections[0].current(within: ContinuousClock.now.duration(to: deadline))
@@ -104,6 +113,9 @@ final class EngineConnections {
     /// Whether the connection for fan-out or the one for upkeep could not be opened at the last attempt.
     var lacksConnection: Bool { connections[2..<4].contains(where: \.isFailing) }
 
+    /// Reports if the database was restored while the worker ran: `pg_restore` does not end its sessions.
+    func lookForRestore() async { await upkeep.attempt { try await session.lookForRestore($0) } }
+
     /// After `deadline`, no write is repeated: leases whose writes failed expire.
     func giveUp(after deadline: ContinuousClock.Instant) {
         for store in [claims, leases, fanOut, upkeep] { store.giveUp(after: deadline) }
@@ -112,6 +124,19 @@ final class EngineConnections {
     /// Closes the connections.
     func close() {
         for connection in connections { connection.close() }
+    }
+
+    /// An outage is reported by the other connections.
+    private func noteMissing(_ error: PostgresError) {
+        guard lostConnections == 0, !hasReportedMissing else { return }
+        hasReportedMissing = true
+        report(.sessionMissing(error.description))
+    }
+
+    private func noteOpen() {
+        guard hasReportedMissing, !lacksConnection else { return }
+        hasReportedMissing = false
+        report(.sessionsBack)
     }
 
     private func noteLost(_ error: PostgresError) {

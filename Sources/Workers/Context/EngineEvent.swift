@@ -12,6 +12,9 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
     /// Another attempt to connect has failed.
     case storeStillLost(String)
     case storeBack
+    /// PostgreSQL is there, but has no session for fan-out or upkeep.
+    case sessionMissing(String)
+    case sessionsBack
     case storeRefused(String)
     /// PostgreSQL refuses the ends of all jobs, and no job is to blame.
     case endsRefused(String)
@@ -73,6 +76,8 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
         case .storeLost(let reason), .storeStillLost(let reason):
             "PostgreSQL is out of reach, trying again: \(reason)"
         case .storeBack: "PostgreSQL is back"
+        case .sessionMissing(let reason): "PostgreSQL has no session for fan-out or upkeep, trying again: \(reason)"
+        case .sessionsBack: "PostgreSQL has sessions for fan-out and upkeep again"
         case .storeRefused(let reason): "PostgreSQL refused: \(reason)"
         case .endsRefused(let reason):
             "PostgreSQL refuses to store the ends of jobs, trying again: \(reason). The worker keeps what it has sent, and "

@@ -5,14 +5,10 @@ import Transport
 ///
 /// Belongs to the engine's event loop.
 final class SessionPreparation {
-    /// How long a survey waits for one server, so that a silent server delays the start only a little.
-    private static let surveyLimit = Duration.seconds(2)
-
-    private let address: String
     private let report: (EngineEvent) -> Void
     private var hasSaid = false
     /// The newest timeline of all servers at which sessions were opened.
-    private var timeline: Int32 = 0
+    private let newest: NewestTimeline
     /// The older timeline whose refusal was reported.
     private var refusedTimeline: Int32?
     /// Whether it was reported that queues wait for a decision since the database was restored.
@@ -20,24 +16,18 @@ final class SessionPreparation {
 
     /// - Parameter address: where the database is, for errors.
     init(at address: String, report: @escaping (EngineEvent) -> Void) {
-        self.address = address
+        newest = NewestTimeline(at: address)
         self.report = report
     }
 
-    /// Looks at all servers of the address before one of them is used. Two of them may accept writes: an old primary
-    /// may be back and not know that it was replaced. Their timelines show which is the old one.
+    /// Looks at all servers of the address before one of them is used, and reports an old primary.
     /// - Parameter loop: the caller's event loop.
-    func survey(_ database: DatabaseAddress, on loop: EventLoop) async {
-        for host in database.eachHost {
-            // A server that is out of reach now, or accepts no writes, is not the primary.
-            guard
-                let connection = try? await PostgresConnection.connect(
-                    to: host, as: "pushq work (survey)", on: loop, within: Self.surveyLimit, needsWrites: true)
-            else { continue }
-            connection.terms = StatementTerms()
-            if let found = try? await connection.followTimeline() { timeline = max(timeline, found.timeline) }
-            connection.close()
-        }
+    /// - Returns: the position of the newest primary among the hosts; nil if only one is named, or none accepts writes.
+    @discardableResult
+    func survey(_ database: DatabaseAddress, on loop: EventLoop) async -> Int? {
+        let servers = await newest.survey(database, as: "pushq work (survey)", on: loop)
+        for server in servers where server.timeline < newest.timeline { noteRefused(server.timeline) }
+        return servers.newest?.host
     }
 
     /// Prepares a connection before the engine uses it.
@@ -48,21 +38,35 @@ final class SessionPreparation {
         let lack = try await connection.prepareWorkerSession()
         if let copy = try await connection.followTimeline() {
             let found = copy.timeline
-            guard found >= timeline else {
-                if refusedTimeline != found { report(.oldPrimary(timeline: Int(found), newest: Int(timeline))) }
-                refusedTimeline = found
-                throw .cannotConnect(
-                    address: address,
-                    reason: "its timeline \(found) is older than \(timeline), which this worker has seen")
+            do throws(PostgresError) {
+                try newest.note(found)
+            } catch {
+                noteRefused(found)
+                throw error
             }
-            (timeline, refusedTimeline) = (found, nil)
-            if let backTo = copy.backTo, !hasSaidRestore {
-                report(.databaseRestored(queues: copy.undecidedQueues, backTo: backTo))
-            }
-            hasSaidRestore = copy.backTo != nil
+            refusedTimeline = nil
+            noteRestore(of: copy)
         }
         guard let lack, !hasSaid else { return }
         hasSaid = true
         report(.sessionLacks(lack))
+    }
+
+    private func noteRefused(_ timeline: Int32) {
+        guard refusedTimeline != timeline else { return }
+        refusedTimeline = timeline
+        report(.oldPrimary(timeline: Int(timeline), newest: Int(newest.timeline)))
+    }
+
+    /// Reports if the database was restored while its sessions stayed open.
+    func lookForRestore(_ connection: PostgresConnection) async throws(PostgresError) {
+        if let copy = try await connection.followTimeline() { noteRestore(of: copy) }
+    }
+
+    private func noteRestore(of copy: DatabaseCopy) {
+        if let backTo = copy.backTo, !hasSaidRestore {
+            report(.databaseRestored(queues: copy.undecidedQueues, backTo: backTo))
+        }
+        hasSaidRestore = copy.backTo != nil
     }
 }

@@ -2,7 +2,8 @@ import APNs
 import PostgresStore
 import Transport
 
-/// Shows this worker to operators, and learns whether a migration has made the schema unsuitable for this worker.
+/// Shows this worker to operators, and learns whether a migration has made the schema unsuitable for this worker, or the
+/// database was restored.
 ///
 /// Belongs to the engine's event loop.
 final class Heartbeat {
@@ -11,6 +12,7 @@ final class Heartbeat {
     /// expensive.
     private static let maximumQueues = 500
 
+    private let postgres: EngineConnections
     private let store: RetryingConnection
     private let settings: EngineSettings
     private let workerID: Int64
@@ -30,7 +32,8 @@ final class Heartbeat {
         _ context: EngineContext, jobs: HeldJobs, dispatcher: Dispatcher, queues: Queues, gateways: Gateways,
         settler: Settler
     ) {
-        store = context.postgres.upkeep
+        postgres = context.postgres
+        store = postgres.upkeep
         settings = context.settings
         workerID = context.workerID
         loop = context.loop
@@ -60,7 +63,10 @@ final class Heartbeat {
         var mismatch: SchemaMismatch?
         while !isStopping, mismatch == nil {
             mismatch = await show()
-            if mismatch == nil { await signal.wait(atMost: Self.interval) }
+            if mismatch == nil, !isStopping {
+                await postgres.lookForRestore()
+                await signal.wait(atMost: Self.interval)
+            }
         }
         await store.attempt { try await $0.removeWorker(workerID) }
         if let mismatch { throw mismatch }

@@ -67,8 +67,7 @@ final class EngineParts {
             context, jobs: jobs, dispatcher: dispatcher, queues: queues, gateways: gateways, settler: settler)
         judge = CampaignErrorLimit(context) { [queues] in queues[$0] }
         loopLag = LoopLag(context)
-        notifications = NotificationListener(
-            context, database: database, intake: intake, queues: queues, settler: settler)
+        notifications = NotificationListener(context, intake: intake, queues: queues, settler: settler)
 
         gateways.handler = gatewayEvents
         settler.delegate = self
@@ -230,6 +229,7 @@ extension EngineParts: SettlerDelegate {
 extension EngineParts: EngineConnectionsDelegate {
     func storeIsBack() {
         intake.noteInterruption()
+        notifications.listenAnew()
         rescuer.holdOff()
     }
 }

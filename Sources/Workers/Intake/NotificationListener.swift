@@ -8,21 +8,23 @@ import Transport
 /// Belongs to the engine's event loop.
 final class NotificationListener {
     private let loop: EventLoop
-    private let database: DatabaseAddress
+    private let sessions: ReconnectingConnection
     private let workerID: Int64
     private let intake: Intake
     private let queues: Queues
     private let settler: Settler
     private let stopping: Signal
-    /// Raised when the current connection is lost, and by ``stop()``.
+    /// The connection that listens.
+    private var current: PostgresConnection?
+    /// Raised when that connection is lost, and by ``stop()``.
     private var isOver: Signal
     private var isStopping = false
     private var generator = SystemRandomNumberGenerator()
 
-    init(_ context: EngineContext, database: DatabaseAddress, intake: Intake, queues: Queues, settler: Settler) {
+    init(_ context: EngineContext, intake: Intake, queues: Queues, settler: Settler) {
         loop = context.loop
+        sessions = context.postgres.notifications
         workerID = context.workerID
-        self.database = database
         self.intake = intake
         self.queues = queues
         self.settler = settler
@@ -32,19 +34,23 @@ final class NotificationListener {
 
     func stop() {
         isStopping = true
+        sessions.close()
         stopping.raise()
         isOver.raise()
     }
+
+    /// Listens on another connection. A server that was stopped, and whose place another one has taken, keeps its
+    /// sockets: a session that only listens does not notice that.
+    func listenAnew() { current?.close() }
 
     /// Listens until ``stop()``. Connects again with backoff whenever the connection is lost.
     func run() async {
         var failures = 0
         while !isStopping {
             do throws(PostgresError) {
-                let connection = try await listen()
+                try await listen()
                 failures = 0
                 if !isStopping { await isOver.wait(atMost: .seconds(86_400)) }
-                connection.close()
             } catch {
                 failures += 1
                 await stopping.wait(atMost: Backoff.store.delay(afterAttempt: failures, using: &generator))
@@ -52,9 +58,9 @@ final class NotificationListener {
         }
     }
 
-    private func listen() async throws(PostgresError) -> PostgresConnection {
-        let connection = try await PostgresConnection.connect(
-            to: database, as: "pushq work (notifications)", on: loop, needsWrites: true)
+    private func listen() async throws(PostgresError) {
+        let connection = try await sessions.current()
+        current = connection
         connection.onNotification = { [self] _, payload in
             if let notice = Notice(payload: payload) { hear(notice) }
         }
@@ -62,11 +68,10 @@ final class NotificationListener {
         // next one.
         let isOver = Signal(loop: loop)
         self.isOver = isOver
-        connection.onClose = { _ in isOver.raise() }
+        sessions.onLost = { _ in isOver.raise() }
         try await connection.listen(to: Notice.channel(of: workerID))
         // Notifications before this moment were missed.
         intake.noteInterruption()
-        return connection
     }
 
     private func hear(_ notice: Notice) {

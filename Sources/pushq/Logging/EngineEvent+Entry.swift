@@ -8,7 +8,7 @@ extension EngineEvent {
     /// The severity of the event.
     var level: LogLevel {
         switch self {
-        case .storeUnavailable, .storeLost, .storeStillLost, .storeRefused, .endsRefused, .oldPrimary,
+        case .storeUnavailable, .storeLost, .storeStillLost, .sessionMissing, .storeRefused, .endsRefused, .oldPrimary,
             .databaseRestored,
             .queuePaused, .queueWithoutCredential,
             .credentialUnreadable, .gatewayUnreachable, .gatewayStillUnreachable, .outageBegun, .jobQuarantined,
@@ -22,7 +22,8 @@ extension EngineEvent {
             .webhookFailing,
             .scheduleMissed, .endHindered:
             .warning
-        case .started, .storeBack, .endsTaken, .webhookBack, .queueIsPaused, .queueResumed, .gatewayReachable,
+        case .started, .storeBack, .sessionsBack, .endsTaken, .webhookBack, .queueIsPaused, .queueResumed,
+            .gatewayReachable,
             .outageOver,
             .leasesFound,
             .devicesDeactivated, .draining, .stopped:
@@ -61,6 +62,8 @@ extension EngineEvent {
         // Readers get the same event: a further failed attempt is nothing new.
         case .storeStillLost(let reason): ("store_lost", [("reason", .string(reason))])
         case .storeBack: ("store_back", [])
+        case .sessionMissing(let reason): ("session_missing", [("reason", .string(reason))])
+        case .sessionsBack: ("sessions_back", [])
         case .storeRefused(let reason): ("store_refused", [("reason", .string(reason))])
         case .endsRefused(let reason): ("ends_refused", [("reason", .string(reason))])
         case .endsTaken: ("ends_taken", [])
@@ -147,6 +150,7 @@ extension EngineEvent {
     private var cause: String? {
         switch self {
         case .storeLost(let reason), .storeStillLost(let reason), .storeRefused(let reason), .endsRefused(let reason),
+            .sessionMissing(let reason),
             .queuePaused(_, let reason),
             .gatewayStillUnreachable(_, let reason),
             .credentialUnreadable(_, let reason), .gatewayUnreachable(_, let reason), .outageBegun(_, let reason),
@@ -155,7 +159,8 @@ extension EngineEvent {
             reason
         case .dutyFailed(let name, let reason): "\(name): \(reason)"
         case .storeUnavailable(let database, let reason): "\(database): \(reason)"
-        case .storeBack, .endsTaken, .queueIsPaused, .queueResumed, .queueWithoutCredential, .gatewayReachable,
+        case .storeBack, .sessionsBack, .endsTaken, .queueIsPaused, .queueResumed, .queueWithoutCredential,
+            .gatewayReachable,
             .outageOver,
             .deliveredTooSoon, .jobsRescued, .leasesLost, .leasesFound, .drainTooShort, .feedbackRead, .oldPrimary,
             .databaseRestored,
@@ -174,6 +179,8 @@ extension EngineEvent {
         switch self {
         case .storeLost, .storeStillLost: ["store_back"]
         case .storeBack: ["store_lost"]
+        case .sessionMissing: ["sessions_back"]
+        case .sessionsBack: ["session_missing"]
         case .endsRefused: ["ends_taken"]
         case .endsTaken: ["ends_refused"]
         case .gatewayUnreachable, .gatewayStillUnreachable: ["gateway_reachable"]

@@ -82,4 +82,37 @@ import Transport
             try await eventually("all to be given up", within: .seconds(20)) { isOver == all.count }
         }
     }
+
+    /// At the login's limit, another worker may have the sessions that this one lacks.
+    @Test func `are said to be all there after some could not be opened`() async throws {
+        try await withDatabase { actor, database in
+            let missing = Locked(["(fan-out)", "(upkeep)"])
+            let proxy = try await DatabaseProxy { message in
+                guard message.type == nil else { return .pass }
+                let name = String(decoding: message.bytes, as: UTF8.self)
+                return missing.withLock(\.self).contains { name.contains($0) } ? .cut : .pass
+            }
+            defer { proxy.close() }
+            let events = EventLog()
+            let stores = EngineConnections(
+                to: try proxy.address(of: database), on: actor.loop, report: { events.append($0) })
+            defer { stores.close() }
+            for store in [stores.claims, stores.leases] { _ = try await store.connection() }
+            for store in [stores.fanOut, stores.upkeep] {
+                await #expect(throws: PostgresError.self) {
+                    _ = try await store.connection(within: .milliseconds(300))
+                }
+            }
+            let said = "PostgreSQL has no session for fan-out or upkeep, trying again"
+            #expect(events.all.count == 1 && events.contains(said), "\(events.all)")
+
+            missing.withLock { $0 = ["(upkeep)"] }
+            _ = try await stores.fanOut.connection()
+            #expect(events.all.count == 1, "the other one is still missing")
+            missing.withLock { $0 = [] }
+            _ = try await stores.upkeep.connection()
+            #expect(events.all.last == "PostgreSQL has sessions for fan-out and upkeep again")
+            #expect(events.all.count == 2)
+        }
+    }
 }

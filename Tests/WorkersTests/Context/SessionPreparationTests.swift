@@ -37,9 +37,56 @@ struct `The sessions of an engine` {
             #expect(!fixture.events.contains("plan_cache_mode"))
         }
     }
+
+    /// A worker that runs during `pg_restore` has opened its sessions before the restored rows were there.
+    @Test func `that were open before the database was restored tell of that, too, and once`() async throws {
+        try await EngineFixture.run { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 3)
+            try await fixture.withEngine { _ in
+                try await eventually("all sessions") { try await fixture.connection.workers().count == 1 }
+                // A restore leaves the name of another copy (`RestoresTests`), and here a campaign that is in doubt.
+                try await fixture.connection.runScript(
+                    #"""
+                    begin;
+                    select pushq.start_campaign('\#(queue)', 'k', '{"aps":{"alert":"x"}}');
+                    update pushq.lineage set name = '1/2/3/4';
+                    commit
+                    """#)
+                let said = "the database was restored and knows nothing after"
+                try await eventually("it to be said", within: .seconds(30)) { fixture.events.contains(said) }
+                try await eventually("two more heartbeats", within: .seconds(30)) {
+                    let sql = "select extract(epoch from max(seen_at) - max(found_at)) from pushq.worker, pushq.lineage"
+                    return try await fixture.number(sql) > 10
+                }
+                #expect(fixture.events.all.count { $0.contains(said) } == 1)
+            }
+        }
+    }
 }
 
 @Suite(.timeLimit(.minutes(10))) struct `A server whose place another one has taken` {
+    /// Runs `body` with a primary, and with its standby, which was promoted meanwhile: both accept writes.
+    private func withBoth(
+        _ body: @escaping @Sendable (PrivatePostgres, PrivatePostgres, EventLoop) async throws -> Void
+    )
+        async throws
+    {
+        let minder = try Minder()
+        let loop = EventLoop(name: "session")
+        defer { loop.shutDown() }
+        let old = try await PrivatePostgres.start(minder: minder)
+        try await loop.run { actor in
+            let address = try DatabaseAddress(url: old.connectionString(), environment: [:])
+            let connection = try await PostgresConnection.connect(to: address, as: "test", on: actor.loop)
+            _ = try await Migrator(connection).run()
+            connection.close()
+        }
+        let new = try await PrivatePostgres.startStandby(of: old, minder: minder)
+        try await new.promote()
+        try await body(old, new, loop)
+        await minder.end()
+    }
+
     /// Sets by hand what a server reports about its timeline. `TimelineTests` test real reports.
     private func claim(_ timeline: Int, at connection: PostgresConnection) async throws {
         try await connection.runScript(
@@ -70,7 +117,7 @@ struct `The sessions of an engine` {
                 #expect(error?.isPassing == true, "it is tried again, at the next host")
                 #expect(
                     error?.description
-                        == "cannot connect to db1,db2: its timeline 2 is older than 3, which this worker has seen")
+                        == "cannot connect to db1,db2: its timeline 2 is older than 3, which this program has seen")
             }
             #expect(events.count == 1 && figures.counts.oldPrimaries == 1)
             #expect(events[0].contains("timeline 2, but another one already had 3"))
@@ -82,31 +129,42 @@ struct `The sessions of an engine` {
     }
 
     @Test func `is not used by a worker that starts while both take writes, in either order`() async throws {
-        let minder = try Minder()
-        let loop = EventLoop(name: "session")
-        defer { loop.shutDown() }
-        let old = try await PrivatePostgres.start(minder: minder)
-        try await loop.run { actor in
-            let address = try DatabaseAddress(url: old.connectionString(), environment: [:])
-            let connection = try await PostgresConnection.connect(to: address, as: "test", on: actor.loop)
-            _ = try await Migrator(connection).run()
-            connection.close()
-        }
-        let new = try await PrivatePostgres.startStandby(of: old, minder: minder)
-        try await new.promote()
-        try await loop.run { actor in
-            for url in [old.connectionString(orAt: new), new.connectionString(orAt: old)] {
-                let address = try DatabaseAddress(url: url, environment: [:])
-                let session = SessionPreparation(at: "db1,db2") { _ in }
-                await session.survey(address, on: actor.loop)
-                let store = ReconnectingConnection(
-                    to: address, as: "test", on: actor.loop, prepare: session.prepare)
-                let name = try await store.current().execute(
-                    Statement("name", "select left(pg_walfile_name(pg_current_wal_lsn()), 8) as timeline"))
-                #expect(try name.one().text("timeline") == "00000002")
-                store.close()
+        try await withBoth { old, new, loop in
+            try await loop.run { actor in
+                for url in [old.connectionString(orAt: new), new.connectionString(orAt: old)] {
+                    let address = try DatabaseAddress(url: url, environment: [:])
+                    let session = SessionPreparation(at: "db1,db2") { _ in }
+                    await session.survey(address, on: actor.loop)
+                    let store = ReconnectingConnection(
+                        to: address, as: "test", on: actor.loop, prepare: session.prepare)
+                    let name = try await store.current().execute(
+                        Statement("name", "select left(pg_walfile_name(pg_current_wal_lsn()), 8) as timeline"))
+                    #expect(try name.one().text("timeline") == "00000002")
+                    store.close()
+                }
             }
         }
-        await minder.end()
+    }
+
+    @Test func `gets no session of a worker, not even the one for notifications`() async throws {
+        try await withBoth { old, new, _ in
+            func sessions(_ server: PrivatePostgres, _ name: String) async throws -> String {
+                let sql = "select count(*) from pg_stat_activity where application_name like '\(name)'"
+                return try await server.client("psql", ["-qAtd", "postgres", "-c", sql]).run()
+            }
+            let events = EventLog()
+            let address = try DatabaseAddress(url: old.connectionString(orAt: new), environment: [:])
+            let engine = Engine(
+                settings: EngineSettings(), database: address, masterKeys: nil, report: { events.append($0) })
+            let running = Task.detached { try await engine.run() }
+            try await eventually("its notifications come from the new primary", within: .seconds(30)) {
+                try await sessions(new, "pushq work (notifications)") == "1\n"
+            }
+            #expect(try await sessions(old, "pushq work%") == "0\n")
+            #expect(events.contains("it is an old primary"))
+            await engine.drain()
+            try await running.value
+            engine.loop.shutDown()
+        }
     }
 }

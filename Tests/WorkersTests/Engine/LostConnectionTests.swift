@@ -79,4 +79,22 @@ import Transport
             }
         }
     }
+    /// A server that is stopped keeps its sockets. A session that only listens does not notice that.
+    @Test func `has a worker listen anew, though the session that listens looks well`() async throws {
+        try await EngineFixture.run { _, fixture in
+            let sessions = { (name: String) in
+                "from pg_stat_activity where datname = current_database() and application_name = 'pushq work\(name)'"
+            }
+            let listener = "select coalesce(max(pid), 0) \(sessions(" (notifications)"))"
+            try await fixture.withEngine { _ in
+                try await eventually("the worker to listen") { try await fixture.number(listener) > 0 }
+                let before = try await fixture.number(listener)
+                _ = try await fixture.number("select count(pg_terminate_backend(pid)) \(sessions(""))")
+                try await eventually("another session to listen") {
+                    let now = try await fixture.number(listener)
+                    return now > 0 && now != before
+                }
+            }
+        }
+    }
 }
