@@ -117,6 +117,11 @@ enum Messages {
                 : "Have its owner give it to a group of this user and run 'chmod 640 \(path)'")
     }
 
+    static func severalPrimaries(_ servers: String, used: String) -> String {
+        "several servers accept writes: \(servers). This command uses \(used); let nobody write to the other, and see: "
+            + "pushq-admin doctor"
+    }
+
     static func passwordFileExposed(_ path: String, mode: Int) -> String {
         "no password is read from \(path), since its mode \(octal(mode)) gives others access to it. Run 'chmod 600 \(path)'"
     }

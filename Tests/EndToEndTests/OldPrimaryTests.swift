@@ -32,6 +32,36 @@ extension `Real processes with databases of their own` {
             return try #require(object).keys.sorted()
         }
 
+        @Test func `is not used by a command whose address names it first, and both are named`() async throws {
+            let minder = try Minder()
+            let old = try await PrivatePostgres.start(minder: minder)
+            func admin(at url: String, _ arguments: String...) async throws -> Executable.Ended {
+                try await Executable.admin.run(arguments, environment: ["PUSHQ_DATABASE_URL": url])
+            }
+            #expect(try await admin(at: old.connectionString(), "migrate").code == 0)
+            let new = try await PrivatePostgres.startStandby(of: old, minder: minder)
+            let both = old.connectionString(orAt: new)
+            let alone = try await admin(at: both, "doctor", "--json")
+            #expect(!alone.output.contains("accept writes") && alone.errors.isEmpty, "a standby accepts none")
+            try await new.promote()
+
+            let servers = "\(old.socketFolder) (timeline 1) and \(new.socketFolder) (timeline 2)"
+            let ended = try await admin(at: both, "tenant", "create", "acme")
+            #expect(ended.code == 0)
+            #expect(
+                ended.errors.hasSuffix(
+                    "several servers accept writes: \(servers). This command uses \(new.socketFolder); let nobody write "
+                        + "to the other, and see: pushq-admin doctor\n"), "\(ended.errors)")
+            for (server, tenants) in [(old, "0\n"), (new, "1\n")] {
+                let count = ["-qAtd", "postgres", "-c", "select count(*) from pushq.tenant"]
+                #expect(try await server.client("psql", count).run() == tenants)
+            }
+            let doctor = try await admin(at: both, "doctor")
+            #expect(doctor.code == 1)
+            #expect(doctor.output.contains("error: servers: several accept writes: \(servers)\n"), "\(doctor.output)")
+            await minder.end()
+        }
+
         @Test func `is found to have sent what the simulator counted`() async throws {
             let minder = try Minder()
             let postgres = try await PrivatePostgres.start(minder: minder)

@@ -34,10 +34,9 @@ package struct DatabaseOptions: ParameterGroup {
         let (address, console) = (try address, Console.current)
         Self.warn(of: address)
         return try await loop.run { _ in
-            let first = try await PostgresConnection.connect(to: address, as: ProcessArguments.program, on: loop)
-            first.terms = StatementTerms()
-            first.onWarning = { console?.warn($0) }
-            let store = try lastingConnection(on: loop)
+            let newest = NewestTimeline(at: address.description)
+            let first = try await Self.connect(to: address, newest, on: loop, console)
+            let store = Self.lastingConnection(to: address, newest, on: loop)
             store.adopt(first)
             defer { store.close() }
             return try await Self.explain(by: first) { try await body(first, store) }
@@ -53,10 +52,9 @@ package struct DatabaseOptions: ParameterGroup {
         let console = Console.current
         Self.warn(of: address)
         return try await loop.run { _ in
-            let connection = try await PostgresConnection.connect(to: address, as: ProcessArguments.program, on: loop)
+            let newest = NewestTimeline(at: address.description)
+            let connection = try await Self.connect(to: address, newest, on: loop, console)
             defer { connection.close() }
-            connection.terms = StatementTerms()
-            connection.onWarning = { console?.warn($0) }
             return try await Self.explain(by: connection) { try await body(connection) }
         }
     }
@@ -69,9 +67,12 @@ package struct DatabaseOptions: ParameterGroup {
     ) async throws {
         let loop = EventLoop(name: "store")
         defer { loop.shutDownAndWait() }
-        Self.warn(of: try address)
+        let (address, console) = (try address, Console.current)
+        Self.warn(of: address)
         try await loop.run { _ in
-            let store = try lastingConnection(on: loop)
+            let newest = NewestTimeline(at: address.description)
+            await Self.survey(address, newest, on: loop, console)
+            let store = Self.lastingConnection(to: address, newest, on: loop)
             defer { store.close() }
             let first = try await store.current()
             try await Self.explain(by: first) { try await body(store, loop) }
@@ -80,7 +81,52 @@ package struct DatabaseOptions: ParameterGroup {
 
     /// Makes a connection that is opened again whenever it is lost. Its owner closes it.
     package func lastingConnection(on loop: EventLoop) throws(PostgresError) -> ReconnectingConnection {
-        ReconnectingConnection(to: try address, as: ProcessArguments.program, on: loop) { $0.terms = StatementTerms() }
+        let address = try address
+        return Self.lastingConnection(to: address, NewestTimeline(at: address.description), on: loop)
+    }
+
+    private static func lastingConnection(
+        to address: DatabaseAddress, _ newest: NewestTimeline, on loop: EventLoop
+    ) -> ReconnectingConnection {
+        ReconnectingConnection(to: address, as: ProcessArguments.program, on: loop) {
+            connection throws(PostgresError) in
+            connection.terms = StatementTerms()
+            guard address.namesSeveralHosts else { return }
+            if newest.timeline == 0 { await newest.survey(address, as: ProcessArguments.program, on: loop) }
+            try newest.note(try await connection.timelineOfServer())
+        }
+    }
+
+    /// Opens the session of a command, at the newest primary.
+    private static func connect(
+        to address: DatabaseAddress, _ newest: NewestTimeline, on loop: EventLoop, _ console: Console?
+    ) async throws(PostgresError) -> PostgresConnection {
+        let first = await survey(address, newest, on: loop, console)?.host ?? 0
+        let connection = try await PostgresConnection.connect(
+            to: address, as: ProcessArguments.program, on: loop, startingWith: first)
+        connection.terms = StatementTerms()
+        connection.onWarning = { console?.warn($0) }
+        return connection
+    }
+
+    /// Looks at all servers of the address, and warns if several accept writes. Returns the newest primary; nil if the
+    /// address names only one server, or none accepts writes.
+    @discardableResult
+    private static func survey(
+        _ address: DatabaseAddress, _ newest: NewestTimeline, on loop: EventLoop, _ console: Console?
+    ) async -> WritableServer? {
+        let servers = await newest.survey(address, as: ProcessArguments.program, on: loop)
+        guard let chosen = servers.newest else { return nil }
+        if servers.count > 1 { console?.warn(Messages.severalPrimaries(servers.summary, used: chosen.place)) }
+        return chosen
+    }
+
+    /// The servers of the address that accept writes; none if it names only one server.
+    package func writableServers() async throws -> [WritableServer] {
+        let loop = EventLoop(name: "store")
+        defer { loop.shutDownAndWait() }
+        let address = try address
+        return await loop.run { _ in await address.writableServers(as: ProcessArguments.program, on: loop) }
     }
 
     private static func warn(of address: DatabaseAddress) {

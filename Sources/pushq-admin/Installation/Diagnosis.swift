@@ -12,6 +12,7 @@ struct Diagnosis {
     private static let local = [
         (name: "trust_store", summary: "a machine without certificate authorities, from which APNs cannot be reached"),
         (name: "master_key", summary: "a master key that cannot be read"),
+        (name: "primaries", summary: "an old primary that accepts writes beside the one that has taken its place"),
         (name: "database", summary: "a database that does not let this program in"),
     ]
 
@@ -31,6 +32,7 @@ struct Diagnosis {
             problem = HealthFinding(.error, "master key", "\(error)", .advice("see docs/security.md"))
         }
         diagnosis.note([problem].compactMap(\.self), of: "master_key")
+        diagnosis.note(primaries(try await database.writableServers()), of: "primaries")
         let checks = HealthCheck.all(version: Version.current, keys: try? keys?.get())
         do {
             let (login, results) = try await database.session { store in
@@ -63,6 +65,15 @@ struct Diagnosis {
             diagnosis.note([HealthFinding(.error, "database", "\(error)", remedy)], of: "database")
         }
         return diagnosis
+    }
+
+    private static func primaries(_ servers: [WritableServer]) -> [HealthFinding] {
+        guard servers.count > 1 else { return [] }
+        return [
+            HealthFinding(
+                .error, "servers", "several accept writes: \(servers.summary)",
+                .advice("stop the old primary: docs/operating.md, If an old primary comes back"))
+        ]
     }
 
     private mutating func note(_ findings: [HealthFinding], of check: String) {

@@ -34,7 +34,8 @@ struct RestoreDivergedCommand: Command {
 
     func run(_ console: Console) async throws {
         let (old, listsPushes) = (try old.address, apnsIds)
-        try await DatabaseOptions.session(at: newestPrimary()) { new in
+        // The address may also name the old primary, which accepts writes, too: a session is at the newest one.
+        try await database.session { new in
             // A login without the rights is refused before the other server is queried.
             _ = try await new.currentTimeline()
             let before = try await PostgresConnection.connect(
@@ -48,18 +49,6 @@ struct RestoreDivergedCommand: Command {
                 try console.checkOutput()
             }
         }
-    }
-
-    /// Finds the newest primary. The address may also name the old primary, which accepts writes, too.
-    private func newestPrimary() async throws -> DatabaseAddress {
-        let address = try database.address
-        var newest: (timeline: Int32, address: DatabaseAddress)?
-        for host in address.eachHost {
-            // A standby has no timeline of its own. A server that cannot be reached is not the primary.
-            let found = try? await DatabaseOptions.session(at: host) { try await $0.currentTimeline() }
-            if let found, found > newest?.timeline ?? 0 { newest = (found, host) }
-        }
-        return newest?.address ?? address
     }
 
     private static func show(_ divergence: Divergence, on console: Console) {
