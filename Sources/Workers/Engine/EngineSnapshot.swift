@@ -78,7 +78,11 @@ extension EngineParts {
         } else if context.postgres.lacksConnection {
             snapshot.obstacles.append("PostgreSQL has no session for fan-out or upkeep")
         }
-        if settler.prevention != nil { snapshot.obstacles.append("PostgreSQL refuses to store the ends of jobs") }
+        if settler.prevention != nil {
+            snapshot.obstacles.append("PostgreSQL refuses to store the ends of jobs")
+        } else if settler.isUnanswered, context.postgres.isConnected {
+            snapshot.obstacles.append("PostgreSQL has stored no end of a job for some seconds")
+        }
         if !queues.isConnectedOrIdle { snapshot.obstacles.append("there is work, and no connection to APNs") }
         return snapshot
     }

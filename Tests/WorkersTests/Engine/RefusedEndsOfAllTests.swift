@@ -115,6 +115,34 @@ import Transport
     }
 }
 
+@Suite(.timeLimit(.minutes(10))) struct `A database that stores no end, and refuses none` {
+    /// How a statement ends that waits for the lock: at the worker's own limit, or earlier, because of the login's.
+    @Test(arguments: ["0", "1s"]) func `makes a worker not ready until it stores one`(limit: String) async throws {
+        try await EngineFixture.run { configuration in
+            // The push is on its way when the table is locked: later, nothing would be claimed.
+            configuration.rules.latency = .seconds(3) ... .seconds(3)
+        } _: { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 1)
+            let session = try await fixture.database.connect()
+            try await fixture.connection.runScript(
+                "alter database \(fixture.database.name) set statement_timeout = '\(limit)'")
+            try await fixture.withEngine { engine in
+                try await eventually("it to be ready") { await engine.snapshot().obstacles.isEmpty }
+                try await fixture.startCampaign(queue)
+                try await eventually("the push") { await fixture.simulator.snapshot().arrived == 1 }
+                try await session.runScript("begin; lock table pushq.result")
+                try await eventually(
+                    "it to say why it is not ready", within: .seconds(30), { await engine.snapshot().obstacles },
+                    until: { $0 == ["PostgreSQL has stored no end of a job for some seconds"] })
+                try await session.runScript("rollback")
+                try await fixture.waitForCampaigns()
+                try await eventually("it to be ready again") { await engine.snapshot().obstacles.isEmpty }
+            }
+            #expect(await fixture.simulator.snapshot().arrived == 1)
+        }
+    }
+}
+
 @Suite(.timeLimit(.minutes(10))) struct `Workers whose rights are taken for a while` {
     @Test func `send nothing again, and record nothing as unknown`() async throws {
         try await EngineFixture.run { _, fixture in
