@@ -2,8 +2,8 @@ import APNs
 import PostgresStore
 import Transport
 
-/// Shows this worker to operators, and learns whether a migration has made the schema unsuitable for this worker, or the
-/// database was restored.
+/// Shows this worker to operators, and learns whether a migration has made the schema unsuitable for this worker, or
+/// whether the database was restored.
 ///
 /// Belongs to the engine's event loop.
 final class Heartbeat {
