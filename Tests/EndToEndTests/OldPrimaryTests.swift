@@ -43,6 +43,8 @@ extension `Real processes with databases of their own` {
             let both = old.connectionString(orAt: new)
             let alone = try await admin(at: both, "doctor", "--json")
             #expect(!alone.output.contains("accept writes") && alone.errors.isEmpty, "a standby accepts none")
+            let replica = try await admin(at: "\(both) target_session_attrs=standby", "stats")
+            #expect(replica.code == 0 && replica.errors.isEmpty, "\(replica.errors)")
             try await new.promote()
 
             let servers = "\(old.socketFolder) (timeline 1) and \(new.socketFolder) (timeline 2)"

@@ -32,9 +32,12 @@ extension DatabaseAddress {
             else { continue }
             defer { connection.close() }
             connection.terms = StatementTerms()
-            guard let row = try? await connection.execute(.timelineOfServer).first else { continue }
+            // The address itself may ask for a standby.
+            guard let row = try? await connection.execute(.timelineOfServer).one(),
+                let timeline = row.optionalInt8("timeline")
+            else { continue }
             let server = WritableServer(
-                host: host, place: hosts[host].place, timeline: row.int4("timeline"), start: row.float8("start"))
+                host: host, place: hosts[host].place, timeline: Int32(timeline), start: row.float8("start"))
             if !found.contains(where: { $0.start == server.start }) { found.append(server) }
         }
         return found
@@ -42,9 +45,9 @@ extension DatabaseAddress {
 }
 
 extension PostgresConnection {
-    /// The timeline of a primary. Any login may read it, also before the schema exists.
-    package func timelineOfServer() async throws(PostgresError) -> Int32 {
-        try await execute(.timelineOfServer).one().int4("timeline")
+    /// The timeline of a primary; nil at a standby. Any login may read it, also before the schema exists.
+    package func timelineOfServer() async throws(PostgresError) -> Int32? {
+        try await execute(.timelineOfServer).one().optionalInt8("timeline").map { Int32($0) }
     }
 }
 
@@ -53,7 +56,8 @@ extension Statement {
     fileprivate static let timelineOfServer = Statement(
         "timeline_of_server",
         #"""
-        select ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::int as timeline,
+        select case when not pg_is_in_recovery()
+                 then ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::bigint end as timeline,
                extract(epoch from pg_postmaster_start_time())::float8 as start
         """#)
 }

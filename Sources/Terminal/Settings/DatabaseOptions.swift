@@ -93,7 +93,7 @@ package struct DatabaseOptions: ParameterGroup {
             connection.terms = StatementTerms()
             guard address.namesSeveralHosts else { return }
             if newest.timeline == 0 { await newest.survey(address, as: ProcessArguments.program, on: loop) }
-            try newest.note(try await connection.timelineOfServer())
+            if let found = try await connection.timelineOfServer() { try newest.note(found) }
         }
     }
 
