@@ -34,10 +34,10 @@ extension DatabaseAddress {
             connection.terms = StatementTerms()
             // The address itself may ask for a standby.
             guard let row = try? await connection.execute(.timelineOfServer).one(),
-                let timeline = row.optionalInt8("timeline")
+                let timeline = row.optionalInt4("timeline")
             else { continue }
             let server = WritableServer(
-                host: host, place: hosts[host].place, timeline: Int32(timeline), start: row.float8("start"))
+                host: host, place: hosts[host].place, timeline: timeline, start: row.float8("start"))
             if !found.contains(where: { $0.start == server.start }) { found.append(server) }
         }
         return found
@@ -47,7 +47,7 @@ extension DatabaseAddress {
 extension PostgresConnection {
     /// The timeline of a primary; nil at a standby. Any login may read it, also before the schema exists.
     package func timelineOfServer() async throws(PostgresError) -> Int32? {
-        try await execute(.timelineOfServer).one().optionalInt8("timeline").map { Int32($0) }
+        try await execute(.timelineOfServer).one().optionalInt4("timeline")
     }
 }
 
@@ -57,7 +57,7 @@ extension Statement {
         "timeline_of_server",
         #"""
         select case when not pg_is_in_recovery()
-                 then ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::bigint end as timeline,
+                 then ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::int end as timeline,
                extract(epoch from pg_postmaster_start_time())::float8 as start
         """#)
 }
