@@ -194,9 +194,7 @@ package final class Dashboard {
             return Response(refusal)
         } catch PostgresError.server(let error) where DatabaseOptions.ownRefusals.contains(error.state) {
             return Response(
-                DashboardAccess.Refusal(
-                    status: error.state == "PQ404" ? 404 : 409,
-                    text: error.message + (error.hint.map { "; \($0)" } ?? "")))
+                DashboardAccess.Refusal(status: 409, text: error.message + (error.hint.map { "; \($0)" } ?? "")))
         } catch let error as PostgresError where error.isNotAllowed {
             return Response(
                 DashboardAccess.Refusal(status: 403, text: "the login \(login) may not do this in the database"))

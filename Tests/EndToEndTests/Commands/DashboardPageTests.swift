@@ -306,7 +306,7 @@ import Transport
             }
             let unknown = try await page.send(
                 "GET", "/api/failed?queue=\(Shop.queue)&campaign=none", ["Authorization: Bearer \(page.readToken)"])
-            #expect(unknown.status == 404 && unknown.body.contains("there is no campaign “none”"), "\(unknown.body)")
+            #expect(unknown.status == 409 && unknown.body.contains("there is no campaign “none”"), "\(unknown.body)")
 
             let order = { (filter: String) in #"{"action": "jobs-retry", "queue": "\#(Shop.queue)"\#(filter)}"# }
             #expect(try await page.order(order(""), expecting: 400).contains("by campaign, reason or time"))
