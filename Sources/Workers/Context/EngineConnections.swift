@@ -62,19 +62,20 @@ final class EngineConnections {
         (claims, leases, fanOut, upkeep) = (retrying[0], retrying[1], retrying[2], retrying[3])
         tokens = keeper == nil ? nil : retrying[4]
         self.connections = connections + [notifications]
+        // Parts of the engine keep connections that they use, so a connection may outlive this object.
         // Only these two report an outage, and only once.
         for connection in connections[..<2] {
             connection.reconnects = true
-            connection.onLost = { [unowned self] in noteLost($0) }
+            connection.onLost = { [weak self] in self?.noteLost($0) }
             connection.onStillLost = { report(.storeStillLost($0.description)) }
-            connection.onBack = { [unowned self] in noteBack() }
+            connection.onBack = { [weak self] in self?.noteBack() }
         }
         // Without these connections a worker still sends, but creates no jobs of campaigns. PostgreSQL may refuse them
         // alone, for example at the login's connection limit.
         for connection in connections[2..<4] {
-            connection.onFirstFailure = { [unowned self] in noteMissing($0) }
-            connection.onStillLost = { [unowned self] in noteMissing($0) }
-            connection.onOpen = { [unowned self] in noteOpen() }
+            connection.onFirstFailure = { [weak self] in self?.noteMissing($0) }
+            connection.onStillLost = { [weak self] in self?.noteMissing($0) }
+            connection.onOpen = { [weak self] in self?.noteOpen() }
         }
     }
 
