@@ -478,6 +478,7 @@ import Transport
     private static let accepted = [
         "pushq.message_problem(PAYLOAD, 'alert', null, null, null)", "pushq.broadcast_problem(PAYLOAD, 5, 0, 0)",
         "pushq.register_device(QUEUE, 'aa')", "pushq.register_device(QUEUE, 'aa', 'anna')",
+        "pushq.check_time_zone(QUEUE, 'Europe/Vienna')",
         "pushq.unregister_device(QUEUE, 'aa')", "pushq.set_device(QUEUE, 'aa', false)",
         "pushq.forget_device(QUEUE, 'aa')", "pushq.set_badge(QUEUE, 'aa')",
         "pushq.register_channel(QUEUE, 'dGhlaXJz', 0)", "pushq.preview_campaign(QUEUE, 'k')",
