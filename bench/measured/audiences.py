@@ -28,12 +28,14 @@ PROFILES = """
     insert into pushq.device (queue_id, token)
     select {queue}, sha256(int8send(i)) from generate_series({first}, {last}) i;
     insert into pushq.profile (queue_id, device_id, locale, app_version, tags, attributes, seen_at)
-    select queue_id, id, (array['de', 'en-GB'])[1 + id % 2], 1 + id / 2 % 4 || '.0',
-           case when id / 8 % 2 = 0 then '{{vip}}'::text[] else '{{}}' end,
-           jsonb_build_object('plan', (array['free', 'pro', 'team', 'trial'])[1 + id / 16 % 4], 'name', 'Name ' || id),
-           now() - id % 34 * interval '1 day'
-    from pushq.device
-    where queue_id = {queue} and id > {after};
+    select d.queue_id, d.id, (array['de', 'en-GB'])[1 + n % 2], 1 + n / 2 % 4 || '.0',
+           case when n / 8 % 2 = 0 then '{{vip}}'::text[] else '{{}}' end,
+           jsonb_build_object('plan', (array['free', 'pro', 'team', 'trial'])[1 + n / 16 % 4], 'name', 'Name ' || n),
+           now() - n % 34 * interval '1 day'
+    from pushq.device d
+    -- Identifiers count in steps of 1024.
+    cross join lateral (select d.id / 1024 as n) c
+    where d.queue_id = {queue} and d.id > {after};
     vacuum analyze pushq.device, pushq.profile
 """
 
