@@ -56,7 +56,7 @@ class Bench:
             insert into pushq.queue (tenant_id, app_id, environment) select tenant_id, id, 'sandbox' from pushq.app;
             insert into pushq.device (queue_id, token) select 1, sha256(int8send(i)) from generate_series(1, {devices}) i;
             insert into pushq.profile (queue_id, device_id, time_zone)
-            select 1, id, (array[{", ".join(f"'{zone}'" for zone in ZONES)}])[1 + id % {len(ZONES)}] from pushq.device;
+            select 1, id, (array[{", ".join(f"'{zone}'" for zone in ZONES)}])[1 + id / 1024 % {len(ZONES)}] from pushq.device;
             vacuum analyze pushq.device, pushq.profile""")
         self.pid, self.devices, self.keys = self.value("select pg_backend_pid()"), devices, 0
 
