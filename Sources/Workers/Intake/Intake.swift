@@ -26,6 +26,9 @@ final class Intake {
     private let signal: Signal
     private let drainProgress: Signal
     private var state: IntakeState
+    /// Since when polls and claims have had no answer; nil if the last one had. One that fails because of a time limit,
+    /// and is repeated, has had none.
+    private var unansweredSince: ContinuousClock.Instant?
 
     init(
         _ context: EngineContext, jobs: HeldJobs, queues: Queues, gateways: Gateways, dispatcher: Dispatcher,
@@ -71,6 +74,12 @@ final class Intake {
         signal.raise()
     }
 
+    /// Whether PostgreSQL has answered no poll and no claim for some seconds: for example, because somebody has locked a
+    /// whole table.
+    var isUnanswered: Bool {
+        unansweredSince.map { ContinuousClock.now >= $0 + EngineSettings.longestUnanswered } ?? false
+    }
+
     /// Polls, claims and sleeps until ``stop()``.
     func run() async {
         while !state.hasEnded {
@@ -94,8 +103,10 @@ final class Intake {
     }
 
     private func carryOut(_ step: () async throws(PostgresError) -> Void) async {
+        unansweredSince = unansweredSince ?? .now
         do throws(PostgresError) {
             try await step()
+            unansweredSince = nil
         } catch {
             store.note(error)
             state.noteFailed()

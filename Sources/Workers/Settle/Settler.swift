@@ -31,8 +31,6 @@ final class Settler {
     private let flushSignal: Signal
     private var settlement: Settlement
     private var generator = SystemRandomNumberGenerator()
-    /// The time without an answer to a statement that ends jobs after which the worker is not ready.
-    private static let longestUnanswered = Duration.seconds(5)
     /// Since when such statements have had no answer; nil if none waits for one. A statement that fails because of a
     /// time limit, and is repeated, has had none.
     private var unansweredSince: ContinuousClock.Instant?
@@ -44,7 +42,7 @@ final class Settler {
 
     /// Whether PostgreSQL has stored no end for some seconds although ends wait, and refuses none: for example, because
     /// somebody has locked a whole table. A job that another transaction locks is not meant: the statement is answered.
-    var isUnanswered: Bool { unansweredSince.map { ContinuousClock.now >= $0 + Self.longestUnanswered } ?? false }
+    var isUnanswered: Bool { unansweredSince.map { ContinuousClock.now >= $0 + EngineSettings.longestUnanswered } ?? false }
 
     /// The maximum number of leases that this worker may hold now.
     var maximumLeases: Int { settlement.maximumLeases }

@@ -143,6 +143,23 @@ import Transport
     }
 }
 
+@Suite(.timeLimit(.minutes(10))) struct `A database that answers no search for jobs` {
+    @Test func `makes a worker not ready until it answers one`() async throws {
+        try await EngineFixture.run { _, fixture in
+            let session = try await fixture.database.connect()
+            try await fixture.withEngine { engine in
+                try await eventually("it to be ready") { await engine.snapshot().obstacles.isEmpty }
+                try await session.runScript("begin; lock table pushq.job, pushq.lease")
+                try await eventually(
+                    "it to say why it is not ready", within: .seconds(30), { await engine.snapshot().obstacles },
+                    until: { $0 == ["PostgreSQL has answered no search for jobs for some seconds"] })
+                try await session.runScript("rollback")
+                try await eventually("it to be ready again") { await engine.snapshot().obstacles.isEmpty }
+            }
+        }
+    }
+}
+
 @Suite(.timeLimit(.minutes(10))) struct `Workers whose rights are taken for a while` {
     @Test func `send nothing again, and record nothing as unknown`() async throws {
         try await EngineFixture.run { _, fixture in
