@@ -42,7 +42,9 @@ final class Settler {
 
     /// Whether PostgreSQL has stored no end for some seconds although ends wait, and refuses none: for example, because
     /// somebody has locked a whole table. A job that another transaction locks is not meant: the statement is answered.
-    var isUnanswered: Bool { unansweredSince.map { ContinuousClock.now >= $0 + EngineSettings.longestUnanswered } ?? false }
+    var isUnanswered: Bool {
+        unansweredSince.map { ContinuousClock.now >= $0 + EngineSettings.longestUnanswered } ?? false
+    }
 
     /// The maximum number of leases that this worker may hold now.
     var maximumLeases: Int { settlement.maximumLeases }
