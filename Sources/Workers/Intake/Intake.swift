@@ -74,8 +74,8 @@ final class Intake {
         signal.raise()
     }
 
-    /// Whether PostgreSQL has answered no poll and no claim for some seconds: for example, because somebody has locked a
-    /// whole table.
+    /// Whether PostgreSQL has answered no poll and no claim for some seconds: for example, because somebody has locked
+    /// a whole table.
     var isUnanswered: Bool {
         unansweredSince.map { ContinuousClock.now >= $0 + EngineSettings.longestUnanswered } ?? false
     }
