@@ -111,7 +111,8 @@ class Driver:
             rate = ["--rate", str(queue.rate), "--burst", str(queue.burst)] if queue.rate else []
             admin("queue", "create", queue.name, *rate)
         for credential in dict.fromkeys(queue.credential for queue in episode.queues):
-            self.add_credential(credential, [queue for queue in episode.queues if queue.credential == credential])
+            queues = [queue for queue in episode.queues if queue.credential == credential]
+            self.certificates.update(add_credential(stack, credential, queues))
         for queue in episode.queues:
             derives = "on" if queue.derives_collapse_id else "off"
             admin("queue", "set", queue.name, "--attempts", str(queue.attempts), "--derive-collapse-id", derives)
@@ -198,19 +199,6 @@ class Driver:
             hours = quiet if quiet == NONE else in_words(quiet.zone, quiet.begins, quiet.ends, time.time(), False)
             event.quiet_hours = self.quiet_hours.setdefault((operation.queue, operation.key), hours)
         return event.quiet_hours
-
-    def add_credential(self, credential, queues):
-        stack = self.stack
-        name = f"{stack.database}-{credential.tenant}-{credential.name}"
-        if credential.kind == "token":
-            path = stack.authority.signing_key(f"{stack.database}-{credential.key}")
-            given = ["--p8", path, "--key-id", credential.key, "--team-id", credential.team]
-        else:
-            path, serial = stack.authority.provider_certificate(name, credential.app, TOPIC_SUFFIXES)
-            given = ["--certificate", path]
-            self.certificates.update({queue.name: f"{credential.app} {serial}" for queue in queues})
-        uses = [argument for queue in queues for argument in ("--queue", queue.name)]
-        stack.command(stack.admin, "credential", "add", credential.tenant, credential.name, *given, *uses)
 
     # MARK: Operations
 
@@ -781,6 +769,22 @@ TOPIC_SUFFIXES = [
 ]
 
 setattr(Driver, "import", Driver.import_)
+
+
+def add_credential(stack, credential, queues):
+    """Adds a credential for queues. Returns how the recording APNs names the certificate of each; none for a key."""
+    name = f"{stack.database}-{credential.tenant}-{credential.name}"
+    certificates = {}
+    if credential.kind == "token":
+        path = stack.authority.signing_key(f"{stack.database}-{credential.key}")
+        given = ["--p8", path, "--key-id", credential.key, "--team-id", credential.team]
+    else:
+        path, serial = stack.authority.provider_certificate(name, credential.app, TOPIC_SUFFIXES)
+        given = ["--certificate", path]
+        certificates = {queue.name: f"{credential.app} {serial}" for queue in queues}
+    uses = [argument for queue in queues for argument in ("--queue", queue.name)]
+    stack.command(stack.admin, "credential", "add", credential.tenant, credential.name, *given, *uses)
+    return certificates
 
 
 def quoted(text):

@@ -19,7 +19,7 @@ import time
 
 from . import scenario as s
 from .apns import Mood
-from .driver import Driver
+from .driver import add_credential
 from .judge import Finding
 
 QUEUE = "acme/com.example.Phones/production"
@@ -28,6 +28,7 @@ HOLD = 3.0
 # How long after its time a push may be sent, on a busy machine: until then, what happens to its phone may matter.
 LATE = 12.0
 WAIT = 90.0  # until everything has an outcome
+SECONDS = 30.0  # in which phones live and messages are sent
 WORKERS = 4  # so many processes follow each other, one at a time
 
 
@@ -101,20 +102,21 @@ class Phones:
 
     # MARK: The episode
 
-    def run(self, minutes=0.5):
+    def run(self):
         stack = self.stack
         credential = s.Credential("acme", "signing", "token", team="TEAM123456", key="KEY1234567")
         queue = s.Queue("acme", "com.example.Phones", "production", credential, attempts=3)
         stack.command(stack.admin, "tenant", "create", "acme")
         stack.command(stack.admin, "app", "create", "acme", queue.app)
         stack.command(stack.admin, "queue", "create", queue.name)
-        Driver.add_credential(self, credential, [queue])
+        add_credential(stack, credential, [queue])
         stack.start_apns(self.seed, Mood(), ["production"], WORKERS)
         worker = stack.start_worker("production")
         for phone in self.phones:
             self.change(phone, "newer", self.dice.choice(self.users))
-        end = time.time() + minutes * 60
-        deploys = sorted(time.time() + self.dice.random() * minutes * 60 for _ in range(WORKERS - 1))
+        began = time.time()
+        end = began + SECONDS
+        deploys = sorted(began + self.dice.random() * SECONDS for _ in range(WORKERS - 1))
         replacing = []
         while time.time() < end:
             self.actions += 1

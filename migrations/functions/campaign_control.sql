@@ -426,7 +426,6 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   q int := (pushq.enter(queue, sends => false)).q;
   c pushq.campaign;
-  f pushq.fan_out;
 begin
   select * into c from pushq.campaign k where k.queue_id = q and k.key = $2;
   if c.id is null then
@@ -436,8 +435,7 @@ begin
       hint = 'start another one under a new key';
   end if;
   perform pushq.check_max_rate(max_rate);
-  select * into f from pushq.fan_out o where o.queue_id = q and o.campaign_id = c.id;
-  if f.done and not pushq.has_jobs(f) and not pushq.has_kept_failures(q, c.id) then
+  if not pushq.is_under_way(q, c.id) and not pushq.has_kept_failures(q, c.id) then
     return false;
   end if;
   perform pushq.limit_campaign(q, c.id, max_rate);

@@ -3,9 +3,9 @@
 create or replace function pushq.check_time_zone(queue text, time_zone text) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  q       int  := (pushq.enter(queue, sends => false)).q;
   problem text := pushq.time_zone_problem(pushq.plain_zone(time_zone));
 begin
+  perform pushq.enter(queue, sends => false);
   if problem is not null then
     raise exception using errcode = 'PQ400', message = problem;
   end if;

@@ -79,8 +79,6 @@ package struct EngineSettings: Sendable {
     /// The time that a drain needs in addition to the grace of the binary interface to end cleanly: it has to notice
     /// the silence and write the outcomes.
     static let drainMargin = Duration.seconds(1)
-    /// The time without an answer of PostgreSQL after which the worker is not ready.
-    static let longestUnanswered = Duration.seconds(5)
     /// How far ahead the worker takes permits of a rate limit. If a worker stalls, its permits are lost to the rate.
     package var permitHorizon = Duration.milliseconds(250)
 

@@ -80,9 +80,9 @@ extension EngineParts {
         }
         if settler.prevention != nil {
             snapshot.obstacles.append("PostgreSQL refuses to store the ends of jobs")
-        } else if settler.isUnanswered, context.postgres.isConnected {
+        } else if settler.answerDelay.isLong, context.postgres.isConnected {
             snapshot.obstacles.append("PostgreSQL has stored no end of a job for some seconds")
-        } else if intake.isUnanswered, context.postgres.isConnected {
+        } else if intake.answerDelay.isLong, context.postgres.isConnected {
             snapshot.obstacles.append("PostgreSQL has answered no search for jobs for some seconds")
         }
         if !queues.isConnectedOrIdle { snapshot.obstacles.append("there is work, and no connection to APNs") }

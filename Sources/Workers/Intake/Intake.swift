@@ -26,9 +26,8 @@ final class Intake {
     private let signal: Signal
     private let drainProgress: Signal
     private var state: IntakeState
-    /// Since when polls and claims have had no answer; nil if the last one had. One that fails because of a time limit,
-    /// and is repeated, has had none.
-    private var unansweredSince: ContinuousClock.Instant?
+    /// The delay of polls and claims.
+    private(set) var answerDelay = AnswerDelay()
 
     init(
         _ context: EngineContext, jobs: HeldJobs, queues: Queues, gateways: Gateways, dispatcher: Dispatcher,
@@ -74,12 +73,6 @@ final class Intake {
         signal.raise()
     }
 
-    /// Whether PostgreSQL has answered no poll and no claim for some seconds: for example, because somebody has locked
-    /// a whole table.
-    var isUnanswered: Bool {
-        unansweredSince.map { ContinuousClock.now >= $0 + EngineSettings.longestUnanswered } ?? false
-    }
-
     /// Polls, claims and sleeps until ``stop()``.
     func run() async {
         while !state.hasEnded {
@@ -103,10 +96,10 @@ final class Intake {
     }
 
     private func carryOut(_ step: () async throws(PostgresError) -> Void) async {
-        unansweredSince = unansweredSince ?? .now
+        answerDelay.noteAsked()
         do throws(PostgresError) {
             try await step()
-            unansweredSince = nil
+            answerDelay.noteAnswered()
         } catch {
             store.note(error)
             state.noteFailed()

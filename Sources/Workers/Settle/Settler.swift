@@ -31,20 +31,14 @@ final class Settler {
     private let flushSignal: Signal
     private var settlement: Settlement
     private var generator = SystemRandomNumberGenerator()
-    /// Since when such statements have had no answer; nil if none waits for one. A statement that fails because of a
-    /// time limit, and is repeated, has had none.
-    private var unansweredSince: ContinuousClock.Instant?
+    /// The delay of statements that end jobs. A job that another transaction locks is not meant: the statement is
+    /// answered.
+    private(set) var answerDelay = AnswerDelay()
     /// Whether it was reported that PostgreSQL refuses ends, and not yet that this is over.
     private var hasReportedPrevention = false
 
     /// Why PostgreSQL probably refuses the ends of all jobs; nil if it does not. Meanwhile nothing may be claimed.
     var prevention: String? { settlement.prevention?.problem }
-
-    /// Whether PostgreSQL has stored no end for some seconds although ends wait, and refuses none: for example, because
-    /// somebody has locked a whole table. A job that another transaction locks is not meant: the statement is answered.
-    var isUnanswered: Bool {
-        unansweredSince.map { ContinuousClock.now >= $0 + EngineSettings.longestUnanswered } ?? false
-    }
 
     /// The maximum number of leases that this worker may hold now.
     var maximumLeases: Int { settlement.maximumLeases }
@@ -117,9 +111,9 @@ final class Settler {
             case .wait(let pause): await endingSignal.wait(atMost: pause)
             case .end: return flushSignal.raise()
             case .write(let batch):
-                unansweredSince = unansweredSince ?? .now
+                answerDelay.noteAsked()
                 let answer = await write(batch)
-                if case .unanswered = answer {} else { unansweredSince = nil }
+                if case .unanswered = answer {} else { answerDelay.noteAnswered() }
                 count(answer, to: batch)
                 follow(settlement.note(answer, to: batch, now: .now))
                 reportPrevention()

@@ -221,12 +221,15 @@ enum CampaignCommands {
                 let lost = failures.lost > 0 ? "; \(failures.lost) more are no longer kept" : ""
                 try confirmation.ask(console, "sends again to \(failed) of campaign \(key)\(lost)")
             }
-            let (count, heldUp) = try await named.database.session { store in
+            let (count, heldUp, lost) = try await named.database.session { store in
                 let count = try await store.retryFailed(ofCampaign: key, inQueue: queue)
-                return (count, try await store.heldUp(count > 0 ? [campaign.id] : [], inQueue: queue))
+                // Asked anew: somebody else may have sent again to those that had failed before.
+                let now = try await store.campaign(key, ofQueue: queue) ?? campaign
+                return (
+                    count, try await store.heldUp(count > 0 ? [campaign.id] : [], inQueue: queue),
+                    try await Self.failures(of: now, store).lost
+                )
             }
-            // Asked anew: somebody else may have sent again to those that had failed before.
-            let lost = try await named.withCampaign { try await Self.failures(of: $0, $1).lost }
             if lost > 0 {
                 console.note("not sent again: \(NumberText.counted(lost, "failed recipient")), no longer kept")
             }

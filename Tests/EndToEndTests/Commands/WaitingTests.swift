@@ -99,18 +99,21 @@ import Testing
         }
     }
 
+    /// Starts a campaign that pauses itself at 5 % of bad answers, or the same one again.
+    private func startStrictCampaign(in shop: Shop, _ options: String...) async throws -> Executable.Ended {
+        let words = [
+            "campaign", Shop.queue, "--key", "sale", "--payload", "-", "--audience", "all", "--stop-at-errors", "5%",
+        ]
+        return try await Executable.pushq.run(
+            words + options, environment: shop.environment, input: #"{"aps":{"alert":"x"}}"#)
+    }
+
     @Test func `ends with a campaign that has paused itself, says why, and fails`() async throws {
         try await Shop.open { shop in
-            let words = [
-                "campaign", Shop.queue, "--key", "sale", "--payload", "-", "--audience", "all", "--stop-at-errors",
-                "5%",
-            ]
-            let payload = #"{"aps":{"alert":"x"}}"#
-            #expect(try await Executable.pushq.run(words, environment: shop.environment, input: payload).code == 0)
+            #expect(try await startStrictCampaign(in: shop).code == 0)
             try await shop.run(
                 "update pushq.campaign set paused_at = now(), paused_reason = '7 of 100 answers were bad'")
-            let ended = try await Executable.pushq.run(
-                words + ["--wait"], environment: shop.environment, input: payload)
+            let ended = try await startStrictCampaign(in: shop, "--wait")
             #expect(ended.code == 1)
             #expect(
                 ended.errors.contains(
@@ -124,12 +127,7 @@ import Testing
 
     @Test func `ends with a campaign whose last answers were too often bad, says so, and fails`() async throws {
         try await Shop.open { shop in
-            let words = [
-                "campaign", Shop.queue, "--key", "sale", "--payload", "-", "--audience", "all", "--stop-at-errors",
-                "5%",
-            ]
-            let payload = #"{"aps":{"alert":"x"}}"#
-            #expect(try await Executable.pushq.run(words, environment: shop.environment, input: payload).code == 0)
+            #expect(try await startStrictCampaign(in: shop).code == 0)
             // A worker has judged it while another held its last jobs, which have ended since.
             try await shop.run(
                 """
@@ -138,8 +136,7 @@ import Testing
                 select queue_id, id, 1, message_id, 80, 20, 20 from pushq.campaign;
                 update pushq.campaign set paused_at = now(), paused_reason = '19 of 100 answers were bad'
                 """)
-            let ended = try await Executable.pushq.run(
-                words + ["--wait"], environment: shop.environment, input: payload)
+            let ended = try await startStrictCampaign(in: shop, "--wait")
             #expect(ended.code == 1)
             let reason = "20 of 100 answers were bad, which is more than 5 %"
             #expect(
