@@ -208,6 +208,10 @@ class Record:
             end = min([since for since, until in self.late if since < end <= until], default=end)
         return end
 
+    def was_late(self, since, until):
+        """Whether a busy machine kept it from reading between two times, so that a silence said nothing."""
+        return any(began < until and ended > since for began, ended in self.late)
+
 
 def read_record(path):
     """Reads the record; a last line that is not whole is passed over."""

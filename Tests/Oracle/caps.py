@@ -138,7 +138,11 @@ class Caps:
         times += [end for end in ends if arrivals and sending.begins <= end <= arrivals[-1].at]
         # A push of which nothing is known any more may have been on its way, as far as anybody knows.
         times += self.lapsed.get((sending.root, token), [])
-        times += [e.ended_at for e in self.books.entries.get((sending.root, token), ()) if e.kind == "unknown"]
+        entries = self.books.entries.get((sending.root, token), ())
+        times += [entry.ended_at for entry in entries if entry.kind == "unknown"]
+        # The silence of the binary interface means that it was taken, also of an APNs that had read nothing yet.
+        for end in [entry.ended_at for entry in entries if entry.kind == "delivered" and sending.queue.is_binary]:
+            times += [sending.begins, end] if self.model.record.was_late(sending.begins, end) else []
         if not times:
             return None
         first, last = min(times), max(times + [a.at for a in arrivals])

@@ -383,14 +383,10 @@ class Judge:
             and last < entries[-1].run_at < FOR_EVER
         )
 
-    def was_late(self, sending, end):
-        """Whether APNs was kept from reading, so that a silence said nothing."""
-        return any(since < end.ended_at and until > sending.begins for since, until in self.record.late)
-
     # Each says why an outcome is wrong, or nothing.
 
     def not_delivered(self, sending, target, end, arrivals, told, passing):
-        if sending.queue.is_binary and self.was_late(sending, end):
+        if sending.queue.is_binary and self.record.was_late(sending.begins, end.ended_at):
             return None
         if not any(a.status == 200 for a in told):
             return f"APNs never said so: {self.answers(arrivals)}"
@@ -504,7 +500,7 @@ class Judge:
                 by_campaign.update(kinds)
                 held_back.update(entry.reason for entry in entries if entry.kind == "suppressed")
                 by_share[self.model.share(sending, target)].update(kinds + ["total"] * bool(entries))
-            self.judge_campaign(sending, recipients, by_campaign, held_back)
+            by_queue[sending.queue.name]["cancelled"] += self.judge_campaign(sending, recipients, by_campaign, held_back)
             if getattr(sending.event.operation, "has_shares", False):
                 self.judge_shares(sending, by_share)
         for queue, row in self.books.stats.items():
@@ -519,11 +515,12 @@ class Judge:
                 self.find("sum", f"stats say devices {row['devices']}, inactive {row['inactive']} of {queue}")
 
     def judge_campaign(self, sending, recipients, counted, held_back):
+        """Judges what is shown of a campaign, and returns how many of its list were cancelled before they were in a job."""
         key = getattr(sending.event.operation, "key", None)
         row = self.books.campaigns.get((sending.queue.name, key))
         if row is None or row["campaign_id"] != sending.root:
-            return
-        where = self.name(sending)
+            return 0
+        where, beyond = self.name(sending), 0
         # Of a list it is known who was in no job yet when the campaign was cancelled: they count, too. Who of them would
         # have been in a holdout, nobody has looked at.
         if sending.cancelled and sending.event.operation.tokens is not None and sending.held_out:
@@ -538,8 +535,8 @@ class Judge:
             if not sending.listed[0] <= recipients <= sending.listed[1]:
                 self.find("sum", f"{where} counts {recipients} devices of its users, who had {sending.listed}")
         elif sending.cancelled and sending.event.operation.tokens is not None:
-            counted = counted + collections.Counter(cancelled=len(sending.may) - recipients)
-            recipients = len(sending.may)
+            beyond = len(sending.may) - recipients
+            counted, recipients = counted + collections.Counter(cancelled=beyond), len(sending.may)
         for kind in KINDS:
             if row[kind] != counted[kind]:
                 self.find("sum", f"{where} counts {kind} {row[kind]}, and it was {counted[kind]}")
@@ -556,6 +553,7 @@ class Judge:
         for reason, name in SHOWN.items():
             if shown.get(name, 0) != held_back[reason]:
                 self.find("sum", f"campaign show says {name} {shown.get(name, 0)} of {where}, and it was {held_back[reason]}")
+        return beyond
 
     def judge_shares(self, sending, counted):
         """What a command shows of each share. Of a campaign that was cancelled it is not known how far it had got."""

@@ -13,6 +13,7 @@ import hashlib
 import hmac
 import json
 import unittest
+import unittest.mock
 from zoneinfo import ZoneInfo
 
 from . import scenario as s
@@ -1140,6 +1141,32 @@ class TheJudge(unittest.TestCase):
 
         texts = [str(finding) for finding in findings(Play(), end_late)]
         self.assertFalse([text for text in texts if "had not had so many" in text])
+
+    def test_counts_under_a_cap_what_the_binary_interface_was_too_late_to_read(self):
+        def unread(is_late):
+            def alter(play, books):
+                unread = arrival(play, play.some, B)
+                play.arrivals.remove(unread)
+                play.late = [(unread.at - 1, unread.at + 9)] if is_late else []
+
+            return alter
+
+        for is_late in (True, False):
+            play = Play()
+            with unittest.mock.patch.object(TEST, "is_binary", True):
+                texts = [str(finding) for finding in findings(play, unread(is_late))]
+            self.assertEqual(any("had not had so many" in text for text in texts), not is_late, texts)
+
+    def test_counts_those_of_a_cancelled_list_who_were_in_no_job_yet(self):
+        def never_made(counted):
+            def alter(play, books):
+                del books.entries[play.stopped.root, A]
+                books.stats[SHOP.name]["cancelled"] += counted - 1
+
+            return alter
+
+        self.assertEqual([str(finding) for finding in findings(Play(), never_made(1))], [])
+        self.assertEqual({finding.kind for finding in findings(Play(), never_made(0))}, {"sum"})
 
     def test_gives_workers_time_to_learn_of_quiet_hours(self):
         def set_before(seconds):
