@@ -111,6 +111,8 @@ class Postgres:
 
     @staticmethod
     def find_binaries():
+        if "PUSHQ_POSTGRES" in os.environ:
+            return os.environ["PUSHQ_POSTGRES"]
         found = [folder for folder in glob.glob("/usr/lib/postgresql/*/bin") if os.path.exists(f"{folder}/initdb")]
         if not found and shutil.which("initdb"):
             found = [os.path.dirname(shutil.which("initdb"))]

@@ -121,16 +121,23 @@ class World:
 # MARK: pushq
 
 
-def import_devices(world):
-    """The devices of a CSV file, and a COPY of the same into a bare table with the same keys."""
-    count, source = world.size.devices, random.Random(world.database)
+def device_files(world):
+    """The same devices for an import and for a COPY: two files."""
+    source = random.Random(world.database)
     csv, copy = f"{world.folder}/devices.csv", f"{world.folder}/devices.copy"
     with open(csv, "w", encoding="utf-8") as one, open(copy, "w", encoding="utf-8") as other:
         one.write("token\n")
-        for _ in range(count):
+        for _ in range(world.size.devices):
             token = source.randbytes(32).hex()
             one.write(token + "\n")
             other.write(f"1\t\\\\x{token}\n")
+    return csv, copy
+
+
+def import_devices(world):
+    """The devices of a CSV file, and a COPY of the same into a bare table with the same keys."""
+    count = world.size.devices
+    csv, copy = device_files(world)
     world.session.rows("checkpoint")
     before, start = world.postgres.cpu(), time.monotonic()
     client = world.admin("device", "import", SHOP, csv)[1]

@@ -26,8 +26,8 @@ final class Intake {
     private let signal: Signal
     private let drainProgress: Signal
     private var state: IntakeState
-    /// The delay of polls and claims.
-    private(set) var answerDelay = AnswerDelay()
+    private(set) var pollDelay = AnswerDelay()
+    private(set) var claimDelay = AnswerDelay()
 
     init(
         _ context: EngineContext, jobs: HeldJobs, queues: Queues, gateways: Gateways, dispatcher: Dispatcher,
@@ -79,9 +79,9 @@ final class Intake {
             switch state.next(at: .now, isLow: { queues[$0.queueID]?.isLow(in: $0.lane) ?? false }) {
             case .takeRowAway: takeRowAway()
             case .poll(let poll):
-                await carryOut { () throws(PostgresError) in try await self.poll(poll) }
+                await carryOut(\.pollDelay) { () throws(PostgresError) in try await self.poll(poll) }
             case .claim(let quotas):
-                await carryOut { () throws(PostgresError) in try await self.claim(quotas) }
+                await carryOut(\.claimDelay) { () throws(PostgresError) in try await self.claim(quotas) }
             case .fallAsleep:
                 let isWritten: Void? = await store.attempt {
                     try await $0.fallAsleep(workerID, serving: settings.queues)
@@ -95,11 +95,13 @@ final class Intake {
         }
     }
 
-    private func carryOut(_ step: () async throws(PostgresError) -> Void) async {
-        answerDelay.noteAsked()
+    private func carryOut(
+        _ delay: ReferenceWritableKeyPath<Intake, AnswerDelay>, _ step: () async throws(PostgresError) -> Void
+    ) async {
+        self[keyPath: delay].noteAsked()
         do throws(PostgresError) {
             try await step()
-            answerDelay.noteAnswered()
+            self[keyPath: delay].noteAnswered()
         } catch {
             store.note(error)
             state.noteFailed()
@@ -132,6 +134,8 @@ final class Intake {
         let waiting = work.jobs.map { ($0.queueID, $0.dueIn) } + work.fanOuts.map { ($0.queueID, $0.dueIn) }
         try await queues.learn(Set(waiting.filter { $0.1 <= Self.soon }.map(\.0)), forClaim: false)
         for lane in work.ownLanes { queues[lane.place.queueID]?.campaigns.learn(lane, now: found) }
+        // What was to be claimed, another worker may have done.
+        if work.jobs.isEmpty { claimDelay.noteAnswered() }
         let worker = worker()
         state.noteFound(
             work, lanes: candidates(in: work, of: worker, poll), worker: worker,

@@ -160,6 +160,37 @@ import Transport
     }
 }
 
+@Suite(.timeLimit(.minutes(10))) struct `A database that leases no job` {
+    @Test func `makes a worker not ready until it leases one, or none is left`() async throws {
+        try await EngineFixture.run { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 1)
+            try await fixture.connection.runScript(
+                """
+                create function public.refuse() returns trigger language plpgsql as $$
+                begin raise exception using errcode = '53100', message = 'No space left on device'; end $$;
+                create trigger refusal before insert on pushq.lease for each row execute function public.refuse();
+                """)
+            try await fixture.withEngine { engine in
+                try await eventually("it to be ready") { await engine.snapshot().obstacles.isEmpty }
+                for isLeased in [true, false] {
+                    try await fixture.connection.runScript("alter table pushq.lease enable trigger refusal")
+                    try await fixture.startCampaign(queue, key: "leased \(isLeased)")
+                    try await eventually(
+                        "it to say why it is not ready", within: .seconds(30), { await engine.snapshot().obstacles },
+                        until: { $0 == ["PostgreSQL has leased no job to this worker for some seconds"] })
+                    // Without the jobs, nothing is left to be leased, and the trigger stays.
+                    try await fixture.connection.runScript(
+                        isLeased ? "alter table pushq.lease disable trigger refusal" : "delete from pushq.job")
+                    try await eventually("it to be ready again", within: .seconds(30)) {
+                        await engine.snapshot().obstacles.isEmpty
+                    }
+                }
+            }
+            #expect(await fixture.simulator.snapshot().arrived == 1)
+        }
+    }
+}
+
 @Suite(.timeLimit(.minutes(10))) struct `Workers whose rights are taken for a while` {
     @Test func `send nothing again, and record nothing as unknown`() async throws {
         try await EngineFixture.run { _, fixture in
