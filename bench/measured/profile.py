@@ -1,5 +1,5 @@
 """`bench/profile`: which functions the CPU time of a hot path goes to, with the executables of this tree and with those of
-another commit, in turn. It samples the whole machine, so another PostgreSQL that is busy meanwhile would count."""
+another commit, in turn."""
 
 import argparse
 import collections
@@ -15,7 +15,7 @@ from .__main__ import build, build_here, tell, with_world
 from .ground import Postgres, Trouble, run
 from .rounds import DEVICES_OF_SINGLES, PAYLOAD, SHOP, SINGLE, TOKEN, Size, device_files, send_campaign
 
-# Samples of each processor in a second.
+# Samples of a second of CPU.
 FREQUENCY = 999
 # Functions that are shown of each process.
 SHOWN = 14
@@ -27,11 +27,14 @@ class Profile:
     """Samples of PostgreSQL's processes and of some others while something is done."""
 
     def __init__(self, world, **others):
-        self.file, self.others = f"{world.folder}/perf", {str(child.process.pid): name for name, child in others.items()}
+        self.file, self.postgres = f"{world.folder}/perf", world.postgres
+        self.others = {str(child.process.pid): name for name, child in others.items()}
         self.samples = collections.defaultdict(collections.Counter)  # process -> function -> samples
 
     def __enter__(self):
-        command = ["perf", "record", "-q", "-a", "-F", str(FREQUENCY), "-o", self.file]
+        # With the sessions that they start.
+        watched = [str(self.postgres.process.pid), *map(str, self.postgres.children()), *self.others]
+        command = ["perf", "record", "-q", "-F", str(FREQUENCY), "-p", ",".join(watched), "-o", self.file]
         self.recorder = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         return self
 
