@@ -19,6 +19,7 @@ extension HealthCheck {
 }
 
 extension Statement {
+    /// Before there is a schema, the check `schema` reports it, and `migrate` creates the roles, or says what to run.
     fileprivate static let missingRoles = Statement(
         "missing_roles",
         #"""
@@ -27,7 +28,7 @@ extension Statement {
           from unnest(array['pushq_owner', 'pushq_worker', 'pushq_producer', 'pushq_reader']) name)
         select name as role, false as exists, '' as login
         from roles
-        where role is null
+        where role is null and to_regnamespace('pushq') is not null
         union all
         select string_agg(name, ', ' order by name), true, quote_ident(current_user)
         from roles

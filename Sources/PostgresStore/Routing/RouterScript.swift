@@ -40,7 +40,7 @@ package struct RouterScript {
             raise exception 'this is a database of pushq, and no router' using hint = 'make one: createdb router';
           elsif getdatabaseencoding() <> 'UTF8' then
             raise exception 'a router has the encoding UTF8, and not %', getdatabaseencoding()
-              using hint = 'make it with: createdb --template template0 --encoding UTF8 router';
+              using hint = 'make it with: createdb --template template0 --encoding UTF8 --locale C router';
           end if;
           -- One such script at a time. Only superusers may lock a catalog so.
           lock table pg_catalog.pg_extension in share row exclusive mode;

@@ -39,6 +39,26 @@ import Transport
         }
     }
 
+    @Test func `finds a database whose texts were sorted by other rules than the server's, until it is indexed anew`()
+        async throws
+    {
+        try await withEmptyDatabase("locale_provider icu icu_locale 'en-US'") { _, database in
+            let looking = try await database.connect()
+            _ = try await Migrator(looking).run()
+            let check = HealthCheck.collation
+            #expect(try await check.findings(in: looking) == [])
+            try await looking.runScript(
+                "update pg_database set datcollversion = '1.0' where datname = '\(database.name)'")
+            let findings = try await check.findings(in: looking)
+            #expect(findings.map(\.severity) == [.error] && findings.map(\.subject) == ["database \(database.name)"])
+            let remedy = try #require(findings.first?.remedy.text)
+            for statement in remedy.prefix(while: { $0 != "-" }).split(separator: "; ") {
+                try await looking.runScript(String(statement))
+            }
+            #expect(try await check.findings(in: looking) == [])
+        }
+    }
+
     @Test func `finds a transaction that is open for long, and who holds it, but not its statement`() async throws {
         try await withDatabase { _, database in
             let (holder, looking) = (try await database.connect(as: "report.py"), try await database.connect())
@@ -195,6 +215,8 @@ import Transport
             let settings = try await HealthCheck.settings.findings(in: connection)
             #expect(settings.map(\.subject) == ["autovacuum", "fsync", "full_page_writes"])
             #expect(settings.allSatisfy { $0.severity == .error })
+            #expect(try await HealthCheck.roles.findings(in: connection) == [])
+            try await connection.runScript("create schema pushq")
             let roles = try await HealthCheck.roles.findings(in: connection)
             #expect(roles.count == 4 && roles.first?.subject == "role pushq_owner")
 
