@@ -24,7 +24,7 @@ package struct ServerError: Error, Equatable, Sendable {
         self.task = task
         self.state = state
         // Class 22, data exception: "invalid input syntax for type integer: "…"".
-        self.message = state.errorClass == "22" ? message.withoutQuotedParts : message
+        self.message = (state.errorClass == "22" ? message.withoutQuotedParts : message).onOneLine
         self.hint = hint ?? Self.hint(for: state, constraint: constraint)
         self.constraint = constraint
         self.position = position
@@ -63,8 +63,10 @@ extension String {
             .map { $0.offset.isMultiple(of: 2) ? $0.element : "…" }.joined(separator: "\"")
     }
 
-    /// The text on one line: libpq's messages contain line breaks and tabs.
+    /// The text on one line: libpq's messages contain line breaks and tabs, and those of functions contain what a
+    /// producer wrote, which may also contain characters that control a terminal.
     var onOneLine: String {
-        split(whereSeparator: \.isWhitespace).joined(separator: " ")
+        split { $0.isWhitespace || $0.unicodeScalars.contains { $0.properties.generalCategory == .control } }
+            .joined(separator: " ")
     }
 }

@@ -3,6 +3,12 @@ import Testing
 @testable import PostgresStore
 
 @Suite struct `An error of the server` {
+    @Test func `is one line that controls no terminal, whatever a producer wrote`() {
+        let message = "unknown time zone \"Europe/\nVienna\u{1B}[2J\" \r\n"
+        let error = PostgresError(ServerError(task: "send", state: "PQ400", message: message))
+        #expect("\(error)" == #"unknown time zone "Europe/ Vienna [2J""#)
+    }
+
     @Test(arguments: ["53100", "53200", "53300", "57014", "58030", "25006", "40001", "40P01"])
     func `passes when nothing has to be changed for the same to go well later`(state: String) {
         #expect(PostgresError(ServerError(task: "end_jobs", state: SQLState(state), message: "")).isPassing)
