@@ -15,11 +15,6 @@ package struct BinarySettings: Sendable {
 
     package init() {}
 
-    /// Returns the maximum size of a window that contains a push that was lost this often before. When a connection
-    /// ends without saying which push was at fault, everything in its window is lost with it. After the fourth loss a
-    /// push is sent alone.
-    func company(ofPushLost losses: Int) -> Int {
-        guard losses > 0 else { return .max }
-        return losses >= 4 ? 1 : (0..<losses).reduce(windowSize) { size, _ in max(1, size / 10) }
-    }
+    /// Returns the maximum size of a window that contains a push that was lost this often before.
+    func company(ofPushLost losses: Int) -> Int { Company.limit(ofPushLost: losses, full: windowSize) }
 }

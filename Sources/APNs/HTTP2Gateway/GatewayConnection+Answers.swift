@@ -54,6 +54,7 @@ extension GatewayConnection: HTTP2Handler {
     }
 
     private func tell(_ stream: StreamReference, _ result: Answer.Result) {
+        if company.limit < .max { company.remove(stream.id) }
         answers.append(Answer(ticket: stream.tag, result: result, sentAt: stream.openedAt))
     }
 

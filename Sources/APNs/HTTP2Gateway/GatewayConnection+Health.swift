@@ -24,6 +24,9 @@ extension GatewayConnection {
         leaveWhenOthersServe()
         askForLife()
         closeWhenIdle()
+        if company.forgetAwaited(after: settings.checkInterval * 2, now: loop.nowNanoseconds) {
+            gateway.capacityChanged()
+        }
         // A stream that its status had settled frees its slot without a further answer.
         if hadNoSlots, freeSlots > 0 { gateway.capacityChanged() }
     }

@@ -40,6 +40,8 @@ final class GatewayConnection: PooledConnection {
 
     /// The `:path` of a push to one device, before its token.
     private static let devicePath = Array("/3/device/".utf8)
+    /// The number of pushes beside which one goes that was never lost: APNs allows so many streams.
+    private static let fullCompany = 1000
     /// Output of this size (four full TLS records) is sent before the end of the turn.
     private static let flushBytes = 64 * 1024
 
@@ -81,6 +83,8 @@ final class GatewayConnection: PooledConnection {
     /// How many requests were reset without an answer in between, and the code of the last reset.
     var resetsInARow = 0
     var lastReset = ErrorCode.noError
+    /// What the pushes in flight that were lost before leave room for.
+    var company = Company()
 
     // Clocks; see +Health.
     var clock: Transport.Timer?
@@ -135,8 +139,18 @@ final class GatewayConnection: PooledConnection {
     /// How many requests it takes now.
     var freeSlots: Int {
         guard phase == .open, !isSetAside, unsentByteCount < settings.maximumUnsentBytes else { return 0 }
-        return http.availableStreamCount
+        guard !company.isUnlimited else { return http.availableStreamCount }
+        return min(http.availableStreamCount, company.room(beside: inFlightCount, full: Self.fullCompany))
     }
+
+    /// Whether it takes a push that was lost this often before.
+    func takes(pushLost losses: Int) -> Bool {
+        guard freeSlots > 0, losses >= company.awaitedLosses else { return false }
+        return losses == 0 || inFlightCount < Company.limit(ofPushLost: losses, full: Self.fullCompany)
+    }
+
+    /// Takes no pushes with fewer losses until one that was lost this often has been sent here, or does not come.
+    func keepFree(forPushLost losses: Int) { company.await(pushLost: losses, now: loop.nowNanoseconds) }
 
     /// A push that was accepted by its status is not in flight, even if the server has not ended its stream.
     var inFlightCount: Int { http.openStreamCount - acceptedEarly.count }
@@ -150,9 +164,10 @@ final class GatewayConnection: PooledConnection {
     /// Writes a request. Call only while there are free slots.
     func send(
         _ push: PreparedPush, _ headers: PreparedHeaders, to recipient: Span<UInt8>, apnsID: APNsID,
-        ticket: UInt64
+        losses: Int, ticket: UInt64
     ) {
         let (id, now) = (apnsID.halves, loop.nowNanoseconds)
+        if losses > 0 { company.add(http.nextStream, lost: losses, full: Self.fullCompany) }
         if push.isBroadcast {
             let path = push.broadcastPath
             http.openRequest(headers, path: path.span, tag: ticket, now: now)

@@ -78,21 +78,24 @@ package final class HTTP2Gateway: PoolingGateway, GatewayConnectionDelegate {
         _ push: PreparedPush, to recipient: Span<UInt8>, apnsID: APNsID, losses: Int, ticket: UInt64
     ) -> Bool {
         guard let connection = connection(afterLosses: losses) else {
+            if losses > 0 { pool.open.first { $0.freeSlots > 0 }?.keepFree(forPushLost: losses) }
             requestCapacity()
             return false
         }
         connection.send(
             push, push.headers(for: authorization), to: recipient, apnsID: apnsID,
-            ticket: ticket)
+            losses: losses, ticket: ticket)
         return true
     }
 
-    /// Returns the oldest connection with free slots. It returns one to a server in trouble only if there is no other.
-    /// A push that was lost before goes over a connection that has lost none, if there is one.
+    /// Returns the oldest connection that takes the push. It returns one to a server in trouble only if there is no
+    /// other. A push that was lost before goes over a connection that has lost none, if there is one.
     private func connection(afterLosses losses: Int) -> GatewayConnection? {
-        let isWell = { (connection: GatewayConnection) in connection.freeSlots > 0 && connection.troublesInARow == 0 }
+        let isWell = { (connection: GatewayConnection) in
+            connection.takes(pushLost: losses) && connection.troublesInARow == 0
+        }
         let preferred = losses > 0 ? pool.open.first { isWell($0) && $0.unansweredCount == 0 } : nil
-        return preferred ?? pool.open.first(where: isWell) ?? pool.open.first { $0.freeSlots > 0 }
+        return preferred ?? pool.open.first(where: isWell) ?? pool.open.first { $0.takes(pushLost: losses) }
     }
 
     package func tryAnotherConnection() {

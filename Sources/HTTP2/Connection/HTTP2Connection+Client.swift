@@ -15,6 +15,9 @@ extension HTTP2Connection {
         max(0, (Int(FrameHeader.maximumStreamID) - Int(nextStreamID)) / 2 + 1)
     }
 
+    /// The stream that the next request opens.
+    package var nextStream: UInt32 { nextStreamID }
+
     /// Begins a request on a new stream. `add` its other fields, then `finish` it, before anything else is sent.
     ///
     /// - Parameters:

@@ -157,7 +157,7 @@ final class Dispatcher {
                 losses: job.losses(of: recipient.ordinal),
                 ticket: Ticket(slot: job.slot, ordinal: recipient.ordinal).rawValue)
             guard taken else {
-                job.putBack(recipient.ordinal)
+                job.untake(recipient.ordinal)
                 break
             }
             job.noteSent()

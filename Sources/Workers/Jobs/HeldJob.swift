@@ -204,7 +204,11 @@ final class HeldJob {
     /// Notes that a recipient's request was sent.
     func noteSent() { inFlight += 1 }
 
-    /// Puts back a recipient that was taken but not sent to.
+    /// Puts back a recipient that was taken but not sent to, because there was no room. It stays the next: a connection
+    /// may make room for this one, and take no other before.
+    func untake(_ ordinal: Ordinal) { resend.insert(ordinal, at: 0) }
+
+    /// Has a recipient sent to again, behind the others.
     func putBack(_ ordinal: Ordinal) { resend.append(ordinal) }
 
     // MARK: Answers

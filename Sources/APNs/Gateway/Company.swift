@@ -1,0 +1,57 @@
+/// How many pushes may be in flight over a connection together with one that was lost before.
+///
+/// A connection may end because of one of its pushes without saying which. All the others are then lost with it. So a
+/// push that was lost goes beside fewer others each time, and alone after the fourth loss: the fifth can be nobody
+/// else's fault.
+struct Company {
+    /// Returns the maximum number of pushes in flight, including one that was lost this often before.
+    /// - Parameter full: the number without a loss.
+    static func limit(ofPushLost losses: Int, full: Int) -> Int {
+        guard losses > 0 else { return .max }
+        return losses >= 4 ? 1 : (0..<losses).reduce(full) { size, _ in max(1, size / 10) }
+    }
+
+    /// The limits of the pushes in flight that were lost before, by stream. Usually empty.
+    private var limits: [UInt32: Int] = [:]
+    /// The lowest limit of the pushes in flight.
+    private(set) var limit = Int.max
+    /// The number of losses of a push that waits until few others are in flight, and since when it waits, in
+    /// nanoseconds of the loop; 0 if none waits.
+    private(set) var awaitedLosses = 0
+    private var awaitedSince: UInt64 = 0
+
+    /// Whether nothing in flight was lost before, and no such push waits.
+    var isUnlimited: Bool { limit == .max && awaitedLosses == 0 }
+
+    /// How many more pushes may be sent beside those in flight.
+    func room(beside inFlight: Int, full: Int) -> Int {
+        max(0, min(limit, Self.limit(ofPushLost: awaitedLosses, full: full)) - inFlight)
+    }
+
+    /// Notes that a push was sent that was lost before.
+    mutating func add(_ stream: UInt32, lost losses: Int, full: Int) {
+        limits[stream] = Self.limit(ofPushLost: losses, full: full)
+        limit = min(limit, limits[stream] ?? .max)
+        awaitedLosses = 0
+    }
+
+    /// Notes that a push has its result.
+    mutating func remove(_ stream: UInt32) {
+        guard limits.removeValue(forKey: stream) == limit else { return }
+        limit = limits.values.min() ?? .max
+    }
+
+    /// Keeps the connection free of pushes with fewer losses until one that was lost this often has been sent.
+    mutating func await(pushLost losses: Int, now: UInt64) {
+        guard losses > awaitedLosses else { return }
+        (awaitedLosses, awaitedSince) = (losses, now)
+    }
+
+    /// Stops keeping the connection free if no such push came within `limit`: it has gone over another connection, or
+    /// back to the database. Returns whether it did.
+    mutating func forgetAwaited(after limit: Duration, now: UInt64) -> Bool {
+        guard awaitedLosses > 0, .nanoseconds(now &- awaitedSince) >= limit else { return false }
+        awaitedLosses = 0
+        return true
+    }
+}
