@@ -72,7 +72,9 @@ extension GatewayConnection: HTTP2Handler {
 
     func ended(_ stream: StreamReference, by ending: StreamEnding) {
         switch ending {
-        case .aboveGoAway: settle(stream, as: .untouched)
+        case .aboveGoAway:
+            if stream.id < firstAboveGoAway?.id ?? .max { firstAboveGoAway = stream }
+            settle(stream, as: .untouched)
         case .reset(.refusedStream):
             noteRefusal(of: stream)
             settle(stream, as: .untouched)
@@ -168,8 +170,23 @@ extension GatewayConnection: HTTP2Handler {
         } else {
             news.ending = .asked(ending)
         }
+        if !hasAnswered, !isBusy, news.refusedCredential == nil { blameFirstAboveGoAway() }
+        firstAboveGoAway = nil
         gateway.noteGoAway(code)
     }
+
+    /// Has the oldest request count as refused if the server goes away without an answer to any: it may be the one that
+    /// the server does not bear. As untouched, it would be the first over the next connection, too, and so on, and what
+    /// is behind it would never be sent.
+    private func blameFirstAboveGoAway() {
+        guard let stream = firstAboveGoAway, let index = answers.lastIndex(where: { $0.ticket == stream.tag }),
+            case .untouched = answers[index].result
+        else { return }
+        answers[index] = Answer(ticket: stream.tag, result: .refused(Self.shutdown), sentAt: stream.openedAt)
+    }
+
+    /// What APNs answers to a request when it goes away.
+    private static let shutdown = Refusal(status: 503, text: "Shutdown")
 
     func failed(_ error: HTTP2Error) {}
 

@@ -69,6 +69,8 @@ final class GatewayConnection: PooledConnection {
     var lastRefusal: (status: Int, body: [UInt8], refusal: Refusal)?
     var answerCount = 0
     var hasTakenRequests = false
+    /// The oldest request that GOAWAY says the server has not acted on.
+    var firstAboveGoAway: StreamReference?
     /// When the last answer came, by the clock of the streams, and the highest stream that was answered.
     var lastAnswer: UInt64 = 0
     var highestAnswered: UInt32 = 0

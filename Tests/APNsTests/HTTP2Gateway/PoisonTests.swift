@@ -56,4 +56,34 @@ import Transport
         #expect(tally == ["accepted": 20, "unanswered": 1])
         #expect(time < .seconds(10))
     }
+
+    /// Otherwise it would be sent first over the next connection, and so on, and nothing behind it would arrive.
+    @Test(arguments: [ErrorCode.noError, .protocolError], [true, false])
+    func `by GOAWAY before anything was answered is told from the others`(code: ErrorCode, closes: Bool) async throws {
+        let stage = Self.stage(poison: 0) { request in
+            request.connection.goAway(last: 0, code)
+            if closes { request.connection.cut() }
+        }
+        let (tally, result) = try await stage.run { _, scene in
+            scene.sender.send(count: 21)
+            try await eventually("all to be answered", within: .seconds(20)) { scene.sender.results.count == 21 }
+            return (scene.sender.tally, scene.sender.results[0])
+        }
+        #expect(tally == ["accepted": 20, "503 Shutdown": 1])
+        #expect(result == "503 Shutdown")
+    }
+
+    @Test func `by GOAWAY after others were answered costs nothing at first`() async throws {
+        let stage = Self.stage(poison: 5) { request in
+            request.connection.goAway(last: max(request.streamID, 2) - 2)
+            request.connection.cut()
+        }
+        let (tally, repeated) = try await stage.run { _, scene in
+            scene.sender.send(count: 21)
+            try await eventually("all to be answered", within: .seconds(20)) { scene.sender.results.count == 21 }
+            return (scene.sender.tally, scene.sender.repeatedCount)
+        }
+        #expect(tally == ["accepted": 20, "503 Shutdown": 1])
+        #expect(repeated == 16 + 15, "once over each connection")
+    }
 }

@@ -1,4 +1,5 @@
 import APNs
+import HTTP2
 import PostgresStore
 import QueueCore
 import TestSupport
@@ -58,6 +59,26 @@ import Transport
             try await fixture.waitForJobs()
             #expect(try await Self.sum("delivered", fixture) == count - 1)
             #expect(try await Self.sum("unknown", fixture) == 1)
+        }
+    }
+
+    @Test(arguments: [ErrorCode.noError, .protocolError])
+    func `by GOAWAY does not block its queue`(code: ErrorCode) async throws {
+        let end: @Sendable (MockAPNs.Request) -> Void = { request in
+            request.connection.goAway(last: max(request.streamID, 2) - 2, code)
+            request.connection.cut()
+        }
+        try await run(end) { fixture, queue in
+            try await fixture.connection.runScript(Self.send(21, single: true, to: queue))
+            try await eventually("the others to be delivered", within: .seconds(60)) {
+                try await Self.sum("delivered", fixture) == 20
+            }
+            try await fixture.connection.runScript(
+                #"select pushq.send('\#(queue)', '{"aps":{"alert":"x"}}', array[repeat('00ff', 16)])"#)
+            try await eventually("a later one to be delivered", within: .seconds(60)) {
+                try await Self.sum("delivered", fixture) == 21
+            }
+            #expect(try await Self.sum("unknown", fixture) == 0)
         }
     }
 }
