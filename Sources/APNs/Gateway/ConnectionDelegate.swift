@@ -22,6 +22,9 @@ protocol ConnectionDelegate<Connection>: AnyObject {
     /// The connection has free slots again.
     func capacityChanged()
 
+    /// The server allows a connection its first push.
+    func reached()
+
     /// The connection was lost with this many pushes whose outcome is unknown.
     func lost(_ reason: String, uncertain count: Int)
 

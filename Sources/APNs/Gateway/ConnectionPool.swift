@@ -43,9 +43,9 @@ final class ConnectionPool<Connection: PooledConnection> {
 
     var state: GatewayState {
         if isClosed { return .closed }
-        if !open.isEmpty { return .open }
+        if open.contains(where: { !$0.isShutOut }) { return .open }
         if let outage = reachability.outage, !isAtRest { return .unreachable(outage) }
-        return isConnecting ? .connecting : .idle
+        return isConnecting || !open.isEmpty ? .connecting : .idle
     }
 
     /// Notes that an attempt failed, or that a connection did not last. Returns the outage that this begins or
@@ -60,8 +60,11 @@ final class ConnectionPool<Connection: PooledConnection> {
         isConnecting = false
         draining.removeAll { $0 === connection }
         open.append(connection)
-        reachability.reached()
+        if !connection.isShutOut { noteReached() }
     }
+
+    /// Notes that a connection may send.
+    func noteReached() { reachability.reached() }
 
     /// Notes that the connection takes no more pushes, or never took any.
     func noteDraining(_ connection: Connection) {

@@ -11,6 +11,8 @@ protocol PooledConnection: AnyObject {
     /// Whether the server has ended the connection in order, and named requests that it will answer or let in those
     /// that were on their way.
     var hasTakenRequests: Bool { get }
+    /// Whether the server has accepted the connection, and not allowed one push on it yet.
+    var isShutOut: Bool { get }
     /// Whether it gets no more pushes because the server does not answer those in flight.
     var isSetAside: Bool { get }
     var openedAt: ContinuousClock.Instant { get }

@@ -89,6 +89,8 @@ extension PoolingGateway {
     private var wantsConnection: Bool {
         guard !pool.isClosed, !pool.isAtRest, !pool.isConnecting else { return false }
         guard !pool.open.isEmpty else { return pool.isWanted }
+        // One that allows nothing may be about to. If two do, a third will not help.
+        guard pool.open.count(where: \.isShutOut) < 2 else { return false }
         // Connections that are set aside do not count. But there may be at most one of them for each connection
         // allowed.
         let serving = pool.open.count { !$0.isSetAside }
@@ -176,6 +178,8 @@ extension PoolingGateway {
         // The connection may have no free slots.
         openIfNeeded()
     }
+
+    func reached() { pool.noteReached() }
 
     func startedDraining(_ connection: Connection, _ ending: ConnectionEnding) {
         pool.noteDraining(connection)

@@ -135,9 +135,14 @@ extension GatewayConnection: HTTP2Handler {
     }
 
     func peerSettingsChanged() {
-        guard phase == .awaitingSettings else { return }
-        phase = .open
-        gateway.opened(self)
+        let wasShutOut = isShutOut
+        if http.availableStreamCount > 0 { isShutOut = false }
+        if phase == .awaitingSettings {
+            phase = .open
+            gateway.opened(self)
+        } else if wasShutOut, !isShutOut {
+            gateway.reached()
+        }
     }
 
     func settingsAcknowledged() {}

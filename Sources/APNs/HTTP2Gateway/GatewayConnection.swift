@@ -71,6 +71,8 @@ final class GatewayConnection: PooledConnection {
     var hasTakenRequests = false
     /// The oldest request that GOAWAY says the server has not acted on.
     var firstAboveGoAway: StreamReference?
+    /// Whether the server has allowed no request yet (MAX_CONCURRENT_STREAMS 0).
+    var isShutOut = true
     /// When the last answer came, by the clock of the streams, and the highest stream that was answered.
     var lastAnswer: UInt64 = 0
     var highestAnswered: UInt32 = 0
