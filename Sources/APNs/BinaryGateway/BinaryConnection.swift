@@ -61,6 +61,7 @@ final class BinaryConnection: PooledConnection {
     private(set) var hasAnswered = false
     let hasTakenRequests = false
     let isShutOut = false
+    let isShortForNow = false
     let isSetAside = false
     /// The number of losses of a push that waits until few others are in flight here, and since when it waits.
     private var awaited: (losses: Int, since: ContinuousClock.Instant)?

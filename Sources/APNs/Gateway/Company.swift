@@ -20,8 +20,9 @@ struct Company {
     private(set) var awaitedLosses = 0
     private var awaitedSince: UInt64 = 0
 
-    /// Whether nothing in flight was lost before, and no such push waits.
+    /// Whether nothing in flight was lost before, and no such push waits; and since when that is not so.
     var isUnlimited: Bool { limit == .max && awaitedLosses == 0 }
+    private(set) var limitedSince: UInt64 = 0
 
     /// How many more pushes may be sent beside those in flight.
     func room(beside inFlight: Int, full: Int) -> Int {
@@ -29,7 +30,8 @@ struct Company {
     }
 
     /// Notes that a push was sent that was lost before.
-    mutating func add(_ stream: UInt32, lost losses: Int, full: Int) {
+    mutating func add(_ stream: UInt32, lost losses: Int, full: Int, now: UInt64) {
+        if isUnlimited { limitedSince = now }
         limits[stream] = Self.limit(ofPushLost: losses, full: full)
         limit = min(limit, limits[stream] ?? .max)
         awaitedLosses = 0
@@ -44,6 +46,7 @@ struct Company {
     /// Keeps the connection free of pushes with fewer losses until one that was lost this often has been sent.
     mutating func await(pushLost losses: Int, now: UInt64) {
         guard losses > awaitedLosses else { return }
+        if isUnlimited { limitedSince = now }
         (awaitedLosses, awaitedSince) = (losses, now)
     }
 

@@ -13,6 +13,8 @@ protocol PooledConnection: AnyObject {
     var hasTakenRequests: Bool { get }
     /// Whether the server has accepted the connection, and not allowed one push on it yet.
     var isShutOut: Bool { get }
+    /// Whether it takes few pushes only for the sake of one that was lost before, and has done so for a moment.
+    var isShortForNow: Bool { get }
     /// Whether it gets no more pushes because the server does not answer those in flight.
     var isSetAside: Bool { get }
     var openedAt: ContinuousClock.Instant { get }

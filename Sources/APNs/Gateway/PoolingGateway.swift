@@ -95,7 +95,8 @@ extension PoolingGateway {
         // allowed.
         let serving = pool.open.count { !$0.isSetAside }
         return pool.isShort && serving < settings.maximumConnections
-            && pool.open.count < 2 * settings.maximumConnections && pool.open.allSatisfy { $0.freeSlots == 0 }
+            && pool.open.count < 2 * settings.maximumConnections
+            && pool.open.allSatisfy { $0.freeSlots == 0 && !$0.isShortForNow }
     }
 
     /// When the next connection may be opened; nil: at once.

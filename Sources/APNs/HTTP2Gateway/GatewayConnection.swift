@@ -147,6 +147,10 @@ final class GatewayConnection: PooledConnection {
         return min(http.availableStreamCount, company.room(beside: inFlightCount, full: Self.fullCompany))
     }
 
+    var isShortForNow: Bool {
+        !company.isUnlimited && .nanoseconds(loop.nowNanoseconds &- company.limitedSince) < settings.firstAnswerTime
+    }
+
     /// Whether it takes a push that was lost this often before.
     func takes(pushLost losses: Int) -> Bool {
         guard freeSlots > 0, losses >= company.awaitedLosses else { return false }
@@ -171,7 +175,7 @@ final class GatewayConnection: PooledConnection {
         losses: Int, ticket: UInt64
     ) {
         let (id, now) = (apnsID.halves, loop.nowNanoseconds)
-        if losses > 0 { company.add(http.nextStream, lost: losses, full: Self.fullCompany) }
+        if losses > 0 { company.add(http.nextStream, lost: losses, full: Self.fullCompany, now: now) }
         if push.isBroadcast {
             let path = push.broadcastPath
             http.openRequest(headers, path: path.span, tag: ticket, now: now)
