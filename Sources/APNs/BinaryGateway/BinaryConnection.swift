@@ -19,7 +19,8 @@ protocol BinaryConnectionDelegate: ConnectionDelegate<BinaryConnection> {
 /// An error packet settles everything that was sent: APNs took what was sent before the identified notification, and
 /// threw away what was sent after it (Apple archive, "Binary Provider API"). Silence counts as delivery after the
 /// grace, but only for bytes that the peer's machine has acknowledged, and only up to its last sign of life: a dead
-/// line is as silent as a server that finds no error.
+/// line is as silent as a server that finds no error. An error packet that has begun ends the silence: nothing counts
+/// as delivered until the packet is whole and says what was.
 final class BinaryConnection: PooledConnection {
     private enum Phase {
         case open
@@ -54,6 +55,8 @@ final class BinaryConnection: PooledConnection {
     private var confirmTimer: Transport.Timer?
     private var clockTimer: Transport.Timer?
     private var drainTimer: Transport.Timer?
+    /// Runs while an error packet is incomplete.
+    private var packetTimer: Transport.Timer?
 
     let openedAt: ContinuousClock.Instant
     private(set) var lastRequest: ContinuousClock.Instant
@@ -87,7 +90,8 @@ final class BinaryConnection: PooledConnection {
     private var loop: EventLoop { stream.loop }
 
     var freeSlots: Int {
-        guard phase == .open, output.count < settings.maximumUnsentBytes else { return 0 }
+        // The server throws away what is sent after an error.
+        guard phase == .open, !parser.isWithinPacket, output.count < settings.maximumUnsentBytes else { return 0 }
         let company = awaited.map { binary.company(ofPushLost: $0.losses) } ?? .max
         return max(0, min(windowSize.current, window.limit, company) - window.count)
     }
@@ -162,7 +166,7 @@ final class BinaryConnection: PooledConnection {
     private func confirm() {
         let time = silenceIsBelievedUpTo
         stream.readNow()
-        guard phase != .closed, let time else { return }
+        guard phase != .closed, !parser.isWithinPacket, let time else { return }
         noteAcknowledged()
         let hadNoSlots = freeSlots == 0
         while let (ticket, leftAt) = window.takeConfirmed(leftBy: time, before: acknowledged) {
@@ -210,6 +214,20 @@ final class BinaryConnection: PooledConnection {
     }
 
     // MARK: Errors
+
+    /// Gives the rest of an error packet as long to come as an error has. If nothing of it comes in that time, what was
+    /// sent is uncertain.
+    private func awaitRestOfPacket() {
+        packetTimer?.cancel()
+        packetTimer = nil
+        guard phase != .closed, parser.isWithinPacket else { return }
+        packetTimer = loop.schedule(after: binary.grace) { [self] in
+            packetTimer = nil
+            // This process may have stood still itself, so it first reads what has arrived.
+            stream.readNow()
+            if packetTimer == nil { end(.failed("\(stream.peer) stopped in the middle of an error")) }
+        }
+    }
 
     /// Acts on an error packet. The server ends the connection after it.
     private func settle(_ packet: ErrorPacket) {
@@ -289,7 +307,7 @@ final class BinaryConnection: PooledConnection {
         let wasOpen = phase == .open
         phase = .closed
         stream.close()
-        for timer in [confirmTimer, clockTimer, drainTimer] { timer?.cancel() }
+        for timer in [confirmTimer, clockTimer, drainTimer, packetTimer] { timer?.cancel() }
         if case .failed(let words) = ending {
             if !window.isEmpty { windowSize.noteLoss() }
             giveUpWindow(because: words)
@@ -331,6 +349,7 @@ extension BinaryConnection: ByteStreamHandler {
     func received(_ bytes: Span<UInt8>) {
         do throws(BinaryProtocolError) {
             if let packet = try parser.take(bytes) { settle(packet) }
+            awaitRestOfPacket()
         } catch {
             end(.failed("\(stream.peer) \(error)"))
         }

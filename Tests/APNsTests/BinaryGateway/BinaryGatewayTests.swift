@@ -157,6 +157,36 @@ import Transport
         #expect(scene.tally == ["unanswered": 5])
     }
 
+    @Test func `that comes slowly is awaited, and nothing counts as delivered meanwhile`() async throws {
+        let grace = Duration.milliseconds(500)
+        let stage = BinaryStage(grace: grace) { arrival in
+            guard arrival.connection == 0, arrival.ticket == 4 else { return .silence }
+            return .slowError(status: 8, identifier: 3, interval: grace / 2)
+        }
+        let scene = try await stage.run { scene in
+            scene.sender.send(count: 5)
+            // This one comes when the error has begun, so the server throws it away.
+            await scene.sender.until { scene.server.arrivals.count == 5 }
+            scene.sender.send(count: 1, from: 5)
+            await scene.sender.untilAnswered(6)
+            #expect(scene.sender.deliveredTooSoon == 0)
+        }
+        #expect(scene.results[2] == "400 BadDeviceToken")
+        #expect(scene.tally == ["accepted": 5, "400 BadDeviceToken": 1])
+    }
+
+    @Test func `that stops in the middle is a lost connection, after one more grace`() async throws {
+        let stage = BinaryStage(grace: .milliseconds(300)) { $0.ticket == 4 ? .beginningOfError : .silence }
+        let scene = try await stage.run { scene in
+            scene.sender.send(count: 5)
+            await scene.sender.untilAnswered(5)
+            let words = scene.sender.lostConnections.map(\.reason)
+            scene.note("told", words.count { $0.hasSuffix("stopped in the middle of an error") })
+        }
+        #expect(scene.tally == ["unanswered": 5])
+        #expect(scene.notes == ["told": 1])
+    }
+
     @Test func `that is followed by another is the one that counts`() async throws {
         let stage = BinaryStage { arrival in
             arrival.connection == 0 && arrival.ticket == 9 ? .errors(identifiers: [3, 7]) : .silence

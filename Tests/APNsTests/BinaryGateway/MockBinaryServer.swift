@@ -18,6 +18,10 @@ final class MockBinaryServer {
         case errorAndReset(status: UInt8, identifier: UInt32)
         /// It sends the beginning of an error packet and closes the connection.
         case halfError
+        /// It sends the beginning of an error packet and nothing more.
+        case beginningOfError
+        /// It sends an error packet byte by byte, each after an interval, and then closes the connection.
+        case slowError(status: UInt8, identifier: UInt32, interval: Duration)
         /// It sends two error packets at once.
         case errors(identifiers: [UInt32])
         /// It reads nothing more.
@@ -102,6 +106,10 @@ final class MockBinaryServer {
             case .halfError:
                 _ = stream.write([8, 8, 0].span)
                 stream.close()
+            case .beginningOfError: _ = stream.write([8, 8, 0].span)
+            case .slowError(let status, let identifier, let interval):
+                writeSlowly(Self.errorPacket(status, identifier)[...], interval)
+                return true
             case .errors(let identifiers):
                 for identifier in identifiers { writeError(8, identifier) }
                 stream.close()
@@ -112,8 +120,17 @@ final class MockBinaryServer {
         }
 
         func writeError(_ status: UInt8, _ identifier: UInt32) {
-            let bytes = [8, status] + (0..<4).map { UInt8(truncatingIfNeeded: identifier >> (24 - 8 * UInt32($0))) }
-            _ = stream.write(bytes.span)
+            _ = stream.write(Self.errorPacket(status, identifier).span)
+        }
+
+        private static func errorPacket(_ status: UInt8, _ identifier: UInt32) -> [UInt8] {
+            [8, status] + (0..<4).map { UInt8(truncatingIfNeeded: identifier >> (24 - 8 * UInt32($0))) }
+        }
+
+        private func writeSlowly(_ bytes: ArraySlice<UInt8>, _ interval: Duration) {
+            guard let first = bytes.first else { return stream.close() }
+            _ = stream.write([first].span)
+            stream.loop.schedule(after: interval) { [self] in writeSlowly(bytes.dropFirst(), interval) }
         }
 
         func received(_ bytes: Span<UInt8>) {
