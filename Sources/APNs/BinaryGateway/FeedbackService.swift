@@ -19,6 +19,9 @@ package final class FeedbackService {
         package var maximumTime = Duration.seconds(600)
         /// The maximum number of records in a batch, approximately.
         package var batchSize = 1000
+        /// The number of records after which a list is not read on. The records up to there are kept, and the rest is
+        /// read the next time.
+        package var maximumRecords = 1_000_000
 
         package init() {}
     }
@@ -40,7 +43,8 @@ package final class FeedbackService {
     }
 
     /// Reads the list to its end and returns how many records it had. It awaits `keep` for each batch, and reads
-    /// nothing more meanwhile. An error of `keep` ends the reading. An incomplete record at the end is left out.
+    /// nothing more meanwhile. An error of `keep` ends the reading. An incomplete record at the end is left out. Throws
+    /// ``Failure`` if it does not come to the end of the list.
     package func read(_ keep: ([FeedbackRecord]) async throws -> Void) async throws -> Int {
         let stream = try await TLSConnection.connect(
             host: endpoint.host, port: endpoint.port, context: context, loop: loop,
@@ -53,6 +57,9 @@ package final class FeedbackService {
         while let batch = try await reader.next(until: min(deadline, loop.now + settings.silence)) {
             try await keep(batch)
             count += batch.count
+            if count > settings.maximumRecords {
+                throw Failure.endless(peer: stream.peer, records: settings.maximumRecords)
+            }
         }
         return count
     }
@@ -66,12 +73,15 @@ extension FeedbackService {
     package enum Failure: Error, Equatable, CustomStringConvertible {
         case silent(peer: String)
         case stopped
+        case endless(peer: String, records: Int)
         case nonsense(peer: String, BinaryProtocolError)
 
         package var description: String {
             switch self {
             case .stopped: "the worker stopped before the end of the list"
             case .silent(let peer): "\(peer) did not come to the end of its list"
+            case .endless(let peer, let records):
+                "\(peer) did not come to the end of its list within \(records) records"
             case .nonsense(let peer, let error): "\(peer) \(error)"
             }
         }

@@ -30,14 +30,19 @@ extension Statement {
         returning p.queue_id
         """#)
 
-    /// Times are in seconds since 1970. `$unregistered`: the code of that reason.
+    /// Times are in seconds since 1970. `$unregistered`: the code of that reason. Records of tokens that the queue does
+    /// not have are left out: nothing would come of them, and a service may send any number of them.
     static let keepFeedback = Statement(
         "keep_feedback",
         #"""
         insert into pushq.feedback_record (queue_id, token, reason, reported_at)
         -- A time in the future cannot be right: it would also deactivate devices that register again before it.
-        select $queue_id, r.token, $unregistered, least(to_timestamp(r.reported_at), now())
-        from unnest($tokens::bytea[], $times::bigint[]) as r(token, reported_at)
+        select d.queue_id, d.token, $unregistered, least(to_timestamp(r.reported_at), now())
+        from (
+          select u.token, max(u.reported_at) as reported_at
+          from unnest($tokens::bytea[], $times::bigint[]) as u(token, reported_at)
+          group by u.token) r
+        join pushq.device d on d.queue_id = $queue_id and d.token = r.token
         """#)
 
     static let noteFeedbackRead = Statement(
@@ -70,8 +75,8 @@ extension PostgresConnection {
         try await execute(.takeFeedbackPoll, ["lease": .interval(lease)]).first?.int4("queue_id")
     }
 
-    /// Stores what the feedback service reported, to be acted on later. `times` are in seconds since 1970, one for each
-    /// token.
+    /// Stores what the feedback service reported of the queue's devices, to be acted on later. `times` are in seconds
+    /// since 1970, one for each token.
     package func keepFeedback(
         of queueID: Int32, tokens: [[UInt8]], times: [Int64]
     ) async throws(PostgresError) {

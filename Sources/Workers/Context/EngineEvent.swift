@@ -159,11 +159,11 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
         case .devicesDeactivated(let count): "deactivated \(count.counted("device")) whose token is bad"
         case .queuePausedForTokens(let queue, let reason):
             "\(queue) paused: \(reason). Correct its tokens, then run: pushq-admin queue resume \(queue)"
-        case .feedbackRead(let queue, let count): "the feedback service named \(count.counted("device")) of \(queue)"
+        case .feedbackRead(let queue, let count): "the feedback service listed \(count.counted("record")) for \(queue)"
         case .feedbackActedOn(let records, let deactivated):
             "deactivated \(deactivated.counted("device")) after \(records.counted("report")) of APNs"
         case .feedbackUnreachable(let queue, let reason):
-            "the feedback service cannot be reached for \(queue), trying again: \(reason)"
+            "the list of the feedback service for \(queue) cannot be read to its end, trying again: \(reason)"
         case .webhookFailing(let tenant, let reason):
             "the webhook of \(tenant) does not accept reports, trying again: \(reason); test it with: pushq-admin webhook test \(tenant)"
         case .webhookBack(let tenant): "the webhook of \(tenant) accepts reports again"

@@ -14,7 +14,8 @@ import Transport
 
     /// Polls a service that runs `serve` on each connection.
     private func ask(
-        silence: Duration = .seconds(30), batchSize: Int = 1000, newestVersion: TLSVersion = .tls13,
+        silence: Duration = .seconds(30), batchSize: Int = 1000, maximumRecords: Int = .max,
+        newestVersion: TLSVersion = .tls13,
         serve: @escaping @Sendable (TLSConnection) -> Void,
         keep: @escaping @Sendable ([FeedbackRecord]) async throws -> Void = { _ in }
     ) async throws -> Int {
@@ -31,6 +32,7 @@ import Transport
             var settings = FeedbackService.Settings()
             settings.silence = silence
             settings.batchSize = batchSize
+            settings.maximumRecords = maximumRecords
             let service = try FeedbackService(
                 endpoint: Endpoint(
                     host: "127.0.0.1", port: listener.port, authorities: try TrustStore(adding: [authority.certificate])
@@ -111,6 +113,29 @@ import Transport
         #expect(kept.count == 5000)
     }
 
+    @Test func `stops at a number of records, which it keeps, if a list does not end`() async throws {
+        let kept = Kept()
+        await #expect {
+            _ = try await ask(batchSize: 100, maximumRecords: 1000) { stream in
+                stream.handler = Endless(stream, Self.record)
+            } keep: {
+                kept.add($0)
+            }
+        } throws: { error in
+            "\(error)".hasSuffix("did not come to the end of its list within 1000 records")
+        }
+        #expect(kept.count > 1000)
+    }
+
+    @Test func `reads a list to its end that has just the maximum number of records`() async throws {
+        let bytes = (0..<100).flatMap { _ in Self.record }
+        let count = try await ask(maximumRecords: 100) { stream in
+            _ = stream.write(bytes.span)
+            stream.close()
+        }
+        #expect(count == 100)
+    }
+
     @Test func `gets from the simulator the devices that a push found dead, for its own app and once`() async throws {
         let folder = FileManager.default.temporaryDirectory.appending(path: "feedback-\(UUID().uuidString)").path
         defer { try? FileManager.default.removeItem(atPath: folder) }
@@ -153,6 +178,32 @@ import Transport
         #expect(lists[1].first?.token.prefix(8) == [0, 0, 0, 0, 0, 0, 0, 3])
         #expect(lists[1].first?.time == 1_700_000_000)
     }
+}
+
+/// A service whose list does not end.
+private final class Endless: ByteStreamHandler {
+    private let stream: TLSConnection
+    private let bytes: [UInt8]
+    private var rest: ArraySlice<UInt8>
+
+    init(_ stream: TLSConnection, _ record: [UInt8]) {
+        self.stream = stream
+        bytes = (0..<1000).flatMap { _ in record }
+        rest = bytes[...]
+        writable()
+    }
+
+    func writable() {
+        while stream.isOpen {
+            let taken = stream.write(rest.span)
+            rest = rest.dropFirst(taken)
+            guard rest.isEmpty else { return }
+            rest = bytes[...]
+        }
+    }
+
+    func received(_ bytes: Span<UInt8>) {}
+    func closed(_ error: TransportError?) {}
 }
 
 /// The records that the service delivered.

@@ -137,6 +137,9 @@ import Testing
     @Test func `takes a time in the future for now, and 1970 for what it is`() async throws {
         try await run { clock in
             let queue = try await clock.takeDue()[0]
+            try await clock.store.runScript(
+                "insert into pushq.device (queue_id, token) select \(queue), t from unnest('{\\\\x01,\\\\x02}'::bytea[]) t"
+            )
             try await clock.store.keepFeedback(of: queue, tokens: [[1], [2]], times: [Int64(UInt32.max), 0])
             let rows = try await clock.store.execute(
                 Statement(
@@ -145,6 +148,26 @@ import Testing
                 ))
             #expect(rows.map { $0.bool("is_past") } == [true, true])
             #expect(rows.last?.int8("time") == 0)
+        }
+    }
+
+    @Test func `stores of a list only tokens that the queue has, each with its latest time`() async throws {
+        try await run { clock in
+            let both = try await clock.takeDue()
+            try await clock.store.runScript(
+                """
+                insert into pushq.device (queue_id, token) values
+                  (\(both[0]), '\\x01'), (\(both[0]), '\\x02'), (\(both[1]), '\\x03')
+                """)
+            try await clock.store.keepFeedback(
+                of: both[0], tokens: [[1], [3], [1], [4], [2], [], [1]], times: [10, 11, 30, 12, 13, 14, 20])
+            let rows = try await clock.store.execute(
+                Statement(
+                    "kept",
+                    "select token, extract(epoch from reported_at)::int8 as time from pushq.feedback_record order by token"
+                ))
+            #expect(rows.map { $0.bytes("token") } == [[1], [2]])
+            #expect(rows.map { $0.int8("time") } == [30, 13])
         }
     }
 }

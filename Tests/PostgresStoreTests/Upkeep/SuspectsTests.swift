@@ -73,7 +73,12 @@ import Transport
                 Statement("tokens", "select token from pushq.device order by id")
             ).map { $0.bytes("token") }
             try await queue.worker.keepFeedback(
-                of: queue.id, tokens: tokens + [[1, 2]], times: [4_000_000_000, 4_000_000_000, 1])
+                of: queue.id, tokens: tokens, times: [4_000_000_000, 4_000_000_000])
+            try await queue.run(
+                """
+                insert into pushq.feedback_record (queue_id, token, reason, reported_at)
+                values (\(queue.id), '\\x0102', \(Reason.unregistered.code), now())
+                """)
             let producer = try await database.connect()
             try await producer.runScript(
                 """

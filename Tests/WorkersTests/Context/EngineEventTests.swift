@@ -8,7 +8,7 @@ import Testing
         (.devicesDeactivated(2), "deactivated 2 devices whose token"),
         (.feedbackActedOn(records: 1, deactivated: 1), "deactivated 1 device after 1 report of APNs"),
         (.feedbackActedOn(records: 5, deactivated: 0), "deactivated 0 devices after 5 reports of APNs"),
-        (.feedbackRead(queue: "q", count: 1), "the feedback service named 1 device of q"),
+        (.feedbackRead(queue: "q", count: 1), "the feedback service listed 1 record for q"),
         (.leasesLost(1), "lost 1 lease to "), (.leasesFound(1), "gave back 1 lease whose claim"),
         (.jobsRescued(1), "put back 1 job of "), (.stopped(sent: 1), "stopped after 1 request"),
         (.jobsLeft(1, pushes: 1), "left 1 job whose end could not be written in time: other workers take it when"),

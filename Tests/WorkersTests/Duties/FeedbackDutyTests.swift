@@ -74,7 +74,7 @@ import Transport
                 try await fixture.connection.runScript(
                     "update pushq.feedback_poll set not_before = now() where failures > 0")
             }
-            let said = fixture.events.all.filter { $0.contains("the feedback service cannot be reached for") }
+            let said = fixture.events.all.filter { $0.contains("the list of the feedback service for") }
             #expect(said.count == 1)
             #expect(said.first?.contains("com.acme.wrong") == true)
             #expect(try await fixture.number("select max(failures) from pushq.feedback_poll") == 2)
