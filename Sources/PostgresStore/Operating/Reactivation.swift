@@ -16,6 +16,29 @@ extension Statement {
         order by k.day
         """#)
 
+    /// Marks reports `f` as undone, and lists them once more (functions/list_feedback.sql).
+    private static let undo = "set verdict = 'undone', cursor = null, listed_at = null"
+
+    /// Undoes the reports of APNs that are in force against inactive devices, and locks the devices.
+    ///
+    /// A device whose user has logged out, or that was deactivated by hand, is no exception: because of the report, its
+    /// producer still takes it for dead.
+    fileprivate static let undoReports = Statement(
+        "undo_reports",
+        #"""
+        with inactive as materialized (
+          select d.queue_id, d.id, pushq.known_since(d.registered_at, d.reactivated_at) as known_since
+          from pushq.device d
+          where d.queue_id = (select pushq.queue_id($queue)) and d.token = any ($tokens) and not d.active
+          order by d.id
+          for update of d)
+        update pushq.feedback f
+        \#(undo)
+        from inactive d
+        where f.queue_id = d.queue_id and f.device_id = d.id and f.verdict = 'deactivated'
+          and f.reported_at >= d.known_since
+        """#)
+
     /// One step: reads `$step` reports of one day, and brings back devices whose deactivation is selected and still in
     /// force. A device that was registered since then is already active. If a device was deactivated again or for
     /// another reason, or its user has logged out, that newer cause is in force instead.
@@ -56,8 +79,7 @@ extension Statement {
           returning d.id),
         undone as (
           update pushq.feedback f
-          -- Lists the report once more (functions/list_feedback.sql).
-          set verdict = 'undone', cursor = null, listed_at = null
+          \#(undo)
           from meant m
           where f.day = $day and f.queue_id = m.queue_id and f.id = m.id and m.device_id in (select id from free))
         select (select max(id) from page) as last, (select count(*) from meant) as meant,
@@ -112,6 +134,15 @@ package struct Reactivation: Equatable, Sendable {
 }
 
 extension PostgresConnection {
+    /// Undoes the reports of APNs that have deactivated these devices, so that their producer hears that the tokens
+    /// live. For an operator who then reactivates the devices, in the same transaction.
+    package func undoReports(
+        about tokens: [DeviceToken], inQueue queue: QueueName
+    ) async throws(PostgresError) {
+        let parameters: Parameters = ["queue": .queue(queue), "tokens": .byteaArray(tokens.map { Array($0.bytes) })]
+        _ = try await execute(.undoReports, parameters)
+    }
+
     /// Brings back devices that answers of APNs have deactivated, in steps that block no other session for long. If
     /// this is interrupted, finished steps stay done, and another run does the rest.
     /// - Parameters:

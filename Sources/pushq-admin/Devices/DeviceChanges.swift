@@ -15,6 +15,7 @@ enum DeviceChanges {
         let queue = queue
         let changed = try await database.session { store in
             try await store.transaction {
+                if isActive { try await store.undoReports(about: tokens, inQueue: queue) }
                 var changed = 0
                 for token in tokens {
                     switch try await store.setDevice(token, inQueue: queue, isActive: isActive) {

@@ -5,11 +5,12 @@ import Terminal
 struct DeviceReactivateCommand: Command {
     static let name = "reactivate"
     static let users = CommandUsers.operators(
-        because: "it overrules what APNs said about many devices at once; register those that are in use")
+        because: "it overrules what APNs said about devices; register those that are in use")
     static let summary = "Reactivates devices: the given tokens, or all that certain answers of APNs have deactivated."
     static let discussion = """
         Reports of APNs about pushes that were sent before no longer deactivate these devices. This is not a \
-        registration: only the app knows that a token is in use.
+        registration: only the app knows that a token is in use. The producer is told whose deactivation is undone \
+        ('feedback export', webhooks).
 
         Without tokens, it undoes the recorded deactivations ('feedback list') that match the options: by reason, \
         campaign, send and time. They are kept for 30 days by default. A device stays inactive if it was deactivated \

@@ -91,6 +91,11 @@ import Testing
         "pushq-admin worker revoke": (.operators, "LOGIN"),
     ]
 
+    /// Commands with arguments for which they do something else.
+    private static let otherForms: [(command: String, users: Users, arguments: String)] = [
+        ("pushq-admin device reactivate", .operators, "QUEUE \(token)")
+    ]
+
     private struct Office {
         let shop: Shop
         let logins: (producer: String, reader: String, stranger: String)
@@ -177,9 +182,8 @@ import Testing
         try await withOffice { office in
             // Commands that remove something run last.
             let order = { (name: String) in name.contains("cancel") || name.contains("forget") ? 1 : 0 }
-            for (name, (users, arguments)) in Self.commands.sorted(by: {
-                (order($0.key), $0.key) < (order($1.key), $1.key)
-            }) {
+            let all = Self.commands.map { ($0, $1.users, $1.arguments) } + Self.otherForms
+            for (name, users, arguments) in all.sorted(by: { (order($0.0), $0.0) < (order($1.0), $1.0) }) {
                 // These commands do not end. The first three connect to nothing, and `DashboardPageTests` tests the
                 // fourth.
                 if ["pushq demo", "pushq dev", "pushq simulate", "pushq-admin dashboard"].contains(name) { continue }
