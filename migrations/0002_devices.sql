@@ -130,6 +130,7 @@ create table pushq.feedback (
   cursor      bigint,                                     -- null: not listed since it got its verdict
   listed_at   timestamptz,
   constraint feedback_pkey primary key (day, queue_id, id),
+  -- 'kept': the report deactivated nothing, or the device was registered again before the report was listed.
   -- 'undone': the report had deactivated the device, and an operator has reactivated it.
   constraint feedback_verdict_known check (verdict in ('deactivated', 'kept', 'suspect', 'undone')),
   constraint feedback_listed_has_time check ((cursor is null) = (listed_at is null))

@@ -12,7 +12,7 @@ from .caps import Caps
 from .model import DEAD, GONE, IDENTIFIER, PASSING, SILENCE, SUSPECT, concerns_device
 from .personal import comparable
 from .quiet import Quiet
-from .scenario import Campaign, OpenTransaction, UndoDeactivations
+from .scenario import Campaign, OpenTransaction, Reactivate, UndoDeactivations
 from .webhooks import Webhooks
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
@@ -22,6 +22,8 @@ FLUSHING = 3.0
 READING = 5.0
 # What a busy machine reads late comes together.
 BUNCHING = 3.0
+# Between what the statement that lists reports sees and the time that it writes.
+LISTING = 0.5
 # When what is paused is due, by the books: in 2100.
 FOR_EVER = 4_000_000_000
 FINAL = {"delivered", "rejected", "failed", "suppressed", "expired", "cancelled", "unknown"}
@@ -690,12 +692,16 @@ class Judge:
         for event, token in self.model.undone:
             if row.verdict == "deactivated" and token == row.token and self.undoes(event, row, event.began):
                 self.find("feedback", f"{where} stays as deactivated, though that was undone")
+        listed = row.verdict == "deactivated" and row.listed_at
+        if listed and {device.registered_after(r, listed - LISTING) for r in timed} == {"yes"}:
+            self.find("feedback", f"{where} was listed, though it had registered again before: {self.story(device)}")
         if row.reason in SUSPECT:
             return
         later = {device.registered_after(r, row.recorded_at) for r in timed}
         if row.verdict == "deactivated" and later == {"yes"}:
             self.find("feedback", f"{where} deactivated it, though it had registered again: {self.story(device)}")
-        if row.verdict == "kept" and later == {"no"}:
+        # A device that registers before its report is listed is not listed as dead.
+        if row.verdict == "kept" and {device.registered_after(r, self.model.end) for r in timed} == {"no"}:
             since = min(r.answered_at for r in timed)
             others = [r for r in device.reports if r not in timed and r.answered_at <= row.recorded_at]
             if (
@@ -713,11 +719,14 @@ class Judge:
     def undoes(self, event, row, by=None):
         """Whether a call was to undo what a row tells of, if it was written down by then."""
         operation = event.operation
+        by = event.ended if by is None else by
+        if isinstance(operation, Reactivate):
+            return operation.queue == row.queue and row.token in operation.tokens and row.recorded_at <= by
         if not isinstance(operation, UndoDeactivations) or operation.queue != row.queue:
             return False
         roots = {sending.root for sending in self.model.campaign(operation)}
         return (
-            row.recorded_at <= (event.ended if by is None else by)
+            row.recorded_at <= by
             and (operation.key is None or row.root in roots)
             and operation.reason in (None, row.reason)
             and (event.since is None or row.recorded_at >= event.since)

@@ -251,7 +251,7 @@ class Model:
         self.refusals = []  # sendings that were not accepted, though no rule of the model says why
         self.resets = collections.defaultdict(list)  # (queue, token) -> numbers that its app showed from then on
         self.previews = []  # calls of a preview with what it may say
-        self.undone = []  # pairs of a call that undid deactivations and a token that it surely brought back
+        self.undone = []  # pairs of a call that undid deactivations and a token of which it surely undid them
         self.findings = []  # calls that did not return what they had to
         self.by_payload = {}
         self.gone = {}  # (queue, channel) -> when APNs said that there is no such channel
@@ -434,6 +434,7 @@ class Model:
                 self.expect(event, None)
             case s.Reactivate():
                 for token in operation.tokens:
+                    self.note_reactivation(event, token)
                     self.change(event, operation.queue, token, True, "perhaps")
                 self.expect(event, None)
             case s.UndoDeactivations():
@@ -455,6 +456,19 @@ class Model:
                     sending.retried += sending.root == event.root
                 for sending in self.campaign(operation) if operation.key is not None else ():
                     sending.retried += 1
+
+    def note_reactivation(self, event, token):
+        """A report that is surely the only one, and keeps the device inactive, is undone with it."""
+        device = self.devices.get((event.operation.queue, token))
+        reports = [r for r in device.reports if r.answered_at <= event.ended] if device else []
+        if (
+            len(reports) == 1
+            and reports[0].is_certain
+            and reports[0].reason in DEAD
+            and any(reports[0].answered_at + 0.001 <= moment <= event.began for moment in self.settled)
+            and device.registered_after(reports[0], event.ended) == "no"
+        ):
+            self.undone.append((event, token))
 
     def undo(self, event, operation):
         """Brings devices back that are inactive because of what is meant. Which of several reports has deactivated one, the

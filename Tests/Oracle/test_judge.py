@@ -777,6 +777,19 @@ def forget_feedback(play, books):
     books.feedback.pop(0)
 
 
+def reactivate_dead(play, books):
+    """The device is brought back by its token, and its producer is not told."""
+    play.events.append(Event(s.Reactivate(SHOP.name, (B,)), play.now, play.now + 0.01))
+    books.devices[SHOP.name, B] = dataclasses.replace(books.devices[SHOP.name, B], active=True, reason=None)
+
+
+def list_registered(play, books):
+    """The app registers the device, and only then is it listed as dead."""
+    play.events.append(Event(s.Register(SHOP.name, B), play.now, play.now + 0.01))
+    books.devices[SHOP.name, B] = dataclasses.replace(books.devices[SHOP.name, B], active=True, reason=None)
+    books.feedback[0].listed_at = play.now + 5
+
+
 def follow(other):
     """A producer reads one more, like the first but for this."""
 
@@ -985,6 +998,8 @@ ALTERATIONS = {
         "device",
     ),
     "a deactivation that was undone, and stays": (lambda p, b: setattr(b.feedback[-1], "verdict", "deactivated"), "feedback"),
+    "a deactivation that was undone by token, and stays": (reactivate_dead, "feedback"),
+    "a deactivation that was listed when the app had registered again": (list_registered, "feedback"),
     "a deactivation that nobody had undone": (lambda p, b: setattr(b.feedback[0], "verdict", "undone"), "feedback"),
     "a deactivation that was undone, and should not have been": (
         lambda p, b: setattr(p.undoing, "since", p.now + 10),

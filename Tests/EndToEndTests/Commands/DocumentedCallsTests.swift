@@ -87,6 +87,11 @@ extension `Real processes` {
                 case .python: try await Self.run(blocks, in: language, as: ["/usr/bin/python3", "-"])
                 case .php: try await Self.run(blocks, in: language, as: ["php"])
                 }
+                if language != .sql {
+                    let dead = "select count(*) from public.app_token where is_dead"
+                    #expect(try await rig.number("\(dead) and registered_at < now()") == 1)
+                    #expect(try await rig.number(dead) == 1, "the token lives that was registered later")
+                }
             }
         }
 
@@ -152,10 +157,13 @@ extension `Real processes` {
         private static let setup = """
             create table public.orders (id int, customer text, is_late boolean, shipped_at timestamptz);
             insert into public.orders values (815, '4711', false), (816, 'anna', true), (817, 'bert', true);
-            create table public.app_token (token text, is_dead boolean not null default false);
-            insert into public.app_token
+            create table public.app_token (
+              token text, is_dead boolean not null default false, registered_at timestamptz not null default now());
+            insert into public.app_token (token)
             values ('00fc13adff785122b4ad28809a3420982341241421348097878e577c991de8f0'), (repeat('a1', 32)),
                    (repeat('b1', 32)), (repeat('dead', 16));
+            -- A reader whose app registers the dead token after APNs' report.
+            insert into public.app_token (token, registered_at) values (repeat('dead', 16), now() + interval '1 hour');
             create table public.push_feedback (cursor bigint);
             insert into public.push_feedback values (0);
 

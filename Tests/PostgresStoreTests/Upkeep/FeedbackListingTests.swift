@@ -136,6 +136,36 @@ import Transport
         }
     }
 
+    @Test func `is not told that a device is dead that its app has registered again since`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 4)
+            let ids = try await queue.connection.execute(
+                Statement("ids", "select id from pushq.device order by id")
+            ).map { Int($0.int8("id")) }
+            var reader = Reader(queue: queue)
+            try await queue.run(
+                """
+                update pushq.device
+                set active = false, inactive_since = now(), inactive_reason = \(Reason.unregistered.code);
+                """ + ids.map { Self.report($0) }.joined())
+            // One is registered, another brought back by hand, and the third registered and dead once more.
+            try await queue.run(
+                """
+                select pushq.register_device('\(QueueFixture.name)', encode(token, 'hex'))
+                from pushq.device where id in (\(ids[0]), \(ids[2]));
+                select pushq.set_device('\(QueueFixture.name)', encode(token, 'hex'), true)
+                from pushq.device where id = \(ids[1])
+                """)
+            try await queue.run(Self.report(ids[2]))
+            while try await queue.worker.listFeedback(most: 2) > 0 {}
+            try await reader.read()
+            #expect(reader.seen == ["deactivated \(ids[3])", "deactivated \(ids[2])"])
+            #expect(
+                try await queue.number("select count(*) from pushq.feedback where verdict = 'kept' and cursor is null")
+                    == 3)
+        }
+    }
+
     @Test func `begins where it likes: at a time, or at the present end`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
