@@ -26,7 +26,9 @@ extension HealthCheck {
 }
 
 extension Statement {
-    /// Reads at most ten thousand jobs: there may be millions, and none of them due.
+    /// Work waits as a job; as a campaign that has no jobs until a worker fans it out; as a run of a schedule; or as a
+    /// job whose worker is gone. The statement reads at most ten thousand of each: there may be millions of jobs, and
+    /// none of them due.
     fileprivate static let runningWorkers = Statement(
         "running_workers",
         #"""
@@ -40,7 +42,17 @@ extension Statement {
           from pushq.queue_name n
           where not exists (select from alive a where n.name like a.pattern))
         select (select count(*) from alive) as alive,
-               exists (select from (select run_at from pushq.job limit 10000) j where j.run_at <= now()) as has_work,
+               exists (select from (select run_at from pushq.job limit 10000) j where j.run_at <= now())
+                 or exists (
+                   select
+                   from (select start_at from pushq.fan_out where not done and not paused limit 10000) f
+                   where f.start_at <= now())
+                 or exists (select from pushq.schedule s where s.paused_at is null and s.next_at <= now())
+                 or exists (
+                   select
+                   from (select worker_id from pushq.lease limit 10000) l
+                   where not exists (
+                     select from pushq.worker w where w.id = l.worker_id and pushq.is_alive(w.seen_at))) as has_work,
                (select count(*) from unserved) as unserved,
                array(select name from unserved order by name limit 3) as examples
         """#)

@@ -57,6 +57,17 @@ struct Fault: Sendable, CustomTestStringConvertible {
         insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, root_id, body_day, recipient_count)
           select id, 7, 1, now() - interval '1 minute', now() + interval '1 hour', 7, 7, pushq.today(), 1 from pushq.queue;
         """
+    private static let lease = """
+        insert into pushq.lease (queue_id, job_id, worker_id, epoch, deadline, watermark, outcomes, lane, run_at,
+                                 send_by, message_id, root_id, body_day, recipient_count, attempt, rescues, at_most_once)
+          select id, 7, 99, 1, now() - interval '5 minutes', 0, '\\x00', 1, now(), now(), 7, 7, pushq.today(), 1, 1, 0, false
+          from pushq.queue
+        """
+    /// A worker makes its jobs when it fans it out.
+    private static let campaign = """
+        insert into pushq.fan_out (queue_id, campaign_id, message_id, start_at, send_by, at_most_once, lane)
+          select id, 7, 7, now() - interval '1 minute', now() + interval '1 hour', false, 2 from pushq.queue
+        """
     private static let queue = "acme/com.acme.shop/production"
     private static let replace = HealthFinding.Remedy.command("pushq-admin credential replace acme main --pkcs12 FILE")
 
@@ -186,6 +197,31 @@ struct Fault: Sendable, CustomTestStringConvertible {
             "no worker, and work", .workers, "delete from pushq.worker; \(job)", .error, "workers",
             "none is running, and pushes wait", .command("pushq work")),
         Fault(
+            "no worker, and a campaign that has no jobs yet", .workers, "delete from pushq.worker; \(campaign)", .error,
+            "workers", "none is running, and pushes wait", .command("pushq work")),
+        Fault(
+            "no worker, and a campaign that waits for its operator", .workers,
+            "delete from pushq.worker; \(campaign); update pushq.fan_out set paused = true", .warning, "workers",
+            "none is running", .command("pushq work")),
+        Fault(
+            "no worker, and a campaign that is due later", .workers,
+            "delete from pushq.worker; \(campaign); update pushq.fan_out set start_at = now() + interval '1 hour'",
+            .warning, "workers", "none is running", .command("pushq work")),
+        Fault(
+            "no worker, and a schedule whose run is due", .workers,
+            """
+            delete from pushq.worker;
+            insert into pushq.schedule (queue_id, name, cron, time_zone, after_outage, payload, options, next_at)
+              select id, 'daily', '0 9 * * *', 'UTC', 'once', '{}', '{}', now() - interval '1 minute' from pushq.queue
+            """, .error, "workers", "none is running, and pushes wait", .command("pushq work")),
+        Fault(
+            "no worker, and a job that one which is gone has leased", .workers, "delete from pushq.worker; \(lease)",
+            .error, "workers", "none is running, and pushes wait", .command("pushq work")),
+        Fault(
+            "a worker that drains and still has a lease, and no other", .workers,
+            "update pushq.worker set draining = true; \(lease); update pushq.lease set worker_id = 1", .warning,
+            "workers", "none is running", .command("pushq work")),
+        Fault(
             "a worker that drains, and no other", .workers, "update pushq.worker set draining = true", .warning,
             "workers", "none is running", .command("pushq work")),
         Fault(
@@ -202,13 +238,8 @@ struct Fault: Sendable, CustomTestStringConvertible {
             .warning, "version 0.9.0", "1 worker has it: web-1:42; this program is 1.0.0",
             .advice("start workers of one version, then send SIGTERM to the others")),
         Fault(
-            "a lease that nobody puts back", .leases(),
-            """
-            insert into pushq.lease (queue_id, job_id, worker_id, epoch, deadline, watermark, outcomes, lane, run_at,
-                                     send_by, message_id, root_id, body_day, recipient_count, attempt, rescues, at_most_once)
-              select id, 7, 99, 1, now() - interval '5 minutes', 0, '\\x00', 1, now(), now(), 7, 7, pushq.today(), 1, 1, 0, false
-              from pushq.queue
-            """, .error, "leases", "of 1 job ended up to 5 min ago, 1 of them of workers that are gone",
+            "a lease that nobody puts back", .leases(), lease, .error, "leases",
+            "of 1 job ended up to 5 min ago, 1 of them of workers that are gone",
             .command("pushq work")),
         Fault(
             "a database that refuses the ends of jobs", .refusedEnds,
