@@ -19,7 +19,7 @@ create table pushq.worker (
   refusals    text[]      not null default '{}',          -- the refusals, for each queue in `in_outage`
   unusable    int[]       not null default '{}',          -- queues whose credential it cannot use
   faults      text[]      not null default '{}',          -- the reason, for each queue in `unusable`
-  prevention  text,                                       -- why it claims nothing: PostgreSQL refuses ends of jobs
+  prevention  text,                                       -- what PostgreSQL refuses it, so that it does not send
   constraint worker_pkey primary key (id)
 ) with (fillfactor = 50);
 

@@ -175,7 +175,7 @@ returns table (paused_reason text, tenant text, tenant_is_suspended boolean, lac
                campaign_key text, campaign_is_paused boolean, campaign_paused_reason text, alive boolean,
                serving boolean, cut_off text, in_outage text, refusal text, unusable text, fault text,
                credential text, set_aside bigint, due_at timestamptz, awaits_decision boolean,
-               is_cancelled boolean)
+               is_cancelled boolean, prevented text, prevention text)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
@@ -190,7 +190,8 @@ begin
          case when s.due > now() + interval '5 seconds' then s.due end,
          exists (select from pushq.restored_queue r where r.queue_id = q.id),
          c.cancelled_at is not null
-           or exists (select from pushq.cancelled k where k.queue_id = q.id and k.id = root)
+           or exists (select from pushq.cancelled k where k.queue_id = q.id and k.id = root),
+         t.prevented, t.prevention
   from pushq.queue q
   join pushq.queue_name n on n.queue_id = q.id
   left join pushq.campaign c on c.queue_id = q.id and c.id = root

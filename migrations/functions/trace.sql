@@ -497,6 +497,7 @@ begin
       format('it waits: worker %s cannot use the queue''s credential: %s', t.unusable, t.fault)
     when t.cut_off is not null then format('it waits: worker %s cannot reach APNs', t.cut_off)
     when t.in_outage is not null then format('it waits: APNs answers %s', t.refusal)
+    when t.prevented is not null then format('it waits: worker %s does not send: %s', t.prevented, t.prevention)
     else 'it has been due since then, and waits for its turn' end
     || case when k.send_by > now() then '; not sent any more after ' else '; its time to be sent passed at ' end
     || pushq.shown_time(k.send_by);

@@ -2,13 +2,16 @@ import QueueCore
 
 extension HealthCheck {
     static let refusedEnds = HealthCheck(
-        "refused_ends", "workers that claim nothing, because PostgreSQL refuses to store the ends of jobs"
+        "refused_ends",
+        "workers that do not send, because PostgreSQL refuses to store the ends of jobs, or what they need before"
     ) { connection in
         try await connection.execute(.refusedEnds).map { row in
             HealthFinding(
                 .error, "worker \(row.text("name"))",
-                "claims nothing, because PostgreSQL refuses to store the ends of its jobs: \(row.text("problem"))",
-                .advice("grant the right that is missing, correct or drop the trigger, or repair the table or index"))
+                "does not send: \(row.text("problem"))",
+                .advice(
+                    "grant the right that is missing (pushq-admin migrate does so for pushq_worker), make room on the disk, "
+                        + "correct or drop the trigger, or repair the table or index"))
         }
     }
 }

@@ -47,6 +47,9 @@ package enum PostgresError: Error, Equatable {
         }
     }
 
+    /// Whether the server has answered, with a refusal.
+    package var isOfServer: Bool { serverError != nil }
+
     /// Whether the constraint of this name did not allow a value. For a foreign key: another transaction has removed
     /// the referenced row at the same time, or other rows refer to the row that was to be removed.
     func violates(_ name: String) -> Bool {

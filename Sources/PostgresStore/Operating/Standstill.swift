@@ -9,7 +9,7 @@ extension Statement {
         #"""
         select paused_reason, tenant, tenant_is_suspended, lacks_credential, campaign_key as key, campaign_is_paused,
                campaign_paused_reason, alive, serving, cut_off, in_outage, refusal, unusable, fault, credential,
-               set_aside, due_at, awaits_decision, is_cancelled
+               set_aside, due_at, awaits_decision, is_cancelled, prevented, prevention
         from pushq.show_standstill($queue, $root)
         """#)
 }
@@ -30,6 +30,8 @@ package enum Standstill: Equatable, Sendable, CustomStringConvertible {
     /// APNs answers, but refuses most pushes at present. Workers claim nothing meanwhile, not even jobs that were
     /// cancelled.
     case apnsRefuses(String, isCancelled: Bool)
+    /// PostgreSQL refuses the worker what it needs to send.
+    case workerPrevented(worker: String, problem: String)
     case notDue(Date)
 
     package var description: String {
@@ -56,6 +58,7 @@ package enum Standstill: Equatable, Sendable, CustomStringConvertible {
                 + (isCancelled
                     ? "pushes that wait are not sent, and count as cancelled when it is tried next"
                     : "pushes wait, and are tried again")
+        case .workerPrevented(let worker, let problem): "worker \(worker) does not send: \(problem)"
         case .notDue(let date): "nothing is due before \(date.formatted(.iso8601))"
         }
     }
@@ -97,6 +100,8 @@ extension Standstill {
             self = .apnsRefuses(
                 row.optionalText("refusal") ?? "with refusals: the log of worker \(worker) says which",
                 isCancelled: row.bool("is_cancelled"))
+        } else if let worker = row.optionalText("prevented") {
+            self = .workerPrevented(worker: worker, problem: row.optionalText("prevention") ?? "its log says why")
         } else {
             return nil
         }

@@ -7,7 +7,7 @@ extension Statement {
         select w.id, w.name, w.version, w.started_at, w.seen_at, w.draining,
                exists (select from pushq.sleeper s where s.worker_id = w.id) as is_asleep, w.queues, w.in_flight,
                w.jobs, w.recipients, w.connections, w.streams, cardinality(w.unreachable) as unreachable,
-               cardinality(w.in_outage) as in_outage, w.prevention is not null as is_refused,
+               cardinality(w.in_outage) as in_outage, w.prevention,
                coalesce(extract(epoch from now() - w.seen_at), 0)::float8 as silent_seconds
         from pushq.worker w
         order by w.name, w.id
@@ -42,8 +42,8 @@ package struct WorkerSummary: Sendable {
     /// Queues for which it could not reach APNs, and queues for which APNs refused most pushes.
     package let unreachableQueues: Int
     package let queuesInOutage: Int
-    /// Whether it claims nothing, because PostgreSQL refuses the ends of jobs.
-    package let isRefused: Bool
+    /// What PostgreSQL refuses it, so that it does not send; nil if it refuses nothing.
+    package let prevention: String?
     /// How long ago its last heartbeat was, by the clock of the database.
     package let silence: Duration
 
@@ -56,7 +56,7 @@ package struct WorkerSummary: Sendable {
     package var state: WorkerState {
         if isSilent { return .silent }
         if isDraining { return .draining }
-        if isRefused { return .refused }
+        if prevention != nil { return .refused }
         if inFlight > 0 { return .sending }
         if heldRecipients > 0 { return .holding }
         return isAsleep ? .asleep : .idle
@@ -75,7 +75,7 @@ extension PostgresConnection {
                 queues: row.text("queues"), inFlight: Int(row.int4("in_flight")),
                 connections: Int(row.int4("connections")), streams: Int(row.int4("streams")),
                 unreachableQueues: Int(row.int4("unreachable")), queuesInOutage: Int(row.int4("in_outage")),
-                isRefused: row.bool("is_refused"),
+                prevention: row.optionalText("prevention"),
                 silence: .seconds(row.float8("silent_seconds")))
         }
     }

@@ -17,6 +17,7 @@ final class EngineContext {
     let postgres: EngineConnections
     /// Counts what the engine does.
     let figures: EngineFigures
+    let delays = AnswerDelays()
     /// Raised when there may be something to claim. Only `Intake` waits for it.
     let mayHaveWork: Signal
     /// Raised when a queue has fewer permits than recipients. Only `PermitTaker` waits for it.

@@ -51,6 +51,23 @@ final class RetryingConnection {
         }
     }
 
+    /// The same for a statement whose delay keeps the worker from being ready.
+    func attempt<Result>(
+        _ delay: ReferenceWritableKeyPath<AnswerDelays, AnswerDelay>, of delays: AnswerDelays,
+        _ body: (PostgresConnection) async throws -> Result
+    ) async -> Result? {
+        delays[keyPath: delay].noteAsked()
+        do {
+            let result = try await body(connection())
+            delays[keyPath: delay].noteAnswered()
+            return result
+        } catch {
+            delays[keyPath: delay].noteFailed(error)
+            note(error)
+            return nil
+        }
+    }
+
     /// Runs `body` until PostgreSQL has answered, with backoff. Only for writes that are harmless when repeated.
     /// Returns nil for a refusal that repeating does not change, which is reported, and after the end of a drain.
     /// Repeats also while PostgreSQL refuses the worker's login: its password may have been changed here before it is

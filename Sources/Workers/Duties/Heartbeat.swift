@@ -15,6 +15,7 @@ final class Heartbeat {
     private let postgres: EngineConnections
     private let store: RetryingConnection
     private let settings: EngineSettings
+    private let delays: AnswerDelays
     private let workerID: Int64
     private let signal: Signal
     private let loop: EventLoop
@@ -35,6 +36,7 @@ final class Heartbeat {
         postgres = context.postgres
         store = postgres.upkeep
         settings = context.settings
+        delays = context.delays
         workerID = context.workerID
         loop = context.loop
         self.jobs = jobs
@@ -83,7 +85,8 @@ final class Heartbeat {
         let connections = gateways.connectionFigures
         (sign.connections, sign.streams) = (connections.connections, connections.inFlight + connections.freeSlots)
         (sign.unreachable, sign.inOutage, sign.unusable) = (queues.unreachable, queues.inOutage, queues.unusable)
-        sign.prevention = settler.prevention
+        sign.prevention =
+            settler.prevention.map { "PostgreSQL refuses to store the ends of jobs: \($0)" } ?? delays.refusal
         let now = loop.now
         (sign.interval, toldAt) = (toldAt.duration(to: now), now)
         sign.throughput = queues.takeThroughput(limit: Self.maximumQueues)

@@ -29,7 +29,7 @@ final class EngineParts {
     let dispatcher: Dispatcher
     private let gatewayEvents: GatewayEvents
     private let fanOut: FanOut
-    let intake: Intake
+    private let intake: Intake
     private let permits: PermitTaker
     private let rescuer: Rescuer
     /// The runners of duties, by loop. Contains the duties that this worker can carry out and whose results are used.

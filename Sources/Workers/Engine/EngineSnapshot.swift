@@ -82,10 +82,8 @@ extension EngineParts {
             snapshot.obstacles.append("PostgreSQL refuses to store the ends of jobs")
         } else if settler.answerDelay.isLong, context.postgres.isConnected {
             snapshot.obstacles.append("PostgreSQL has stored no end of a job for some seconds")
-        } else if intake.pollDelay.isLong, context.postgres.isConnected {
-            snapshot.obstacles.append("PostgreSQL has answered no search for jobs for some seconds")
-        } else if intake.claimDelay.isLong, context.postgres.isConnected {
-            snapshot.obstacles.append("PostgreSQL has leased no job to this worker for some seconds")
+        } else if let obstacle = context.delays.obstacle, context.postgres.isConnected {
+            snapshot.obstacles.append(obstacle)
         }
         if !queues.isConnectedOrIdle { snapshot.obstacles.append("there is work, and no connection to APNs") }
         return snapshot

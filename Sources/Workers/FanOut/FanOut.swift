@@ -11,6 +11,7 @@ final class FanOut {
     private static let devicesOfStep = 50_000
 
     private let store: RetryingConnection
+    private let delays: AnswerDelays
     private let queues: Queues
     private let mayHaveWork: Signal
     private let interval: Duration
@@ -19,6 +20,7 @@ final class FanOut {
 
     init(_ context: EngineContext, queues: Queues) {
         store = context.postgres.fanOut
+        delays = context.delays
         mayHaveWork = context.mayHaveWork
         interval = context.settings.idlePoll
         self.queues = queues
@@ -30,6 +32,8 @@ final class FanOut {
         plan.note(campaigns, now: .now) { [queues] place in
             queues[place.queueID].map { FanOutPlan.Demand($0, place.lane) }
         }
+        // The jobs that were to be created, another worker may have created, or their campaigns have ended.
+        if !plan.isWanted { delays.fanOut.noteAnswered() }
         if plan.hasWork { signal.raise() }
         return plan.hasWork
     }
@@ -55,7 +59,7 @@ final class FanOut {
     /// Returns whether there was something to do, even if no job was created: if a filter matches few devices, a job
     /// takes many steps.
     private func carryOut(_ step: FanOutPlan.Step) async -> Bool {
-        let made = await store.attempt {
+        let made = await store.attempt(\.fanOut, of: delays) {
             try await $0.fanOutStep(
                 queueID: step.place.queueID, lane: step.place.lane, jobLimit: step.jobs, scanLimit: Self.devicesOfStep)
         }

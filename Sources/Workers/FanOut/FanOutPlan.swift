@@ -58,6 +58,8 @@ struct FanOutPlan {
     /// The lane of the step that is under way.
     private var current: LanePlace?
     private(set) var isStopping = false
+    /// Whether a lane that the last poll found needs more jobs, even if it rests.
+    private(set) var isWanted = false
 
     /// Whether a step is due.
     var hasWork: Bool { !due.isEmpty }
@@ -68,16 +70,17 @@ struct FanOutPlan {
         _ campaigns: [ReadyWork.FanOut], now: ContinuousClock.Instant, demand: (LanePlace) -> Demand?
     ) {
         due = []
+        isWanted = false
         var found: [LanePlace: Standing] = [:]
         for campaign in campaigns where campaign.dueIn <= .zero {
             let place = campaign.place
             guard let demand = demand(place) else { continue }
             let lane = lanes[place] ?? Standing(tenantID: demand.tenantID)
             found[place] = lane
+            guard Self.runsDry(demand, readyJobs: campaign.readyJobs) else { continue }
+            isWanted = true
             // The number of ready jobs of a lane with a step under way is known only after the step.
-            guard place != current, lane.restsUntil.map({ $0 <= now }) ?? true,
-                Self.runsDry(demand, readyJobs: campaign.readyJobs)
-            else { continue }
+            guard place != current, lane.restsUntil.map({ $0 <= now }) ?? true else { continue }
             let jobs = demand.rate == nil ? Self.jobsOfStep : min(Self.jobsAhead(demand), Self.jobsOfStep)
             due.append(Step(place: place, jobs: jobs))
         }

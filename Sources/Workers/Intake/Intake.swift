@@ -23,11 +23,10 @@ final class Intake {
     private let audit: LeaseAudit
     private let fanOut: FanOut
     private let figures: EngineFigures
+    private let delays: AnswerDelays
     private let signal: Signal
     private let drainProgress: Signal
     private var state: IntakeState
-    private(set) var pollDelay = AnswerDelay()
-    private(set) var claimDelay = AnswerDelay()
 
     init(
         _ context: EngineContext, jobs: HeldJobs, queues: Queues, gateways: Gateways, dispatcher: Dispatcher,
@@ -46,6 +45,7 @@ final class Intake {
         self.audit = audit
         self.fanOut = fanOut
         figures = context.figures
+        delays = context.delays
         signal = context.mayHaveWork
         drainProgress = context.drainProgress
         state = IntakeState(busyPoll: settings.busyPoll, idlePoll: settings.idlePoll)
@@ -79,9 +79,9 @@ final class Intake {
             switch state.next(at: .now, isLow: { queues[$0.queueID]?.isLow(in: $0.lane) ?? false }) {
             case .takeRowAway: takeRowAway()
             case .poll(let poll):
-                await carryOut(\.pollDelay) { () throws(PostgresError) in try await self.poll(poll) }
+                await carryOut(\.polls) { () throws(PostgresError) in try await self.poll(poll) }
             case .claim(let quotas):
-                await carryOut(\.claimDelay) { () throws(PostgresError) in try await self.claim(quotas) }
+                await carryOut(\.claims) { () throws(PostgresError) in try await self.claim(quotas) }
             case .fallAsleep:
                 let isWritten: Void? = await store.attempt {
                     try await $0.fallAsleep(workerID, serving: settings.queues)
@@ -96,13 +96,14 @@ final class Intake {
     }
 
     private func carryOut(
-        _ delay: ReferenceWritableKeyPath<Intake, AnswerDelay>, _ step: () async throws(PostgresError) -> Void
+        _ delay: ReferenceWritableKeyPath<AnswerDelays, AnswerDelay>, _ step: () async throws(PostgresError) -> Void
     ) async {
-        self[keyPath: delay].noteAsked()
+        delays[keyPath: delay].noteAsked()
         do throws(PostgresError) {
             try await step()
-            self[keyPath: delay].noteAnswered()
+            delays[keyPath: delay].noteAnswered()
         } catch {
+            delays[keyPath: delay].noteFailed(error)
             store.note(error)
             state.noteFailed()
         }
@@ -135,7 +136,7 @@ final class Intake {
         try await queues.learn(Set(waiting.filter { $0.1 <= Self.soon }.map(\.0)), forClaim: false)
         for lane in work.ownLanes { queues[lane.place.queueID]?.campaigns.learn(lane, now: found) }
         // What was to be claimed, another worker may have done.
-        if work.jobs.isEmpty { claimDelay.noteAnswered() }
+        if work.jobs.isEmpty { delays.claims.noteAnswered() }
         let worker = worker()
         state.noteFound(
             work, lanes: candidates(in: work, of: worker, poll), worker: worker,

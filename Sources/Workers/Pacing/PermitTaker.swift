@@ -8,6 +8,7 @@ import Transport
 /// Belongs to the engine's event loop.
 final class PermitTaker {
     private let store: RetryingConnection
+    private let delays: AnswerDelays
     private let dispatcher: Dispatcher
     private let signal: Signal
     /// Raised only by ``stop()``.
@@ -17,6 +18,7 @@ final class PermitTaker {
 
     init(_ context: EngineContext, dispatcher: Dispatcher) {
         store = context.postgres.claims
+        delays = context.delays
         plan = PermitPlan(horizon: context.settings.permitHorizon)
         self.dispatcher = dispatcher
         signal = context.lacksPermits
@@ -34,6 +36,8 @@ final class PermitTaker {
         while !isStopping {
             let limited = dispatcher.active.filter { $0.mayWork && $0.isPaced }
             let lines = Self.lines(of: limited, now: .now)
+            // What the permits were for may have been sent by another worker, or cancelled.
+            if lines.allSatisfy({ $0.unsent <= $0.permits }) { delays.permits.noteAnswered() }
             switch plan.next(lines, now: .now) {
             case .wait(let pause): await signal.wait(atMost: pause)
             case .take(let requests): await take(requests, for: limited)
@@ -76,7 +80,9 @@ final class PermitTaker {
     }
 
     private func take(_ requests: [PermitRequest], for queues: [QueueState]) async {
-        let granted = await store.attempt { try await $0.takePermits(requests, horizon: plan.horizon) }
+        let granted = await store.attempt(\.permits, of: delays) {
+            try await $0.takePermits(requests, horizon: plan.horizon)
+        }
         let now = ContinuousClock.now
         let grants = Dictionary(uniqueKeysWithValues: (granted ?? []).map { ($0.owner, $0) })
         let holders = Dictionary(queues.map { ($0.permitOwner, $0) }) { first, _ in first }

@@ -9,8 +9,8 @@ enum WorkerCommands {
         static let users = CommandUsers.operators(because: "workers send for all tenants")
         static let summary = "Lists the workers that run, and those that have fallen silent."
         static let discussion = """
-            The state of a worker is sending while requests wait for their answer; refused while it claims nothing, because \
-            PostgreSQL refuses to store the ends of its jobs ('pushq-admin doctor' says why); holding while it keeps jobs that it \
+            The state of a worker is sending while requests wait for their answer; refused while it does not send, because \
+            PostgreSQL refuses to store the ends of its jobs, or what it needs before: then 'problem' says what and why; holding while it keeps jobs that it \
             may not send yet, for instance because of a rate; idle while it polls for work; asleep while it waits for \
             a notification; or draining. A worker reports this and its figures every five seconds: it is silent if it has \
             missed three reports, because it was killed, hangs, or cannot reach the database. The figures of a silent \
@@ -38,6 +38,7 @@ enum WorkerCommands {
                     Column("connections") { .count($0.connections) },
                     Column("held_jobs") { .count($0.heldJobs) },
                     Column("held_recipients") { .count($0.heldRecipients) },
+                    Column("problem") { .text($0.prevention) },
                     Column("version") { .text($0.version) },
                     Column("started_at") { .time($0.startedAt) },
                     Column("seen_at") { .time($0.seenAt) },

@@ -38,7 +38,7 @@ enum TopSample {
             id: 1, name: name, version: "0.1.0", startedAt: Date(timeIntervalSince1970: 0),
             seenAt: Date(timeIntervalSince1970: 0), isDraining: false, isAsleep: false, heldJobs: 12,
             heldRecipients: 6000, queues: "*", inFlight: 410, connections: 4, streams: 4000, unreachableQueues: 0,
-            queuesInOutage: 1, isRefused: false, silence: silence)
+            queuesInOutage: 1, prevention: nil, silence: silence)
     }
 
     /// The figures at 09:03:44.

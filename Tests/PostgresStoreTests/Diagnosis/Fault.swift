@@ -242,10 +242,12 @@ struct Fault: Sendable, CustomTestStringConvertible {
             "of 1 job ended up to 5 min ago, 1 of them of workers that are gone",
             .command("pushq work")),
         Fault(
-            "a database that refuses the ends of jobs", .refusedEnds,
-            "update pushq.worker set prevention = 'permission denied for table result'", .error, "worker web-1:42",
-            "claims nothing, because PostgreSQL refuses to store the ends of its jobs: permission denied for table result",
-            .advice("grant the right that is missing, correct or drop the trigger, or repair the table or index")),
+            "a database that refuses a worker what it needs", .refusedEnds,
+            "update pushq.worker set prevention = 'PostgreSQL refuses to lease jobs: permission denied'", .error,
+            "worker web-1:42", "does not send: PostgreSQL refuses to lease jobs: permission denied",
+            .advice(
+                "grant the right that is missing (pushq-admin migrate does so for pushq_worker), make room on the disk, "
+                    + "correct or drop the trigger, or repair the table or index")),
         Fault(
             "APNs that no worker reaches", .apns,
             "update pushq.worker set unreachable = array(select id from pushq.queue)", .error, "credential acme/main",

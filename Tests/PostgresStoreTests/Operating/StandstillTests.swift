@@ -33,3 +33,31 @@ import Testing
         }
     }
 }
+
+@Suite(.timeLimit(.minutes(10))) struct `A campaign or send whose worker PostgreSQL refuses what it needs` {
+    private static let problem = "PostgreSQL refuses to lease jobs: claim: no space left for beta"
+
+    @Test func `is said to wait for that, and only operators read PostgreSQL's own words`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            try await queue.addCredential()
+            let campaign = try await queue.startCampaign()
+            try await queue.fanOut(campaign)
+            try await queue.run("create role shop_\(database.name) login")
+            try await queue.connection.grantTenant("acme", to: "shop_\(database.name)", isReadOnly: true)
+            try await queue.run(
+                """
+                insert into pushq.worker (id, name, version, queues, prevention)
+                values (1, 'w1', '1', 'other/*', 'it is of others'), (2, 'w2', '1', 'acme/*', '\(Self.problem)')
+                """)
+            let tenant = try await database.connect(login: "shop_\(database.name)")
+            for (reader, words) in [(queue.connection, Self.problem), (tenant, "PostgreSQL refuses to lease jobs")] {
+                let standstill = try await reader.standstill(ofRoot: campaign, inQueue: QueueFixture.name)
+                #expect(standstill?.description == "worker w2 does not send: \(words)")
+            }
+            let trace = try await queue.texts(
+                "select what from pushq.trace('\(QueueFixture.name)', token => encode(int8send(1), 'hex'))")
+            #expect(trace.contains { $0.contains("it waits: worker w2 does not send: \(Self.problem)") }, "\(trace)")
+        }
+    }
+}
