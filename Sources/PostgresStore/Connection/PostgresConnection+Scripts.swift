@@ -16,7 +16,8 @@ extension PostgresConnection {
     /// Runs `body` in a transaction: committed when it returns, rolled back when it throws. No other task may use the
     /// connection meanwhile, or its statements become part of the transaction. Names without a schema are PostgreSQL's:
     /// a function in another schema cannot replace one of PostgreSQL's. Each statement sees what other transactions
-    /// have committed, whatever the isolation level of the session.
+    /// have committed, whatever the isolation level of the session. The server sends warnings, of which one says that
+    /// a commit is missing on the synchronous standby.
     /// - Parameter limit: how long the begin, the commit, and each statement in between may take that has no limit of
     ///   its own.
     /// - Throws: what `body` throws, or a ``PostgresError`` of the begin or the commit. If a commit gets no answer, it
@@ -25,7 +26,10 @@ extension PostgresConnection {
         within limit: Duration = usualLimit, _ body: () async throws -> Success
     ) async throws -> Success {
         _ = try await command(
-            "begin isolation level read committed; set local search_path = pg_catalog", task: "begin", within: limit)
+            """
+            begin isolation level read committed; set local search_path = pg_catalog;
+            set local client_min_messages = warning; set local jit = off
+            """, task: "begin", within: limit)
         transactionLimit = limit
         defer { transactionLimit = nil }
         let success: Success

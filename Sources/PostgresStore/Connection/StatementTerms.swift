@@ -36,6 +36,12 @@ package struct StatementTerms: Sendable {
         union all
         select set_config('pushq.program', coalesce($program::text, ''), true)
         union all
+        -- Without warnings, a commit that the synchronous standby lacks would look like any other.
+        select set_config('client_min_messages', 'warning', true)
+        union all
+        -- While the server compiles a plan, which may take seconds, it does not look at its time limits.
+        select set_config('jit', 'off', true)
+        union all
         -- A function in another schema, whose parameters match better, would replace one of PostgreSQL's.
         select set_config('search_path', 'pg_catalog', true)
         """#)

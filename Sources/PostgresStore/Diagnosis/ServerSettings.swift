@@ -2,7 +2,7 @@ extension HealthCheck {
     static let settings = HealthCheck(
         "settings", "settings of the server that lose data, slow workers down or show secrets", needsSchema: false
     ) { connection in
-        try await connection.execute(.harmfulSettings).map { row in
+        let own = try await connection.execute(.harmfulSettings).map { row in
             let (name, value) = (row.text("name"), row.text("setting"))
             let rule = SettingRule.all[name] ?? SettingRule(.warning, "harms pushq", "reset")
             let remedy =
@@ -11,6 +11,14 @@ extension HealthCheck {
                 : "alter system set \(name) = \(rule.value); select pg_reload_conf();"
             return HealthFinding(rule.severity, name, "is \(value): \(rule.consequence)", .sql(remedy))
         }
+        // Programs of pushq set this for themselves. It matters for the sessions of producers.
+        let silenced = try await connection.execute(.silencedSessions).map { row in
+            HealthFinding(
+                .warning, "client_min_messages of \(row.text("whose"))",
+                "is error: its sessions do not learn that a commit is missing on the synchronous standby",
+                .sql(row.text("remedy")))
+        }
+        return own + silenced
     }
 }
 
@@ -59,5 +67,32 @@ extension Statement {
                 ('log_min_duration_statement', '0'))
           or name = 'default_transaction_isolation' and setting <> 'read committed'
         order by name
+        """#)
+
+    /// Where warnings are turned off: for the server, for this database, or for roles that may use pushq. The session's
+    /// own value says nothing, because its terms set it.
+    fileprivate static let silencedSessions = Statement(
+        "silenced_sessions",
+        #"""
+        with silenced as materialized (
+          select quote_ident(r.rolname) as role, quote_ident(d.datname) as database
+          from pg_db_role_setting s
+          left join pg_roles r on r.oid = s.setrole
+          left join pg_database d on d.oid = s.setdatabase
+          where exists (select from unnest(s.setconfig) c where lower(c) = 'client_min_messages=error')
+            and (s.setdatabase = 0 or d.datname = current_database())
+            and (s.setrole = 0 or has_schema_privilege(s.setrole, to_regnamespace('pushq'), 'usage')))
+        select case when role is not null then 'role ' || role else coalesce('database ' || database, 'all roles') end
+                 as whose,
+               format('alter %s reset client_min_messages;', case
+                 when role is not null then concat_ws(' in database ', 'role ' || role, database)
+                 else coalesce('database ' || database, 'role all') end) as remedy
+        from silenced
+        union all
+        select 'the server', 'alter system reset client_min_messages; select pg_reload_conf();'
+        from pg_settings
+        where name = 'client_min_messages' and reset_val = 'error' and not exists (select from silenced)
+        order by 1
+        limit 20
         """#)
 }

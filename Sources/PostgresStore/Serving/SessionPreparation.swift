@@ -19,6 +19,8 @@ enum WorkerSettings {
         ("search_path", "pg_catalog"),
         // Statements wait for each other and continue with what was committed. At other levels they would fail instead.
         ("default_transaction_isolation", "read committed"),
+        // Without warnings, a commit that the synchronous standby lacks would look like any other.
+        ("client_min_messages", "warning"),
         // A client drops a connection past its deadline. This setting ends what the server still does for that
         // connection.
         ("client_connection_check_interval", "5s"),
@@ -74,7 +76,8 @@ extension PostgresConnection {
 
 extension Statement {
     /// A pooler gives its clients process IDs of its own, so a session is direct if its process ID is the server's. Any
-    /// value of a time limit except 0 is accepted. A pooler's sessions may end when they are idle: it opens others.
+    /// value of a time limit except 0 is accepted, and any that lets warnings through. A pooler's sessions may end when
+    /// they are idle: it opens others.
     fileprivate static let prepareWorkerSession = Statement(
         "prepare_worker_session",
         #"""
@@ -85,6 +88,7 @@ extension Statement {
           select case when pg_catalog.pg_backend_pid() = $backend then pg_catalog.set_config(w.name, w.value, false)
                       else pg_catalog.current_setting(w.name) end as value) s
         where s.value <> w.value and (w.name !~ '_(timeout|interval)$' or s.value = '0')
+          and (w.name <> 'client_min_messages' or s.value = 'error')
         """#)
 
     fileprivate static let hasRole = Statement(

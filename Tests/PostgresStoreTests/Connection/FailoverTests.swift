@@ -95,21 +95,36 @@ struct `A database with several hosts` {
         }
     }
 
+    /// Who commits. The last three work also where the server is set to say nothing of warnings.
+    enum Committer: CaseIterable {
+        case script, statement, worker, command, transaction
+    }
+
     /// PostgreSQL reports such a commit as done, but a standby that takes over does not have it.
-    @Test(arguments: [true, false])
-    func `has not done what it stopped waiting for a standby for`(byScript: Bool) async throws {
+    @Test(arguments: Committer.allCases)
+    func `has not done what it stopped waiting for a standby for`(committer: Committer) async throws {
         try await withPair { actor, primary, _, _ in
             let here = try DatabaseAddress(url: primary.connectionString(), environment: [:])
-            let connection = try await PostgresConnection.connect(to: here, as: "test", on: actor.loop)
             let observer = try await PostgresConnection.connect(to: here, as: "observer", on: actor.loop)
             defer { observer.close() }
-            for sql in ["alter system set synchronous_standby_names = 'nobody'", "select pg_reload_conf()"] {
+            let messages = [.script, .statement].contains(committer) ? "warning" : "error"
+            for sql in [
+                "alter system set client_min_messages = \(messages)",
+                "alter system set synchronous_standby_names = 'nobody'", "select pg_reload_conf()",
+            ] {
                 try await primary.client("psql", ["-qd", "postgres", "-c", sql]).run()
             }
             let setting = Statement("setting", "select current_setting('synchronous_standby_names') as names")
             try await eventually("the setting") {
-                try await connection.execute(setting).one().text("names") == "nobody"
+                try await observer.execute(setting).one().text("names") == "nobody"
             }
+            let connection = try await PostgresConnection.connect(to: here, as: "test", on: actor.loop)
+            switch committer {
+            case .script, .statement, .transaction: break
+            case .worker: _ = try await connection.prepareWorkerSession()
+            case .command: connection.terms = StatementTerms()
+            }
+            let write = Statement("write_note", "insert into public.note default values")
             // The process that makes commits wait reads the setting only some time later.
             try await eventually("that commits wait") {
                 let probe = try await PostgresConnection.connect(to: here, as: "probe", on: actor.loop)
@@ -129,10 +144,10 @@ struct `A database with several hosts` {
                 where pid = \(connection.backendProcessID) and wait_event = 'SyncRep'
                 """)
             async let outcome = #expect(throws: PostgresError.self) {
-                if byScript {
-                    try await connection.runScript("begin; insert into note default values; commit")
-                } else {
-                    _ = try await connection.execute(Self.write)
+                switch committer {
+                case .script: try await connection.runScript("begin; insert into note default values; commit")
+                case .statement, .worker, .command: _ = try await connection.execute(write)
+                case .transaction: try await connection.transaction { _ = try await connection.execute(write) }
                 }
             }
             try await eventually("the wait for a standby") {

@@ -34,6 +34,29 @@ import Testing
         }
     }
 
+    /// The JIT compiler may work for seconds in which the server does not look at its time limits.
+    @Test func `and those of a transaction bring warnings, and no JIT, whatever the login is set to`() async throws {
+        try await withEmptyDatabase { _, database in
+            try await database.connect().runScript(
+                """
+                alter database \(database.name) set jit = on;
+                alter database \(database.name) set client_min_messages = error
+                """)
+            let store = try await database.connect()
+            let shown = Statement(
+                "shown", "select current_setting('jit') || ' ' || current_setting('client_min_messages') as shown")
+            func settings() async throws -> String { try await store.execute(shown).one().text("shown") }
+            #expect(try await settings() == "on error")
+            #expect(try await store.transaction { try await settings() } == "off warning")
+            #expect(try await settings() == "on error", "nothing is left for the next client of a pooler")
+            store.terms = StatementTerms()
+            #expect(try await settings() == "off warning")
+            #expect(try await store.transaction { try await settings() } == "off warning")
+            store.terms = nil
+            #expect(try await settings() == "on error")
+        }
+    }
+
     @Test func `have the server answer before the caller gives up, so that the connection lasts`() async throws {
         try await withEmptyDatabase { _, database in
             let (holder, store) = (try await database.connect(), try await database.connect())

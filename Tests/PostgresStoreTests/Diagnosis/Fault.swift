@@ -92,6 +92,22 @@ struct Fault: Sendable, CustomTestStringConvertible {
             .warning, "default_transaction_isolation", "is serializable",
             .sql("alter database $database set default_transaction_isolation = 'read committed';")),
         Fault(
+            "a database whose sessions get no warnings", .settings, setting("client_min_messages", "error"), .warning,
+            "client_min_messages of database $database",
+            "is error: its sessions do not learn that a commit is missing on the synchronous standby",
+            .sql("alter database $database reset client_min_messages;")),
+        Fault(
+            "a producer that gets no warnings", .settings,
+            """
+            create role shop_$database login;
+            grant usage on schema pushq to shop_$database;
+            alter role shop_$database in database $database set client_min_messages = error;
+            create role stranger_$database login;
+            alter role stranger_$database in database $database set client_min_messages = error
+            """, .warning, "client_min_messages of role shop_$database",
+            "is error: its sessions do not learn that a commit is missing on the synchronous standby",
+            .sql("alter role shop_$database in database $database reset client_min_messages;")),
+        Fault(
             "a log of all statements", .settings, setting("log_statement", "all"), .warning, "log_statement",
             "the server's log holds device tokens", .sql("alter database $database set log_statement = none;")),
         Fault(

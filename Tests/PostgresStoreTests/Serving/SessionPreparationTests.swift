@@ -18,7 +18,8 @@ struct `The session of a worker` {
                 alter database \(database.name) set plan_cache_mode = force_custom_plan;
                 alter database \(database.name) set default_transaction_isolation = serializable;
                 alter database \(database.name) set search_path = public;
-                alter database \(database.name) set idle_session_timeout = '1h'
+                alter database \(database.name) set idle_session_timeout = '1h';
+                alter database \(database.name) set client_min_messages = error
                 """)
             let worker = try await database.connect()
             #expect(try await worker.prepareWorkerSession() == nil)
