@@ -58,4 +58,10 @@ package struct CheckNotMade: Error, Equatable {
     package let reason: String
     /// Whether the login lacks a right.
     package let isForbidden: Bool
+
+    package init(check: String, reason: String, isForbidden: Bool) {
+        self.check = check
+        self.reason = reason
+        self.isForbidden = isForbidden
+    }
 }

@@ -35,15 +35,15 @@ struct Diagnosis {
         diagnosis.note(primaries(try await database.writableServers()), of: "primaries")
         let checks = HealthCheck.all(version: Version.current, keys: try? keys?.get())
         do {
-            let (login, results) = try await database.session { store in
+            let (login, results) = try await database.enduringSession { first, store in
                 // Only operators may read this, so other logins are refused here. Without a schema, no login is
                 // refused.
-                let standing = try await store.loginRights()
-                if standing != nil { _ = try await store.workers() }
+                let standing = try await first.loginRights()
+                if standing != nil { _ = try await first.workers() }
                 var results: [(String, Result<[HealthFinding], CheckNotMade>)] = []
                 for check in checks {
                     do throws(CheckNotMade) {
-                        results.append((check.name, .success(try await check.findings(in: store))))
+                        results.append((check.name, .success(try await findings(of: check, in: store))))
                     } catch {
                         results.append((check.name, .failure(error)))
                     }
@@ -65,6 +65,19 @@ struct Diagnosis {
             diagnosis.note([HealthFinding(.error, "database", "\(error)", remedy)], of: "database")
         }
         return diagnosis
+    }
+
+    /// Returns what a check finds. If the check before has lost the connection, there is another one.
+    private static func findings(
+        of check: HealthCheck, in store: ReconnectingConnection
+    ) async throws(CheckNotMade) -> [HealthFinding] {
+        let connection: PostgresConnection
+        do throws(PostgresError) {
+            connection = try await store.current()
+        } catch {
+            throw CheckNotMade(check: check.name, reason: "\(error)", isForbidden: false)
+        }
+        return try await check.findings(in: connection)
     }
 
     private static func primaries(_ servers: [WritableServer]) -> [HealthFinding] {

@@ -61,6 +61,25 @@ import Testing
         try await server.stop(.immediate)
     }
 
+    @Test func `makes the other checks although one has lost its connection`() async throws {
+        let server = try await PrivatePostgres.start(minder: Minder())
+        let environment = ["PUSHQ_DATABASE_URL": server.connectionString()]
+        #expect(try await Executable.admin.run(["migrate"], environment: environment).code == 0)
+        let sql = """
+            create or replace function pushq.is_alive(seen_at timestamptz) returns boolean language plpgsql as
+            $$ begin return pg_terminate_backend(pg_backend_pid()); end $$;
+            insert into pushq.worker (id, name, version) values (1, 'w', '1');
+            insert into pushq.tenant (name, suspended_at) values ('acme', now());
+            """
+        _ = try await server.client("psql", ["-qXc", sql, "postgres"]).run()
+        let ended = try await Executable.admin.run(["doctor", "--json"], environment: environment)
+        #expect(ended.code == 1)
+        #expect(try findings(ended, of: "workers").first?["evidence"]?.contains("could not be checked") == true)
+        #expect(try findings(ended, of: "suspended_tenants").map { $0["severity"] } == ["note"], "\(ended.output)")
+        #expect(!ended.output.contains("it was lost before"))
+        try await server.stop(.immediate)
+    }
+
     @Test func `fails as a login that does not see all, says so once, and advises it to take no rights`() async throws {
         let server = try await PrivatePostgres.start(minder: Minder())
         let admin = ["PUSHQ_DATABASE_URL": server.connectionString()]
