@@ -54,7 +54,8 @@ import Transport
 
     @Test(arguments: [(21, true), (400, false)])
     func `is given up, and all others are delivered`(count: Int, single: Bool) async throws {
-        try await run({ $0.connection.cut() }) { fixture, queue in
+        let end: @Sendable (MockAPNs.Request) -> Void = { $0.connection.cut() }
+        try await run(end) { fixture, queue in
             try await fixture.connection.runScript(Self.send(count, single: single, to: queue))
             try await fixture.waitForJobs()
             #expect(try await Self.sum("delivered", fixture) == count - 1)
