@@ -90,8 +90,8 @@ package struct WorkerSign: Sendable {
     package var inOutage: [Trouble] = []
     /// The queues whose credential the worker cannot use, with the reason.
     package var unusable: [Trouble] = []
-    /// What PostgreSQL refuses the worker, so that it does not send, and why: the ends of jobs, or what it needs before.
-    /// Nil if it refuses nothing.
+    /// What PostgreSQL refuses the worker, so that it does not send, and why: the ends of jobs, or what it needs
+    /// before. Nil if it refuses nothing.
     package var prevention: String?
     /// What the worker sent since its last heartbeat, and how long ago that was. Queues for which it sent nothing are
     /// missing.

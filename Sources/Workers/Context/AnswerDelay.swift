@@ -1,7 +1,8 @@
 import PostgresStore
 
 /// How long PostgreSQL has not answered statements of one kind: for example, because somebody has locked a whole table.
-/// A statement that fails because of a time limit, and is repeated, has had no answer, and likewise one that is refused.
+/// A statement that fails because of a time limit, and is repeated, has had no answer, and likewise one that is
+/// refused.
 struct AnswerDelay {
     /// The delay after which the worker is not ready.
     private static let longest = Duration.seconds(5)
