@@ -242,11 +242,6 @@ MUTANTS = [
         "and ($reason::smallint is null or true)",
     ),
     Mutant(
-        "dead devices that have registered again",
-        "pushq.known_since(d.registered_at, d.reactivated_at) > f.reported_at) as is_void",
-        "pushq.known_since(d.registered_at, d.reactivated_at) > now() + interval '1 day') as is_void",
-    ),
-    Mutant(
         "a report read twice",
         "where f.queue_id = q and f.cursor is not null and f.cursor > coalesce(after, 0)",
         "where f.queue_id = q and f.cursor is not null and f.cursor >= coalesce(after, 0)",
