@@ -95,7 +95,7 @@ let package = Package(
                 "LocalStack", "APNs", "APNsSimulator", "PostgresStore", "QueueCore", "Transport", "Cryptography",
                 "TestSupport",
             ],
-            path: "bench", exclude: ["README.md", "run", "calls", "audiences", "restraints", "measured"],
+            path: "bench", exclude: ["README.md", "run", "calls", "audiences", "profile", "restraints", "measured"],
             swiftSettings: settings),
 
         // Tests mirror the sources.

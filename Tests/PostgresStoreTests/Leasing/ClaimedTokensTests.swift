@@ -41,6 +41,26 @@ import Transport
         }
     }
 
+    /// A scan for each device takes three times as long as one for all that are between the first and the last.
+    @Test(arguments: [1, 4]) func `are found in one scan of the index if the job's devices are dense`(step: Int)
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 3000)
+            _ = try await send(to: (0..<300).map { 1 + $0 * step }, of: queue)
+            let before = try await scansOfDevices(queue)
+            let jobs = try await queue.claim(lane: .normal)
+            #expect(jobs.map(\.deviceIDs.count) == [300])
+            let scans = try await scansOfDevices(queue) - before
+            #expect(1...3 ~= scans, "\(scans)")
+        }
+    }
+
+    private func scansOfDevices(_ queue: QueueFixture) async throws -> Int {
+        try await queue.reportStatistics()
+        return try await queue.number("select idx_scan from pg_stat_user_indexes where indexrelname = 'device_pkey'")
+    }
+
     /// The numbers of a random set of devices, dense or sparse.
     private func recipients(_ random: inout SeededGenerator) -> [Int] {
         let first = Int.random(in: 1...600, using: &random)
