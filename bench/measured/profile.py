@@ -10,12 +10,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 
 from .__main__ import build, build_here, tell, with_world
 from .ground import Postgres, Trouble, run
 from .rounds import DEVICES_OF_SINGLES, PAYLOAD, SHOP, SINGLE, TOKEN, Size, device_files, send_campaign
 
-# Samples of a second of CPU.
+# Samples of each processor in a second.
 FREQUENCY = 999
 # Functions that are shown of each process.
 SHOWN = 14
@@ -28,26 +29,33 @@ class Profile:
 
     def __init__(self, world, **others):
         self.file, self.postgres = f"{world.folder}/perf", world.postgres
-        self.others = {str(child.process.pid): name for name, child in others.items()}
+        self.processes = {child.process.pid: name for name, child in others.items()}
+        self.is_over = threading.Event()
         self.samples = collections.defaultdict(collections.Counter)  # process -> function -> samples
 
     def __enter__(self):
-        # With the sessions that they start.
-        watched = [str(self.postgres.process.pid), *map(str, self.postgres.children()), *self.others]
-        command = ["perf", "record", "-q", "-F", str(FREQUENCY), "-p", ",".join(watched), "-o", self.file]
+        # The whole machine: perf does not follow processes that others start.
+        command = ["perf", "record", "-q", "-a", "-F", str(FREQUENCY), "-o", self.file]
         self.recorder = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.watch = threading.Thread(target=self.note_sessions)
+        self.watch.start()
         return self
 
+    def note_sessions(self):
+        while not self.is_over.wait(0.05):
+            self.processes |= dict.fromkeys([self.postgres.process.pid, *self.postgres.children()], "PostgreSQL")
+
     def __exit__(self, *failure):
+        self.is_over.set()
+        self.watch.join()
         self.recorder.terminate()
         self.recorder.wait(60)
         if failure[0] is not None:
             return
-        for line in run(["perf", "script", "-i", self.file, "-F", "comm,pid,ip,sym,dso"])[0].splitlines():
-            found = re.match(r"\s*(.+?)\s+(\d+)\s+[0-9a-f]+ (.*) \((.*)\)$", line)
-            process = found and ("PostgreSQL" if found[1] == "postgres" else self.others.get(found[2]))
-            if process:
-                self.samples[process][self.function(found[3], found[4])] += 1
+        for line in run(["perf", "script", "-i", self.file, "-F", "pid,ip,sym,dso"])[0].splitlines():
+            found = re.match(r"\s*(\d+)\s+[0-9a-f]+ (.*) \((.*)\)$", line)
+            if found and (process := self.processes.get(int(found[1]))):
+                self.samples[process][self.function(found[2], found[3])] += 1
         os.remove(self.file)
 
     @staticmethod
