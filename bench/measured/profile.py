@@ -64,6 +64,10 @@ class Profile:
             return "the kernel"
         if symbol == "[unknown]":
             return f"in {os.path.basename(library)}"
+        return Profile.without_noise(symbol)
+
+    @staticmethod
+    def without_noise(symbol):
         while (shorter := NOISE.sub("", symbol).strip()) not in ("", symbol):
             symbol = shorter
         return symbol
@@ -155,8 +159,9 @@ def as_table(found):
             key=lambda name: -max(of[side][name] * each[side] for side in sides),
         )[:SHOWN]
         lines += [f"| {process} | " + " | ".join(sides) + " |", "|---" * (len(sides) + 1) + "|"]
+        words = dict(zip(most, run(["swift", "demangle", "--simplified", "--compact"], os.environ, stdin="\n".join(most))[0].splitlines()))
         rows = [("all", {side: sum(of[side].values()) for side in sides})]
-        rows += [(f"`{name}`" if " " not in name else name, {side: of[side][name] for side in sides}) for name in most]
+        rows += [(f"`{Profile.without_noise(words[name])}`", {side: of[side][name] for side in sides}) for name in most]
         rows.append(("others", {side: sum(of[side].values()) - sum(of[side][name] for name in most) for side in sides}))
         lines += [f"| {name} | " + " | ".join(f"{counts[s] * each[s]:.3g}" for s in sides) + " |" for name, counts in rows]
         lines.append("")
