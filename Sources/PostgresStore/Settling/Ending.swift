@@ -44,14 +44,20 @@ extension Statement {
             where l.body_day <> pushq.today() and g.place in (select place from sent_again)
             having count(*) > 0) a
           cross join lateral pushq.bring_messages(a.queues, a.messages, a.days) b),
+        -- Lateral with a limit, so that each lease is found by its key: a join would scan the whole table if statistics
+        -- say that it is small, with the dead rows of all leases that have ended since the last vacuum.
         free as materialized (
           select g.*
           from given g
-          join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch
-            and l.worker_id = $worker_id and l.recipient_count = g.recipients
+          cross join lateral (
+            select l.queue_id, l.message_id
+            from pushq.lease l
+            where l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch
+              and l.worker_id = $worker_id and l.recipient_count = g.recipients
+            limit 1
+            for update skip locked) l
           where not exists (select from apart a where a.queue_id = l.queue_id and a.message_id = l.message_id)
-            or g.place not in (select place from sent_again)
-          for update of l skip locked),
+            or g.place not in (select place from sent_again)),
         fenced as materialized (
           delete from pushq.lease l
           using free g
