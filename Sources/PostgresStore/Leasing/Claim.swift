@@ -99,13 +99,15 @@ extension Statement {
             select * from (
               select d.id, d.token, d.user_key
               from pushq.device d
-              where b.last_device_id - b.first_device_id < 5 * 1024 * t.recipient_count and m.push_type <> 'liveactivity'
+              where b.last_device_id - b.first_device_id < 5 * 1024 * t.recipient_count
+                and m.push_type <> 'liveactivity'
                 and d.queue_id = t.queue_id and d.id between b.first_device_id and b.last_device_id and d.active
                 and (d.kind is null or d.kind = m.kind or d.registered_at is null)
               union all
               select d.id, d.token, d.user_key
               from pushq.device d
-              where b.last_device_id - b.first_device_id >= 5 * 1024 * t.recipient_count and m.push_type <> 'liveactivity'
+              where b.last_device_id - b.first_device_id >= 5 * 1024 * t.recipient_count
+                and m.push_type <> 'liveactivity'
                 and d.queue_id = t.queue_id and d.id = any (b.device_ids) and d.active
                 and (d.kind is null or d.kind = m.kind or d.registered_at is null)
               union all
