@@ -5,13 +5,11 @@ import contextlib
 import json
 import os
 import platform
-import shutil
 import subprocess
 import sys
-import tempfile
 
 from .figures import as_heading, as_json, as_table, derived, figures_of, not_measured
-from .ground import Postgres, Trouble, run
+from .ground import Trouble, private_postgres, run
 from .rounds import MEASUREMENTS, Size, World, bare
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -126,17 +124,9 @@ def main():
     binaries = build_here()
     sides = {given.compare: build(given.compare)} if given.compare else {}
     sides["here"] = binaries
-    folder = tempfile.mkdtemp(prefix="pushq-bench-")
-    os.chmod(folder, 0o755)
-    postgres = None
-    try:
-        postgres = Postgres(f"{folder}/postgres")
+    with private_postgres() as (postgres, folder):
         facts = about(given, postgres, rounds)
         found = measure(given, size, sides, rounds, postgres, folder)
-    finally:
-        if postgres:
-            postgres.stop()
-        shutil.rmtree(folder, ignore_errors=True)
     figures = figures_of(size, given.quick)
     print(as_heading(facts), as_table(figures, found), sep="\n\n")
     left_out = not_measured(figures, found)

@@ -4,14 +4,12 @@ all of them: the memory of its client, of a worker and of PostgreSQL's sessions 
 
 import argparse
 import os
-import shutil
 import statistics
 import subprocess
-import tempfile
 import threading
 import time
 
-from .ground import Postgres, Trouble, cpu_of
+from .ground import Trouble, cpu_of, private_postgres
 from .rounds import SHOP, Size, World
 
 FILTERS = [
@@ -118,10 +116,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--binaries", required=True, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    folder = tempfile.mkdtemp(prefix="pushq-b-", dir="/tmp")
-    os.chmod(folder, 0o755)
-    postgres = Postgres(f"{folder}/pg")
-    try:
+    with private_postgres() as (postgres, folder):
         world = World(postgres, given.binaries, "bench", folder, Size(quick=True))
         filters, memory = Filters(world), []
         for first, last in [(1, given.devices // 10), (given.devices // 10 + 1, given.devices)]:
@@ -133,9 +128,6 @@ def main():
             estimates = [filters.estimate(argument) for _ in range(given.rounds)]
             used, longest = zip(*[filters.fan_out(argument) for _ in range(given.rounds)])
             rows.append((f"`{text}`" if text else "none", estimates[0][1], [e[0] for e in estimates], statistics.median(used), max(longest)))
-    finally:
-        postgres.stop()
-        shutil.rmtree(folder, ignore_errors=True)
     print(f"Filters over {given.devices:,} devices with profiles, medians of {given.rounds} rounds:\n")
     print("| filter | recipients | estimate | PostgreSQL's CPU for each device | for each recipient | longest step |")
     print("|---|--:|--:|--:|--:|--:|")

@@ -5,13 +5,11 @@ import argparse
 import glob
 import io
 import os
-import shutil
 import subprocess
 import tarfile
-import tempfile
 
 from .figures import spread
-from .ground import Postgres, Session, Trouble, run
+from .ground import Session, Trouble, private_postgres, run
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 QUEUE = "acme/com.acme.shop/production"
@@ -91,10 +89,7 @@ def main():
     unknown = [call for call in calls if call not in CALLS]
     if unknown:
         parser.error(f"there is no call {unknown[0]}; there are {', '.join(CALLS)}")
-    folder = tempfile.mkdtemp(prefix="pushq-b-", dir="/tmp")
-    os.chmod(folder, 0o755)
-    postgres = Postgres(f"{folder}/pg")
-    try:
+    with private_postgres() as (postgres, folder):
         sides = {"before": extract(given.reference, folder), "now": f"{ROOT}/migrations"}
         for side, migrations in sides.items():
             make_database(postgres, side, migrations)
@@ -103,9 +98,6 @@ def main():
             for call in calls:
                 for side in list(sides) if number % 2 == 0 else reversed(list(sides)):
                     found[call, side].append(measure(postgres, side, call, given.sessions))
-    finally:
-        postgres.stop()
-        shutil.rmtree(folder, ignore_errors=True)
     print(f"µs of PostgreSQL's CPU, each in a transaction of its own: medians of {given.rounds} rounds, and between what they lie\n")
     print(f"| call | {given.reference} | here |\n|---|---|---|")
     for call in calls:

@@ -9,6 +9,7 @@ import pwd
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 
 LIBC = ctypes.CDLL("libc.so.6", use_errno=True)
@@ -148,6 +149,21 @@ class Postgres:
     def stop(self):
         self.process.send_signal(signal.SIGINT)
         self.process.wait(120)
+
+
+@contextlib.contextmanager
+def private_postgres():
+    """A server, and a folder for all that a measurement writes, both of which are gone in the end."""
+    folder = tempfile.mkdtemp(prefix="pushq-bench-", dir="/tmp")
+    os.chmod(folder, 0o755)
+    postgres = None
+    try:
+        postgres = Postgres(f"{folder}/postgres")
+        yield postgres, folder
+    finally:
+        if postgres:
+            postgres.stop()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 class Session:

@@ -9,11 +9,10 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 
 from .__main__ import build, build_here, tell, with_world
-from .ground import Postgres, Trouble, run
+from .ground import Trouble, private_postgres, run
 from .rounds import DEVICES_OF_SINGLES, PAYLOAD, SHOP, SINGLE, TOKEN, Size, device_files, send_campaign
 
 # Samples of each processor in a second.
@@ -188,11 +187,7 @@ def main():
     here = build_here()
     sides = {given.compare: build(given.compare)} if given.compare else {}
     sides["here"] = here
-    folder = tempfile.mkdtemp(prefix="pushq-bench-")
-    os.chmod(folder, 0o755)
-    postgres = None
-    try:
-        postgres = Postgres(f"{folder}/postgres")
+    with private_postgres() as (postgres, folder):
         for name in given.names:
             found = {}
             for side, binaries in sides.items():
@@ -202,10 +197,6 @@ def main():
                 with_world(postgres, binaries, f"{name}_{len(found)}", folder, Size(False, given.devices), measure)
                 tell(f"{name}, {side}")
             print(f"{name}: {PATHS[name].__doc__} µs of CPU for each.\n\n{as_table(found)}", flush=True)
-    finally:
-        if postgres:
-            postgres.stop()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

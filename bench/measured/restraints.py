@@ -5,14 +5,12 @@ session; nothing is sent."""
 import argparse
 import os
 import re
-import shutil
 import statistics
 import subprocess
-import tempfile
 
 import psycopg2
 
-from .ground import Postgres, cpu_of
+from .ground import cpu_of, private_postgres
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 QUEUE = "acme/com.acme/sandbox"
@@ -134,18 +132,12 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--binaries", required=True, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    folder = tempfile.mkdtemp(prefix="pushq-b-", dir="/tmp")
-    os.chmod(folder, 0o755)
-    postgres = Postgres(f"{folder}/pg")
-    try:
+    with private_postgres() as (postgres, _):
         bench = Bench(postgres, given.binaries, given.devices - given.devices % 500)
         times = {kind: [] for kind, *_ in KINDS}
         for _ in range(given.rounds):
             for kind, setting, payload, asked in KINDS:
                 times[kind].append(bench.measure(setting, payload, asked, bench.hours("everybody" in kind)))
-    finally:
-        postgres.stop()
-        shutil.rmtree(folder, ignore_errors=True)
     print(f"µs of PostgreSQL's CPU for each of {given.devices:,} recipients, median of {given.rounds} rounds:\n")
     print("| | fan-out | claim | asked before sending |\n|---|--:|--:|--:|")
     for kind, rounds in times.items():
