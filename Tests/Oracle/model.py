@@ -62,6 +62,9 @@ def concerns_device(reason, push_type):
     return reason in DEAD or reason in SUSPECT and not (reason == "DeviceTokenNotForTopic" and push_type in SUFFIXES)
 
 
+# Of two calls at once, a busy machine's clients may hear in another order than they happened.
+AT_ONCE = 0.05
+
 
 @dataclasses.dataclass
 class Change:
@@ -73,6 +76,10 @@ class Change:
     active: bool
     registers: str = "no"
     is_certain: bool = True  # nobody can say whether it was for this device
+
+    def is_at_once_with(self, change):
+        """Whether this one, whose client heard of its end earlier, may have waited for the other one and come after it."""
+        return max(change.began, change.ended - AT_ONCE) < self.ended < change.ended
 
 
 @dataclasses.dataclass
@@ -106,7 +113,7 @@ class Device:
         states = {None}
         for change in self.changes:
             if change.ended <= time and change.is_certain:
-                states = {change.active}
+                states = {change.active} | {other.active for other in self.changes if other.is_at_once_with(change)}
             elif change.began <= time:
                 states |= {change.active}
         return states

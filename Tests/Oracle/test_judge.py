@@ -26,7 +26,7 @@ from .filters import Profile, holds, text
 from .follower import Followed
 from .generator import SHORT_SEEDS, generate
 from .judge import judge
-from .model import IDENTIFIER, Model
+from .model import IDENTIFIER, Change, Device, Model
 from .personal import Personal
 from .quiet import Quiet, Setting, in_words, is_quiet, nights
 from .receiver import Delivery
@@ -1156,6 +1156,16 @@ class TheJudge(unittest.TestCase):
 
         texts = [str(finding) for finding in findings(Play(), end_late)]
         self.assertFalse([text for text in texts if "had not had so many" in text])
+
+    def test_does_not_say_which_of_two_calls_at_once_came_first(self):
+        def state(began, ended):
+            device = Device()
+            device.changes = [Change(1, 2, True), Change(90, 104.405, False), Change(began, ended, True, "yes")]
+            return device.states_by_hand(200)
+
+        self.assertEqual(state(92, 104.407), {True, False})
+        self.assertEqual(state(92, 104.5), {True})
+        self.assertEqual(state(104.406, 104.407), {True})
 
     def test_counts_under_a_cap_what_the_binary_interface_was_too_late_to_read(self):
         def unread(is_late):
