@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 from .figures import as_heading, as_json, as_table, derived, figures_of, not_measured
-from .ground import Trouble, private_postgres, run
+from .ground import as_program, private_postgres, run
 from .rounds import MEASUREMENTS, Size, World, bare
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -138,9 +138,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except (Trouble, subprocess.SubprocessError) as trouble:
-        sys.exit(f"bench: {trouble}")
-    except KeyboardInterrupt:
-        sys.exit("bench: interrupted; all that it had started is gone")
+    as_program(main)

@@ -9,6 +9,7 @@ import pwd
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -18,6 +19,16 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 class Trouble(Exception):
     """Something did not start, or did not do what was asked."""
+
+
+def as_program(main):
+    """Runs `main`, and says in a line why it could not do what was asked."""
+    try:
+        main()
+    except (Trouble, subprocess.SubprocessError) as trouble:
+        sys.exit(f"bench: {trouble}")
+    except KeyboardInterrupt:
+        sys.exit("bench: interrupted; all that it had started is gone")
 
 
 def dies_with_parent(number):

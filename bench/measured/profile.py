@@ -8,11 +8,10 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import threading
 
 from .__main__ import build, build_here, tell, with_world
-from .ground import Trouble, private_postgres, run
+from .ground import Trouble, as_program, private_postgres, run
 from .rounds import DEVICES_OF_SINGLES, PAYLOAD, SHOP, SINGLE, TOKEN, Size, device_files, send_campaign
 
 # Samples of each processor in a second.
@@ -200,9 +199,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except (Trouble, subprocess.SubprocessError) as trouble:
-        sys.exit(f"bench: {trouble}")
-    except KeyboardInterrupt:
-        sys.exit("bench: interrupted; all that it had started is gone")
+    as_program(main)
