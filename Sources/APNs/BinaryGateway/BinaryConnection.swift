@@ -66,8 +66,7 @@ final class BinaryConnection: PooledConnection {
     let isShutOut = false
     let isShortForNow = false
     let isSetAside = false
-    /// The number of losses of a push that waits until few others are in flight here, and since when it waits.
-    private var awaited: (losses: Int, since: ContinuousClock.Instant)?
+    private var awaited = AwaitedPush()
 
     init(
         stream: TLSConnection, gateway: any BinaryConnectionDelegate, settings: GatewaySettings, binary: BinarySettings,
@@ -92,20 +91,20 @@ final class BinaryConnection: PooledConnection {
     var freeSlots: Int {
         // The server throws away what is sent after an error.
         guard phase == .open, !parser.isWithinPacket, output.count < settings.maximumUnsentBytes else { return 0 }
-        let company = awaited.map { binary.company(ofPushLost: $0.losses) } ?? .max
+        let company = binary.company(ofPushLost: awaited.losses)
         return max(0, min(windowSize.current, window.limit, company) - window.count)
     }
 
     /// Whether it takes a push that was lost this often before.
     func takes(pushLost losses: Int) -> Bool {
-        guard freeSlots > 0, losses >= awaited?.losses ?? 0 else { return false }
+        guard freeSlots > 0, losses >= awaited.losses else { return false }
         return window.count < binary.company(ofPushLost: losses)
     }
 
     /// Takes no pushes with fewer losses until one that was lost this often has been sent here. Gives up after twice
     /// the grace.
     func keepFree(forPushLost losses: Int) {
-        if losses > awaited?.losses ?? 0 { awaited = (losses, loop.now) }
+        _ = awaited.start(pushLost: losses, now: loop.nowNanoseconds)
     }
 
     var inFlightCount: Int { window.count }
@@ -114,7 +113,7 @@ final class BinaryConnection: PooledConnection {
 
     /// Writes a notification. Call only while there are free slots.
     func send(_ push: PreparedPush, to token: Span<UInt8>, losses: Int, ticket: UInt64) {
-        if losses > 0 { awaited = nil }
+        if losses > 0 { awaited.stop() }
         let payload = push.payload
         binary.command.write(
             token: token, payload: payload.span, identifier: window.next,
@@ -324,17 +323,11 @@ final class BinaryConnection: PooledConnection {
             if window.isEmpty, lastRequest.duration(to: loop.now) >= settings.closeAfterIdle { drain(.unneeded) }
             endIfStalled()
             closeIfDrained()
-            forgetAwaited()
+            if awaited.stop(after: binary.grace * 2, now: loop.nowNanoseconds), freeSlots > 0 {
+                gateway.capacityChanged()
+            }
             if phase != .closed { watchClocks() }
         }
-    }
-
-    /// Stops keeping room for a lost push after twice the grace: it has gone over another connection, or to another
-    /// worker.
-    private func forgetAwaited() {
-        guard let awaited, awaited.since.duration(to: loop.now) >= binary.grace * 2 else { return }
-        self.awaited = nil
-        if freeSlots > 0 { gateway.capacityChanged() }
     }
 
     private func deliverAnswers() {

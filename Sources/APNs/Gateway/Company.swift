@@ -15,18 +15,15 @@ struct Company {
     private var limits: [UInt32: Int] = [:]
     /// The lowest limit of the pushes in flight.
     private(set) var limit = Int.max
-    /// The number of losses of a push that waits until few others are in flight, and since when it waits, in
-    /// nanoseconds of the loop; 0 if none waits.
-    private(set) var awaitedLosses = 0
-    private var awaitedSince: UInt64 = 0
+    private(set) var awaited = AwaitedPush()
 
     /// Whether nothing in flight was lost before, and no such push waits; and since when that is not so.
-    var isUnlimited: Bool { limit == .max && awaitedLosses == 0 }
+    var isUnlimited: Bool { limit == .max && awaited.losses == 0 }
     private(set) var limitedSince: UInt64 = 0
 
     /// How many more pushes may be sent beside those in flight.
     func room(beside inFlight: Int, full: Int) -> Int {
-        max(0, min(limit, Self.limit(ofPushLost: awaitedLosses, full: full)) - inFlight)
+        max(0, min(limit, Self.limit(ofPushLost: awaited.losses, full: full)) - inFlight)
     }
 
     /// Notes that a push was sent that was lost before.
@@ -34,7 +31,7 @@ struct Company {
         if isUnlimited { limitedSince = now }
         limits[stream] = Self.limit(ofPushLost: losses, full: full)
         limit = min(limit, limits[stream] ?? .max)
-        awaitedLosses = 0
+        awaited.stop()
     }
 
     /// Notes that a push has its result.
@@ -43,18 +40,12 @@ struct Company {
         limit = limits.values.min() ?? .max
     }
 
-    /// Keeps the connection free of pushes with fewer losses until one that was lost this often has been sent.
+    /// Keeps the connection free for a push that was lost this often.
     mutating func await(pushLost losses: Int, now: UInt64) {
-        guard losses > awaitedLosses else { return }
-        if isUnlimited { limitedSince = now }
-        (awaitedLosses, awaitedSince) = (losses, now)
+        let wasUnlimited = isUnlimited
+        if awaited.start(pushLost: losses, now: now), wasUnlimited { limitedSince = now }
     }
 
-    /// Stops keeping the connection free if no such push came within `limit`: it has gone over another connection, or
-    /// back to the database. Returns whether it did.
-    mutating func forgetAwaited(after limit: Duration, now: UInt64) -> Bool {
-        guard awaitedLosses > 0, .nanoseconds(now &- awaitedSince) >= limit else { return false }
-        awaitedLosses = 0
-        return true
-    }
+    /// Stops keeping the connection free if no such push came within `limit`. Returns whether it did.
+    mutating func forgetAwaited(after limit: Duration, now: UInt64) -> Bool { awaited.stop(after: limit, now: now) }
 }

@@ -153,7 +153,7 @@ final class GatewayConnection: PooledConnection {
 
     /// Whether it takes a push that was lost this often before.
     func takes(pushLost losses: Int) -> Bool {
-        guard freeSlots > 0, losses >= company.awaitedLosses else { return false }
+        guard freeSlots > 0, losses >= company.awaited.losses else { return false }
         return losses == 0 || inFlightCount < Company.limit(ofPushLost: losses, full: Self.fullCompany)
     }
 

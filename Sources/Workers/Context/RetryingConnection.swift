@@ -39,13 +39,16 @@ final class RetryingConnection {
 
     /// Runs `body` once. Returns nil if PostgreSQL is out of reach, which the connection reports, or if it refuses,
     /// which this method reports. The caller has to try again.
+    /// - Parameter failed: called with the error, in either case.
     @discardableResult
     func attempt<Result>(
-        within limit: Duration = patience, _ body: (PostgresConnection) async throws -> Result
+        within limit: Duration = patience, _ body: (PostgresConnection) async throws -> Result,
+        failed: (any Error) -> Void = { _ in }
     ) async -> Result? {
         do {
             return try await body(connection(within: limit))
         } catch {
+            failed(error)
             note(error)
             return nil
         }
@@ -57,15 +60,9 @@ final class RetryingConnection {
         _ body: (PostgresConnection) async throws -> Result
     ) async -> Result? {
         delays[keyPath: delay].noteAsked()
-        do {
-            let result = try await body(connection())
-            delays[keyPath: delay].noteAnswered()
-            return result
-        } catch {
-            delays[keyPath: delay].noteFailed(error)
-            note(error)
-            return nil
-        }
+        let result = await attempt(body) { delays[keyPath: delay].noteFailed($0) }
+        if result != nil { delays[keyPath: delay].noteAnswered() }
+        return result
     }
 
     /// Runs `body` until PostgreSQL has answered, with backoff. Only for writes that are harmless when repeated.

@@ -29,7 +29,7 @@ import Testing
         var company = Company()
         company.await(pushLost: 4, now: 1_000_000_000)
         company.await(pushLost: 1, now: 2_000_000_000)
-        #expect(company.awaitedLosses == 4)
+        #expect(company.awaited.losses == 4)
         #expect(company.room(beside: 20, full: 1000) == 0)
         #expect(company.room(beside: 0, full: 1000) == 1)
         let forgets = [2_900_000_000, 3_000_000_000, 9_000_000_000].map {
@@ -39,7 +39,7 @@ import Testing
         #expect(company.isUnlimited)
         company.await(pushLost: 4, now: 9_000_000_000)
         company.add(9, lost: 4, full: 1000, now: 0)
-        #expect(company.awaitedLosses == 0)
+        #expect(company.awaited.losses == 0)
         #expect(company.room(beside: 1, full: 1000) == 0)
     }
 }
