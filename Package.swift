@@ -110,8 +110,8 @@ let package = Package(
             name: "Chaos",
             dependencies: ["TestSupport", "LocalStack", "PostgresStore", "Transport", "QueueCore"],
             path: "Tests/Chaos", swiftSettings: settings),
-        tests(of: ["QueueCore"], as: "QueueCoreTests"),
-        tests(of: ["HTTP2"], as: "HTTP2Tests"),
+        tests(of: ["QueueCore", "TestSupport"], as: "QueueCoreTests"),
+        tests(of: ["HTTP2", "TestSupport"], as: "HTTP2Tests"),
         tests(of: ["Cryptography"], as: "CryptographyTests"),
         tests(of: ["Transport", "Cryptography", "COpenSSL"], as: "TransportTests"),
         tests(

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import HTTP2
@@ -32,7 +33,7 @@ import Testing
     }
 
     @Test(arguments: UInt64(1)...200) func `of frames leaves a client in order or closes it`(seed: UInt64) {
-        var random = SeededGenerator(state: seed)
+        var random = SeededGenerator(seed: seed)
         let client = Peer.client()
         for _ in 0..<4 {
             client.request(body: String(repeating: "x", count: Int.random(in: 0...100_000, using: &random)))
@@ -41,7 +42,7 @@ import Testing
     }
 
     @Test(arguments: UInt64(1)...200) func `of frames leaves a server in order or closes it`(seed: UInt64) {
-        var random = SeededGenerator(state: seed)
+        var random = SeededGenerator(seed: seed)
         let server = Peer.server()
         server.recorder.whenComplete = { [connection = server.connection] stream in
             if connection.openResponse(on: stream.id, Peer.ok) {
@@ -52,7 +53,7 @@ import Testing
     }
 
     @Test(arguments: UInt64(1)...100) func `of damaged octets does no more`(seed: UInt64) {
-        var random = SeededGenerator(state: seed)
+        var random = SeededGenerator(seed: seed)
         let client = Peer.client()
         for _ in 0..<8 { client.request() }
         var bytes: [UInt8] = []
