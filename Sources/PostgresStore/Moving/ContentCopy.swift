@@ -193,11 +193,11 @@ struct ContentCopy {
     /// The next range, whose digest is being read.
     private struct Page {
         let range: Range
-        let digest: Ahead<Digest>
+        let digest: Prefetch<Digest>
 
         init(_ range: Range, of queue: Int32, step: Int32, in database: PostgresConnection) {
             self.range = range
-            digest = Ahead(on: database.loop) {
+            digest = Prefetch(on: database.loop) {
                 try await Digest.of(range, queue: queue, step: step, in: database)
             }
         }

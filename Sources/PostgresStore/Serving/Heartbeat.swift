@@ -67,8 +67,8 @@ extension Statement {
         """#)
 }
 
-/// What a worker shows about itself.
-package struct WorkerSign: Sendable {
+/// What a worker reports about itself.
+package struct WorkerReport: Sendable {
     /// The worker's host and process.
     package var name: String
     package var version = ""
@@ -119,7 +119,7 @@ extension PostgresConnection {
     /// decision on it.
     /// - Returns: why this worker must stop; nil if it may continue.
     @discardableResult
-    package func showWorker(_ id: Int64, _ worker: WorkerSign) async throws(PostgresError) -> SchemaMismatch? {
+    package func showWorker(_ id: Int64, _ worker: WorkerReport) async throws(PostgresError) -> SchemaMismatch? {
         let parameters: Parameters = [
             "id": .int8(id), "name": .text(worker.name), "version": .text(worker.version),
             "draining": .bool(worker.isDraining), "queues": .text(worker.queues),

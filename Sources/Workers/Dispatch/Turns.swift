@@ -55,7 +55,7 @@ struct Turns<Queue: Contender> {
     /// Queues that are or were parked, by the gateways that they wait for.
     private var waiting: [ObjectIdentifier: [Queue]] = [:]
     /// Queues that are or were parked until a permit is due.
-    private var throttled = Throttled<Queue>()
+    private var throttled = ThrottledSenders<Queue>()
     private var nextSweep: ContinuousClock.Instant?
     /// Requests in flight, and how many of them wait only for the grace of the binary interface.
     private(set) var inFlight = 0

@@ -75,21 +75,21 @@ final class Heartbeat {
     }
 
     private func show() async -> SchemaMismatch? {
-        var sign = WorkerSign(name: settings.name)
-        sign.version = settings.version
-        sign.queues = settings.queues
-        sign.isDraining = isDraining
-        sign.inFlight = dispatcher.inFlight
-        sign.heldJobs = jobs.count
-        sign.heldRecipients = jobs.all.reduce(0) { $0 + $1.claim.deviceIDs.count }
+        var report = WorkerReport(name: settings.name)
+        report.version = settings.version
+        report.queues = settings.queues
+        report.isDraining = isDraining
+        report.inFlight = dispatcher.inFlight
+        report.heldJobs = jobs.count
+        report.heldRecipients = jobs.all.reduce(0) { $0 + $1.claim.deviceIDs.count }
         let connections = gateways.connectionFigures
-        (sign.connections, sign.streams) = (connections.connections, connections.inFlight + connections.freeSlots)
-        (sign.unreachable, sign.inOutage, sign.unusable) = (queues.unreachable, queues.inOutage, queues.unusable)
-        sign.prevention =
+        (report.connections, report.streams) = (connections.connections, connections.inFlight + connections.freeSlots)
+        (report.unreachable, report.inOutage, report.unusable) = (queues.unreachable, queues.inOutage, queues.unusable)
+        report.prevention =
             settler.prevention.map { "PostgreSQL refuses to store the ends of jobs: \($0)" } ?? delays.refusal
         let now = loop.now
-        (sign.interval, toldAt) = (toldAt.duration(to: now), now)
-        sign.throughput = queues.takeThroughput(limit: Self.maximumQueues)
-        return await store.attempt { try await $0.showWorker(workerID, sign) } ?? nil
+        (report.interval, toldAt) = (toldAt.duration(to: now), now)
+        report.throughput = queues.takeThroughput(limit: Self.maximumQueues)
+        return await store.attempt { try await $0.showWorker(workerID, report) } ?? nil
     }
 }

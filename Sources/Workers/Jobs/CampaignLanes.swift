@@ -15,7 +15,7 @@ struct CampaignLanes {
     /// Lanes that have jobs, and permits as far as is known, by urgency.
     private var ready = [[CampaignLane]](repeating: [], count: Lane.shared.count)
     /// Lanes that have jobs, but whose next permit is due later.
-    private var throttled = Throttled<CampaignLane>()
+    private var throttled = ThrottledSenders<CampaignLane>()
     /// The number of lanes that have jobs, set aside or not, by urgency.
     private var withJobs = [Int](repeating: 0, count: Lane.shared.count)
     /// Lanes whose recipients or permits have changed since the last ``takeLackOfPermits()``.

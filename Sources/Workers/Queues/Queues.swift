@@ -190,19 +190,19 @@ final class Queues {
     var unreachable: [Int32] { served.all.filter(\.isDisconnected).map(\.id) }
 
     /// The queues for which APNs refuses most pushes for transient reasons, with APNs' answers.
-    var inOutage: [WorkerSign.Trouble] {
+    var inOutage: [WorkerReport.Trouble] {
         served.all.compactMap { queue in
             queue.routes.lazy.compactMap(\.circuit.refusal).first.map {
-                WorkerSign.Trouble(queueID: queue.id, reason: $0.printable(upTo: 100))
+                WorkerReport.Trouble(queueID: queue.id, reason: $0.printable(upTo: 100))
             }
         }
     }
 
     /// The queues whose credential this worker cannot use, with the reason.
-    var unusable: [WorkerSign.Trouble] {
+    var unusable: [WorkerReport.Trouble] {
         guard gateways.hasFaults else { return [] }
         return served.all.compactMap { queue in
-            gateways.fault(of: queue.settings).map { WorkerSign.Trouble(queueID: queue.id, reason: $0) }
+            gateways.fault(of: queue.settings).map { WorkerReport.Trouble(queueID: queue.id, reason: $0) }
         }
     }
 

@@ -70,15 +70,15 @@ import Transport
             var times = [Int](repeating: 0, count: AnswerTimes.bounds.count + 1)
             (times[3], times[6]) = (80, 7)
             throughput.answerTimes = AnswerTimes(counts: times)
-            var sign = WorkerSign(name: "w")
-            sign.interval = .seconds(5)
-            sign.throughput = [throughput]
-            sign.unreachable = [queue.id]
-            try await queue.worker.showWorker(1, sign)
-            sign.interval = .seconds(2)
-            sign.unreachable = []
-            sign.inOutage = [.init(queueID: queue.id, reason: "500 InternalServerError")]
-            try await queue.worker.showWorker(2, sign)
+            var report = WorkerReport(name: "w")
+            report.interval = .seconds(5)
+            report.throughput = [throughput]
+            report.unreachable = [queue.id]
+            try await queue.worker.showWorker(1, report)
+            report.interval = .seconds(2)
+            report.unreachable = []
+            report.inOutage = [.init(queueID: queue.id, reason: "500 InternalServerError")]
+            try await queue.worker.showWorker(2, report)
             let load = try await load(queue)
             #expect((load.workers, load.inFlight, load.accepted, load.unanswered) == (2, 14, 160, 2))
             #expect(abs(load.sentPerSecond - 70) < 0.001, "20 a second and 50 a second")
@@ -87,8 +87,8 @@ import Transport
             #expect((load.unreachable, load.inOutage, load.state) == (1, 1, "outage"))
 
             // The next heartbeat replaces the last one, and a worker that stops removes its own row.
-            (sign.throughput, sign.inOutage) = ([], [])
-            try await queue.worker.showWorker(1, sign)
+            (report.throughput, report.inOutage) = ([], [])
+            try await queue.worker.showWorker(1, report)
             #expect(try await self.load(queue).inFlight == 7)
             try await queue.worker.removeWorker(2)
             #expect(try await self.load(queue).state == "idle")
@@ -99,11 +99,11 @@ import Transport
     @Test func `does not count what a worker said that was lost since`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
-            var sign = WorkerSign(name: "w")
+            var report = WorkerReport(name: "w")
             var throughput = Throughput(queueID: queue.id)
             throughput.sent = 5
-            sign.throughput = [throughput]
-            try await queue.worker.showWorker(1, sign)
+            report.throughput = [throughput]
+            try await queue.worker.showWorker(1, report)
             #expect(try await load(queue).workers == 1)
             try await queue.run(
                 """
@@ -112,7 +112,7 @@ import Transport
                 """)
             #expect(try await load(queue).workers == 0)
             // Another worker removes the lost worker's rows.
-            try await queue.worker.showWorker(2, WorkerSign(name: "v"))
+            try await queue.worker.showWorker(2, WorkerReport(name: "v"))
             #expect(try await queue.number("select count(*) from pushq.throughput") == 0)
         }
     }

@@ -8,9 +8,9 @@ import Transport
     @Test func `is told truly: it sleeps only when it holds nothing`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 3)
-            var sign = WorkerSign(name: "w")
+            var report = WorkerReport(name: "w")
             func shown() async throws -> WorkerState? {
-                try await queue.worker.showWorker(1, sign)
+                try await queue.worker.showWorker(1, report)
                 return try await queue.connection.workers().first?.state
             }
             #expect(try await shown() == .idle)
@@ -18,20 +18,20 @@ import Transport
             #expect(try await shown() == .asleep)
             try await queue.fanOut(try await queue.startCampaign())
             let job = try #require(try await queue.claim().first)
-            (sign.heldJobs, sign.heldRecipients) = (1, job.deviceIDs.count)
+            (report.heldJobs, report.heldRecipients) = (1, job.deviceIDs.count)
             #expect(try await shown() == .holding)
             #expect(try await queue.connection.workers().first?.heldRecipients == 3)
-            (sign.inFlight, sign.connections, sign.streams) = (2, 1, 900)
-            sign.unreachable = [queue.id]
-            sign.inOutage = [queue.id, 7].map { .init(queueID: $0, reason: "500 InternalServerError") }
+            (report.inFlight, report.connections, report.streams) = (2, 1, 900)
+            report.unreachable = [queue.id]
+            report.inOutage = [queue.id, 7].map { .init(queueID: $0, reason: "500 InternalServerError") }
             #expect(try await shown() == .sending)
             let worker = try #require(try await queue.connection.workers().first)
             #expect((worker.inFlight, worker.connections, worker.streams) == (2, 1, 900))
             #expect((worker.unreachableQueues, worker.queuesInOutage) == (1, 2))
             #expect(worker.silence < .seconds(30))
-            sign.prevention = "permission denied"
+            report.prevention = "permission denied"
             #expect(try await shown() == .refused)
-            sign.isDraining = true
+            report.isDraining = true
             #expect(try await shown() == .draining)
         }
     }
@@ -42,7 +42,7 @@ import Transport
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
             for id: Int64 in [1, 2, 3] {
-                try await queue.worker.showWorker(id, WorkerSign(name: "w"))
+                try await queue.worker.showWorker(id, WorkerReport(name: "w"))
                 try await queue.worker.fallAsleep(id, serving: "*")
             }
             // The first worker is gone, only the sleeper's row of the second is left, and the third is working.
@@ -52,7 +52,7 @@ import Transport
                 delete from pushq.worker where id = 2;
                 update pushq.sleeper set since = now() - interval '2 minutes'
                 """)
-            try await queue.worker.showWorker(3, WorkerSign(name: "w"))
+            try await queue.worker.showWorker(3, WorkerReport(name: "w"))
             #expect(try await queue.number("select sum(id) from pushq.worker") == 3)
             #expect(try await queue.number("select sum(worker_id) from pushq.sleeper") == 3)
         }
@@ -61,7 +61,7 @@ import Transport
     @Test func `counts as dead when it was written by a clock that was ahead, and is cleared away`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
-            try await queue.worker.showWorker(1, WorkerSign(name: "w"))
+            try await queue.worker.showWorker(1, WorkerReport(name: "w"))
             try await queue.worker.fallAsleep(1, serving: "*")
             try await queue.run(
                 """
@@ -77,10 +77,10 @@ import Transport
 
             // Another worker's heartbeat sets the time to now. A minute later, it takes the row for that of a lost
             // worker.
-            try await queue.worker.showWorker(2, WorkerSign(name: "w"))
+            try await queue.worker.showWorker(2, WorkerReport(name: "w"))
             #expect(try await queue.number("select count(*) from pushq.worker where seen_at <= now()") == 2)
             try await queue.run("update pushq.worker set seen_at = seen_at - interval '2 minutes' where id = 1")
-            try await queue.worker.showWorker(2, WorkerSign(name: "w"))
+            try await queue.worker.showWorker(2, WorkerReport(name: "w"))
             #expect(try await queue.number("select sum(id) from pushq.worker") == 2)
             #expect(try await queue.number("select count(*) from pushq.sleeper") == 0)
         }

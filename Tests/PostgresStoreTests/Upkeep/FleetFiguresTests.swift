@@ -151,11 +151,11 @@ import Testing
                     environments: ["sandbox"], sealed: [1]), name: "c", as: id)
             #expect(try await fixture.connection.fleetFigures().certificates.isEmpty, "no queue is sent with it")
             try await fixture.run("update pushq.queue set credential_id = (select id from pushq.credential)")
-            var sign = WorkerSign(name: "w")
-            _ = try await fixture.connection.showWorker(1, sign)
-            sign.isDraining = true
-            _ = try await fixture.connection.showWorker(2, sign)
-            _ = try await fixture.connection.showWorker(3, sign)
+            var report = WorkerReport(name: "w")
+            _ = try await fixture.connection.showWorker(1, report)
+            report.isDraining = true
+            _ = try await fixture.connection.showWorker(2, report)
+            _ = try await fixture.connection.showWorker(3, report)
             try await fixture.run("update pushq.worker set seen_at = now() - interval '30 seconds' where id = 3")
             let figures = try await fixture.connection.fleetFigures()
             #expect(figures.pausedQueues == [QueueFixture.name])

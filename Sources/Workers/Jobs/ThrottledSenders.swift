@@ -1,12 +1,12 @@
 /// A sender that may be throttled: a queue, or the lane of one campaign.
 protocol Throttleable: AnyObject {
-    /// The latest time until which rate limits keep the sender from sending. Only ``Throttled`` uses it.
+    /// The latest time until which rate limits keep the sender from sending. Only ``ThrottledSenders`` uses it.
     var throttledUntil: ContinuousClock.Instant? { get set }
 }
 
 /// The queues or lanes that may send nothing before some time, ordered by that time. Adding or taking one costs the
 /// logarithm of their number.
-struct Throttled<Sender: Throttleable> {
+struct ThrottledSenders<Sender: Throttleable> {
     /// A heap by time. A sender may be in it several times, but only its earliest time counts.
     private var entries: [(time: ContinuousClock.Instant, sender: Sender)] = []
 

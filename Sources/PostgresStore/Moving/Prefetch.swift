@@ -4,7 +4,7 @@ import Transport
 ///
 /// It belongs to the loop on which it runs. The owner asks for the result exactly once, even if the result is no longer
 /// needed, so that no work outlives its owner.
-final class Ahead<Success> {
+final class Prefetch<Success> {
     private var result: Result<Success, any Error>?
     private var waiter: CheckedContinuation<Void, Never>?
 
