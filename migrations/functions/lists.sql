@@ -41,6 +41,9 @@ end $$;
 create or replace function pushq.add_tokens_to_list(queue text, list bigint, tokens bytea[]) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
+  perform pushq.read_token(encode(t, 'hex'))
+  from unnest(tokens) t
+  where t is null or octet_length(t) not between 1 and 100;
   return pushq.add_members((pushq.enter(queue, sends => true)).q, queue, list, tokens);
 end $$;
 

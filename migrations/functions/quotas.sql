@@ -178,9 +178,10 @@ begin
 end $$;
 
 -- Counts a tenant's usage of what it has quotas for. With `anew`, and once an hour, all devices and bytes are counted;
--- otherwise only those with new ids are added. So additions of a transaction that lasts longer than the time between
--- two counts are noticed within the hour. When little room for devices is left, all are counted more often, because
--- deactivated ones make room: every ten seconds, or after 30 µs for each device if that is longer.
+-- otherwise only those with new ids are added: ids grow, whatever database a tenant comes from. So additions of a
+-- transaction that lasts longer than the time between two counts are noticed within the hour. When little room for
+-- devices is left, all are counted more often, because deactivated ones make room: every ten seconds, or after 30 µs
+-- for each device if that is longer.
 --
 -- `by_producer`: counts into the producers' row, which stays locked until this producer commits. It continues from the
 -- last count of either row.
@@ -196,9 +197,6 @@ declare
   quota   pushq.tenant_quota;
   used    pushq.tenant_usage;
   queues  int[]  := array(select k.id from pushq.queue k where k.tenant_id = tenant);
-  -- New rows have ids of this database. A tenant that was moved also has ids of another one, which may be higher.
-  lowest  bigint := pushq.database_number()::bigint << 50;
-  highest bigint := lowest + (1::bigint << 50) - 1;
   is_day  boolean;
   devices_anew boolean;
   seen    record;
@@ -225,11 +223,11 @@ begin
     select coalesce(sum(d.active), 0) as active, max(d.last) as last into seen
     from unnest(queues) k
     cross join lateral (
-      select count(*) filter (where d.active) as active, max(d.id) filter (where d.id <= highest) as last
+      select count(*) filter (where d.active) as active, max(d.id) as last
       from pushq.device d
-      where d.queue_id = k and d.id > used.devices_to and (devices_anew or d.id <= highest)) d;
+      where d.queue_id = k and d.id > used.devices_to) d;
     used.devices := used.devices + seen.active;
-    used.devices_to := greatest(used.devices_to, seen.last, lowest);
+    used.devices_to := greatest(used.devices_to, seen.last);
   end if;
 
   if quota.max_day_bytes is not null then
@@ -245,13 +243,12 @@ begin
     cross join lateral (
       select sum(octet_length(m.payload::text)
                  + coalesce(octet_length(array_to_string(m.translations, '')), 0)) as bytes,
-             max(m.id) filter (where m.id <= highest) as last
+             max(m.id) as last
       from pushq.message m
       where m.day = used.bytes_day and m.queue_id = k and m.id > used.bytes_to
-        and (is_day or m.id <= highest)
         and m.created_at >= used.bytes_day::timestamp at time zone 'UTC') m;
     used.bytes := used.bytes + seen.bytes;
-    used.bytes_to := greatest(used.bytes_to, seen.last, lowest);
+    used.bytes_to := greatest(used.bytes_to, seen.last);
   end if;
 
   if quota.max_waiting is not null then

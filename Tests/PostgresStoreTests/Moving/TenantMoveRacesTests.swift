@@ -28,6 +28,36 @@ import Transport
         return try await moving.value
     }
 
+    /// Both find the session of a command that was killed, and the first one's change becomes visible late.
+    @Test(arguments: [true, false]) func `only one of two commands that begin at once may move it`(
+        afterAnother: Bool
+    ) async throws {
+        try await withMoveWorld { actor, world in
+            if afterAnother {
+                let killed = try await world.here.connect()
+                #expect(try await killed.lockMove(of: "acme"))
+                killed.close()
+                try await eventually("the server has noticed") {
+                    try await world.first.number("select count(*) from pushq.mover where pushq.has_mover(tenant)") == 0
+                }
+            }
+            let first = try await world.here.connect()
+            let second = try await world.here.connect()
+            try await first.runScript("begin")
+            #expect(try await first.lockMove(of: "acme"))
+            let waiting = Task {
+                _ = actor
+                return try await second.lockMove(of: "acme")
+            }
+            try await world.here.waitUntilBlocked("the second command", running: "lock_move", on: second)
+            try await first.runScript("commit")
+            #expect(try await !waiting.value)
+            #expect(try await first.lockMove(of: "acme"), "a command may take its own lock again")
+            try await first.unlockMove(of: "acme")
+            #expect(try await second.lockMove(of: "acme"))
+        }
+    }
+
     @Test func `a transaction with a snapshot from before is waited for, and what it sends goes along`() async throws {
         try await withMoveWorld { actor, world in
             let late = try await world.here.connect()

@@ -134,6 +134,21 @@ import Transport
         }
     }
 
+    @Test(arguments: ["null", "''::bytea", "decode(repeat('aa', 101), 'hex')"]) func `refuses bytes that are no token`(
+        _ bytes: String
+    ) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let list = try await newList(in: queue)
+            let error = try await #require(throws: PostgresError.self) {
+                try await queue.run(
+                    "select pushq.add_tokens_to_list('\(QueueFixture.name)', \(list), array['\\xab'::bytea, \(bytes)])")
+            }
+            #expect("\(error)".hasPrefix("the device token"), "\(error)")
+            #expect(try await queue.number("select count(*) from pushq.device") == 0)
+        }
+    }
+
     @Test func `is deleted when its campaign has fanned out or is cancelled, and a day after it was given up`()
         async throws
     {
