@@ -31,10 +31,12 @@ extension Statement {
         "flush",
         #"""
         with given as materialized (
-          select *
+          select g.*
           from unnest($queue_ids::int[], $job_ids::bigint[], $epochs::int[], $watermarks::smallint[],
                       $outcomes::bytea[])
-            as g(queue_id, job_id, epoch, watermark, outcomes)),
+            as g(queue_id, job_id, epoch, watermark, outcomes)
+          -- Called once for the statement: the table of leases may have grown since it was planned.
+          cross join pushq.fit_plans()),
         free as materialized (
           select g.*
           from given g
@@ -54,7 +56,9 @@ extension Statement {
         "renew",
         #"""
         with given as materialized (
-          select * from unnest($queue_ids::int[], $job_ids::bigint[], $epochs::int[]) as g(queue_id, job_id, epoch)),
+          select g.*
+          from unnest($queue_ids::int[], $job_ids::bigint[], $epochs::int[]) as g(queue_id, job_id, epoch)
+          cross join pushq.fit_plans()),
         free as materialized (
           select g.*
           from given g

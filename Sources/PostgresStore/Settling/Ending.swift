@@ -22,13 +22,15 @@ extension Statement {
         "end_jobs",
         #"""
         with given as materialized (
-          select *
+          select g.*
           from unnest($queue_ids::int[], $job_ids::bigint[], $epochs::int[], $outcomes::bytea[],
                       $recipients::smallint[], $delivered::smallint[], $rejected::smallint[], $failed::smallint[],
                       $suppressed::smallint[], $expired::smallint[], $cancelled::smallint[], $unknown::smallint[],
                       $retried::smallint[], $bad::smallint[], $notes::text[]) with ordinality
             as g(queue_id, job_id, epoch, outcomes, recipients,
                  delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried, bad, notes, place)
+          -- Called once for the statement: the table of leases may have grown since it was planned.
+          cross join pushq.fit_plans()
           -- Sets the timeout for this transaction only.
           where set_config('lock_timeout', '50ms', true) is not null),
         sent_again as materialized (select distinct place from unnest($again_places::bigint[]) p(place)),

@@ -320,4 +320,47 @@ import Transport
             #expect(scanned < 1000, "end_jobs")
         }
     }
+
+    /// A worker polls in one session and writes leases in another one, which has to notice by itself that tables have
+    /// grown.
+    @Test func `are made anew by the session for leases, too`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 3000)
+            try await queue.run("alter table pushq.lease set (autovacuum_enabled = off)")
+            try await queue.run("vacuum analyze pushq.lease")
+            let leases = try await database.connect(login: TestServer.workerLogin)
+            _ = try await leases.prepareWorkerSession()
+            // Prepares and plans every statement for an empty table.
+            for _ in 1...2 {
+                _ = try await leases.flush([], workerID: 1, lease: .seconds(15), number: 1)
+                _ = try await leases.renew([], workerID: 1, lease: .seconds(15))
+                _ = try await leases.endJobs([], workerID: 1)
+                try await leases.yield([], workerID: 1)
+            }
+            try await queue.run(
+                """
+                select pushq.send('\(QueueFixture.name)', '{"aps":{"alert":"x"}}', array[encode(int8send(i), 'hex')])
+                from generate_series(1, 3000) i
+                """)
+            let jobs = try await queue.claim(3000, lane: .normal)
+            #expect(jobs.count == 3000)
+            let rounds = 10
+            let scanned = try await rowsScanned(in: queue) {
+                for round in 0..<rounds {
+                    let some = Array(jobs[round * 100..<(round + 1) * 100])
+                    let progress = some.map { LeaseProgress(key: $0.key, watermark: 1, outcomes: [0]) }
+                    let kept = try await leases.flush(
+                        progress, workerID: 1, lease: .seconds(15), number: Int64(round + 1))
+                    #expect(kept.keys.count == some.count)
+                    _ = try await leases.renew(some.map(\.key), workerID: 1, lease: .seconds(15))
+                    try await leases.yield(progress[..<50].map { YieldedLease(progress: $0) }, workerID: 1)
+                    let ended = try await leases.endJobs(some[50...].map { queue.settled($0) }, workerID: 1)
+                    #expect(ended.keys.count == 50)
+                }
+                try await leases.runScript("select pg_stat_force_next_flush()")
+            }
+            // The first statement still has its old plan, which reads the table up to three times.
+            #expect(scanned <= 3 * jobs.count, "\(scanned) rows in \(rounds) rounds")
+        }
+    }
 }
