@@ -27,8 +27,11 @@ begin
     select * into due
     from pushq.webhook_progress p
     where p.newest > p.cursor
-      -- No pause is longer than an hour: a later time was written before the database's clock was set back.
-      and (p.not_before <= clock_timestamp() or p.not_before > clock_timestamp() + interval '2 hours')
+      -- A pause after a failure is an hour at most, and else there is only a turn. A later time was written before the
+      -- database's clock was set back.
+      and (p.not_before <= clock_timestamp()
+        or p.not_before > clock_timestamp() + case when p.failures > 0 then interval '61 minutes'
+                                                   else lease + interval '1 minute' end)
       and not exists (
         select from pushq.tenant_move m
         where m.owner = p.tenant_id and (m.stage = 'stopping' or m.reports_held_until > clock_timestamp()))
@@ -36,7 +39,7 @@ begin
         select from pushq.webhook w
         where w.tenant_id = p.tenant_id and pushq.key_name(w.sealed) = any (keys)
           and (w.former_until is null or w.former_until <= now() or pushq.key_name(w.former_sealed) = any (keys)))
-    order by p.not_before
+    order by least(p.not_before, clock_timestamp())
     limit 1
     for update skip locked;
     exit when not found;
@@ -130,19 +133,23 @@ begin
   end if;
 end $$;
 
--- Records that the message of this turn was not accepted; the next try comes after `pause`. Returns the number of
+-- Records that the message of this turn was not accepted; the next try comes after `pause`. If the webhook was set
+-- again since the turn began, with `known` failures before it, the next try comes at once. Returns the number of
 -- failures in a row; null if another turn has begun, or the webhook is gone.
-create or replace function pushq.webhook_failed(tenant int, turn bigint, problem text, pause interval) returns int
+create or replace function pushq.webhook_failed(tenant int, turn bigint, known int, problem text, pause interval)
+returns int
 language sql security definer set search_path = pg_catalog, pg_temp as $$
   update pushq.webhook_progress p
   set failures = p.failures + 1, failing_since = coalesce(p.failing_since, clock_timestamp()),
-      problem = left($3, 500), not_before = clock_timestamp() + pause, taken_until = null
+      problem = left($4, 500), taken_until = null,
+      not_before = clock_timestamp() + case when p.failures < known then interval '0' else pause end
   where p.tenant_id = $1 and p.turn = $2
   returning p.failures
 $$;
 
 -- Sets the URL for a tenant's reports. Reports that were listed before are not sent; if the tenant already has a
--- webhook, the new one continues at its cursor. A message that is being sent to the same URL is not sent a second time.
+-- webhook, the new one continues at its cursor, and earlier failures are forgotten. A message that is being sent to the
+-- same URL is not sent a second time, unless that fails.
 --
 -- Null leaves a value unchanged. With a new secret, messages are also signed with the former one, for the time
 -- `former_for`. If there is already a former secret whose time has not ended, that one stays, for at least its time:
@@ -150,7 +157,8 @@ $$;
 create or replace function pushq.set_webhook(tenant int, url text, sealed bytea, former_for interval) returns void
 language plpgsql as $$
 declare
-  former text;
+  former   text;
+  is_tried boolean;                                       -- whether a worker is trying the same URL
 begin
   perform from pushq.tenant t where t.id = tenant for key share;
   if not found then
@@ -174,6 +182,12 @@ begin
   if not found then
     insert into pushq.webhook (tenant_id, url, sealed) values (tenant, set_webhook.url, set_webhook.sealed);
   end if;
+  select p.taken_until between clock_timestamp() and clock_timestamp() + interval '1 minute'
+         and former = coalesce(set_webhook.url, former)
+  into is_tried
+  from pushq.webhook_progress p
+  where p.tenant_id = tenant
+  for update;
   insert into pushq.webhook_progress (tenant_id, cursor, newest)
   select tenant, c.cursor, c.cursor
   from (
@@ -188,7 +202,7 @@ begin
     where q.tenant_id = tenant) c
   -- The next try is due at once, and a try at another URL that is being made no longer counts.
   on conflict on constraint webhook_progress_pkey do update
-    set turn = nextval('pushq.id'), not_before = clock_timestamp(), failures = 0, failing_since = null, problem = null
-    where not coalesce(former = coalesce(set_webhook.url, former)
-                       and webhook_progress.taken_until > clock_timestamp(), false);
+    set turn = case when is_tried then webhook_progress.turn else nextval('pushq.id') end,
+        not_before = case when is_tried then webhook_progress.not_before else clock_timestamp() end,
+        failures = 0, failing_since = null, problem = null;
 end $$;

@@ -10,7 +10,7 @@ extension Statement {
         "select written, coalesce(had_failed, false) as had_failed from pushq.webhook_taken($tenant_id, $turn, $upto)")
     fileprivate static let webhookFailed = Statement(
         "webhook_failed",
-        "select pushq.webhook_failed($tenant_id, $turn, $problem, $pause::interval) as failures")
+        "select pushq.webhook_failed($tenant_id, $turn, $known, $problem, $pause::interval) as failures")
 }
 
 /// A message that this worker must post to a webhook.
@@ -65,14 +65,15 @@ extension PostgresConnection {
         ).one().bool("had_failed")
     }
 
-    /// Notes that the receiver did not accept the message, which is tried again after `pause`. Returns the number of
+    /// Notes that the receiver did not accept the message, which is tried again after `pause`, or at once if the webhook
+    /// was set again meanwhile. Returns the number of
     /// failures in a row; nil if another worker has taken the webhook meanwhile, or it was deleted.
     package func noteFailed(
         _ turn: WebhookTurn, problem: String, pause: Duration
     ) async throws(PostgresError) -> Int? {
         let parameters: Parameters = [
-            "tenant_id": .int4(turn.tenantID), "turn": .int8(turn.turn), "problem": .text(problem),
-            "pause": .interval(pause),
+            "tenant_id": .int4(turn.tenantID), "turn": .int8(turn.turn), "known": .int4(Int32(turn.failures)),
+            "problem": .text(problem), "pause": .interval(pause),
         ]
         return try await execute(.webhookFailed, parameters).one().optionalInt4("failures").map(Int.init)
     }

@@ -112,9 +112,15 @@ struct CampaignCommand: Command {
             }
             if let rate = bounds.maxRate { try await remark(onChangeTo: rate, console, in: store) }
             guard wait else { return console.show(started.facts(key: key, queue: queue)) }
-            let expected =
-                if let listed = started.devices { Int((Double(listed) * (1 - (shares.holdout ?? 0))).rounded()) } else {
-                    try await store.countRecipients(
+            let expected: Int? =
+                if let listed = started.devices {
+                    Int((Double(listed) * (1 - (shares.holdout ?? 0))).rounded())
+                } else if isKnown, filter != nil {
+                    // The saved audience may have been changed or removed since the campaign was started.
+                    nil
+                } else {
+                    // Only progress is shown by it, so no error of it ends the command.
+                    try? await store.countRecipients(
                         of: message, toDevicesWhere: filter, key: key, inQueue: queue, clock: clock, shares: shares,
                         limits: limits)
                 }

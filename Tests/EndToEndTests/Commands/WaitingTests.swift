@@ -184,6 +184,21 @@ import Testing
         }
     }
 
+    @Test func `says so of a campaign to an audience that was removed since its start`() async throws {
+        try await Shop.open { shop in
+            try await giveCredential(shop)
+            #expect(try await shop.admin("audience", "add", Shop.queue, "vip", "--filter", "tag 'vip'").code == 0)
+            let payload = try shop.folder.write(#"{"aps":{"alert":"hi"}}"#, to: "payload.json")
+            let start = ["campaign", Shop.queue, "--key", "k", "--payload", payload, "--audience", "vip"]
+            #expect(try await Executable.pushq.run(start, environment: shop.environment).code == 0)
+            _ = try await shop.admin("campaign", "pause", Shop.queue, "k")
+            #expect(try await shop.admin("audience", "remove", Shop.queue, "vip", "--yes").code == 0)
+            let ended = try await wait(start + ["--wait"], in: shop)
+            #expect(ended.code == 3, "\(ended.errors)")
+            #expect(ended.errors.contains("is held up: the campaign is paused."), "\(ended.errors)")
+        }
+    }
+
     @Test func `tells a log of each tenth of a campaign, its rate and the time left`() async throws {
         try await Shop.open { shop in
             try await giveCredential(shop)

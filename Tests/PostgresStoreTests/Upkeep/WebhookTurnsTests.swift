@@ -55,17 +55,54 @@ import Transport
         }
     }
 
-    @Test func `come also when the clock was ahead at the last one`() async throws {
+    /// What a fast clock writes, after which it is set back by `ahead`.
+    @Test(arguments: ["2 minutes", "1 hour", "10 days"]) func `come also when the clock was ahead at the last one`(
+        ahead: String
+    ) async throws {
         try await withWebhook { queue, _ in
+            func setBack() async throws {
+                try await queue.run("update pushq.webhook_progress set not_before = not_before + interval '\(ahead)'")
+            }
             try await queue.run(Self.report(1))
             _ = try await queue.worker.listFeedback()
+            try await setBack()
             let first = try #require(
+                try await queue.worker.takeWebhook(lease: .seconds(30), most: 10, opening: Self.keys))
+            _ = try await queue.worker.noteTaken(first)
+            try await setBack()
+            try await queue.run(Self.report(2))
+            _ = try await queue.worker.listFeedback()
+            let second = try #require(
+                try await queue.worker.takeWebhook(lease: .seconds(30), most: 10, opening: Self.keys))
+            #expect(devices(second) == ["2"])
+            // The longest pause, and what the fast clock adds to it.
+            _ = try await queue.worker.noteFailed(second, problem: "p", pause: .seconds(3600))
+            #expect(try await queue.worker.takeWebhook(lease: .seconds(30), most: 10, opening: Self.keys) == nil)
+            try await setBack()
+            let third = try await queue.worker.takeWebhook(lease: .seconds(30), most: 10, opening: Self.keys)
+            #expect(devices(third) == ["2"])
+        }
+    }
+
+    @Test func `come at once after a failure if the webhook was set again during it`() async throws {
+        try await withWebhook { queue, tenant in
+            try await queue.run(Self.report(1))
+            _ = try await queue.worker.listFeedback()
+            try await queue.run("update pushq.webhook_progress set failures = 10, failing_since = now(), problem = 'p'")
+            let late = try #require(
                 try await queue.worker.takeWebhook(lease: Self.lease, most: 10, opening: Self.keys))
-            _ = try await queue.worker.noteFailed(first, problem: "p", pause: .seconds(3600))
-            #expect(try await queue.worker.takeWebhook(lease: Self.lease, most: 10, opening: Self.keys) == nil)
-            try await queue.run("update pushq.webhook_progress set not_before = not_before + interval '10 days'")
+            #expect(late.failures == 10)
+            try await queue.connection.setWebhook(
+                ofTenant: tenant, url: "https://a.example/", sealed: nil, formerFor: .zero)
             #expect(
-                devices(try await queue.worker.takeWebhook(lease: Self.lease, most: 10, opening: Self.keys)) == ["1"])
+                try await queue.worker.takeWebhook(lease: Self.lease, most: 10, opening: Self.keys) == nil,
+                "the same message is under way")
+            #expect(try await queue.worker.noteFailed(late, problem: "slow", pause: .seconds(3600)) == 1)
+            let next = try #require(
+                try await queue.worker.takeWebhook(lease: Self.lease, most: 10, opening: Self.keys))
+            #expect(next.message == late.message && next.failures == 1)
+            #expect(try await queue.worker.noteFailed(next, problem: "slow", pause: .seconds(3600)) == 2)
+            #expect(try await queue.worker.takeWebhook(lease: Self.lease, most: 10, opening: Self.keys) == nil)
         }
     }
 
