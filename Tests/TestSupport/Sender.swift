@@ -17,6 +17,8 @@ package final class Sender: PushGatewayHandler {
     /// An unanswered push is sent again until it was lost this many times.
     package var maximumLosses = 1
     private var losses: [UInt64: Int] = [:]
+    /// The pushes whose streams were refused.
+    private var refused: Set<UInt64> = []
     /// The number of pushes of which the gateway reported that APNs discarded them after all.
     package private(set) var deliveredTooSoon = 0
     /// Each outage that the gateway reported.
@@ -62,10 +64,10 @@ package final class Sender: PushGatewayHandler {
                 (0..<8).map { UInt8(truncatingIfNeeded: ticket >> (56 - 8 * UInt64($0))) }
                 + [UInt8](repeating: 0xAB, count: 24)
             let id = APNsID(root: 7, key: Int64(ticket))
-            guard gateway.send(push, to: token.span, apnsID: id, losses: losses[ticket] ?? 0, ticket: ticket)
-            else {
-                return
-            }
+            let isTaken = gateway.send(
+                push, to: token.span, apnsID: id, losses: losses[ticket] ?? 0, wasRefused: refused.contains(ticket),
+                ticket: ticket)
+            guard isTaken else { return }
             waiting.removeFirst()
         }
     }
@@ -74,6 +76,7 @@ package final class Sender: PushGatewayHandler {
         batchSizes.append(answers.count)
         stateWhenAnswered = gateway.state
         for answer in answers {
+            if case .streamRefused = answer.result { refused.insert(answer.ticket) }
             let text = Self.text(of: answer.result)
             if text == "unanswered" { losses[answer.ticket, default: 0] += 1 }
             if text == "unanswered", losses[answer.ticket, default: 0] < maximumLosses {
@@ -94,7 +97,7 @@ package final class Sender: PushGatewayHandler {
         case .accepted: "accepted"
         case .refused(let refusal): "\(refusal.status) \(refusal.reason.text)"
         case .unanswered, .reset: "unanswered"
-        case .untouched: "untouched"
+        case .untouched, .streamRefused: "untouched"
         }
     }
 

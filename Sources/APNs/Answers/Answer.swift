@@ -15,6 +15,8 @@ package struct Answer: Sendable {
         case reset
         /// APNs has certainly not acted on the request; it may be sent again at once.
         case untouched
+        /// As `untouched`, but the server refused this request alone (REFUSED_STREAM), and may always do so.
+        case streamRefused
     }
 
     /// The number that the sender gave with the request.
@@ -37,6 +39,9 @@ package final class Refusal: Sendable {
     package let retryAfter: Duration?
     /// With status 410: when the token died, in milliseconds since 1970. Nil if the value is not plausible.
     package let deadSinceMilliseconds: Int64?
+
+    /// What REFUSED_STREAM counts as if it comes to a push again: APNs does not serve it for now.
+    package static let streamRefused = Refusal(status: 503, text: "REFUSED_STREAM")
 
     /// - Parameters:
     ///   - text: the reason that the answer gives.

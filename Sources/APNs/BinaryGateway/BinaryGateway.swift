@@ -56,7 +56,8 @@ package final class BinaryGateway: PoolingGateway, BinaryConnectionDelegate {
     }
 
     package func send(
-        _ push: PreparedPush, to token: Span<UInt8>, apnsID: APNsID, losses: Int, ticket: UInt64
+        _ push: PreparedPush, to token: Span<UInt8>, apnsID: APNsID, losses: Int, wasRefused: Bool,
+        ticket: UInt64
     ) -> Bool {
         if let reason = binary.command.obstacle(to: push) {
             refuse(ticket, reason)

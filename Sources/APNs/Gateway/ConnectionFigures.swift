@@ -38,7 +38,7 @@ package struct ConnectionFigures: Sendable {
             switch ending {
             case .unneeded: .unneeded
             case .usedUp: .usedUp
-            case .retired, .asked: .asked
+            case .retired, .spoilt, .asked: .asked
             case .failed: .failed
             }
         ended[cause, default: 0] += 1

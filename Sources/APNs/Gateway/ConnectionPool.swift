@@ -87,9 +87,11 @@ final class ConnectionPool<Connection: PooledConnection> {
 
     /// Notes that the server ended the connection in order, after this many answers. That is not a failure, but a
     /// server that does it after a few requests must not see connections in quick succession.
+    /// - Parameter isOfPush: whether a push ended it that was not taken before either. Such a push waits ever longer
+    ///   itself, so that others need not.
     func noteRetired(
-        _ connection: Connection, isShortLived: Bool, answers: Int, _ settings: GatewaySettings,
-        now: ContinuousClock.Instant
+        _ connection: Connection, isShortLived: Bool, answers: Int, isOfPush: Bool = false,
+        _ settings: GatewaySettings, now: ContinuousClock.Instant
     ) {
         // If it has not answered yet, `closed` finds out whether it answers the requests that it has taken.
         if connection.hasAnswered { reachability.proved() }
@@ -97,7 +99,7 @@ final class ConnectionPool<Connection: PooledConnection> {
         // Counts only a connection that was opened after the last retirement. Connections that were open beside that
         // one show nothing new.
         let isNext = lastRetirement.map { connection.openedAt > $0 } ?? true
-        if isOfUse { idleRetirements = 0 } else if isNext { idleRetirements += 1 }
+        if isOfUse { idleRetirements = 0 } else if isNext, !isOfPush { idleRetirements += 1 }
         lastRetirement = now
         retirementPause =
             isShortLived

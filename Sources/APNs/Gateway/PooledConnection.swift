@@ -38,6 +38,9 @@ enum ConnectionEnding {
     /// The server ended it in order, by GOAWAY without an error or a reason, after it answered this many requests or
     /// said that it will. Many servers do that after a certain number of requests.
     case retired(answers: Int)
+    /// The answer to a push ended it, after it had served this many others; or it had served none, but the push was not
+    /// taken over another connection either, which served others.
+    case spoilt(served: Int, isRepeated: Bool)
     /// The server ended it for another reason, by GOAWAY or by an answer.
     case asked(String)
     /// It broke, went silent, or the peer broke the protocol.

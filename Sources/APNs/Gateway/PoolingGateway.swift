@@ -197,6 +197,10 @@ extension PoolingGateway {
         case .usedUp:
             pool.noteProved()
             replace(connection)
+        case .spoilt(let served, let isRepeated):
+            pool.noteRetired(
+                connection, isShortLived: !hasLasted, answers: served, isOfPush: isRepeated, settings, now: loop.now)
+            replace(connection)
         case .asked(let words), .failed(let words):
             if !connection.hasAnswered, !connection.hasTakenRequests { doubtAddress(of: connection) }
             guard !hasLasted else { return replace(connection) }

@@ -22,7 +22,7 @@ package protocol PushGateway: AnyObject {
     /// Whether APNs is reachable.
     var state: GatewayState { get }
 
-    /// How many pushes ``send(_:to:apnsID:losses:ticket:)`` takes now.
+    /// How many pushes ``send(_:to:apnsID:losses:wasRefused:ticket:)`` takes now.
     var freeSlots: Int { get }
 
     /// How many pushes wait for their outcome.
@@ -34,11 +34,13 @@ package protocol PushGateway: AnyObject {
     ///   - apnsID: sent as `apns-id`; for a broadcast, as `apns-request-id`.
     ///   - losses: how often the push was sent without an answer. On an interface where one push can cost others their
     ///     answers, a push is sent beside fewer others the more often it was lost.
+    ///   - wasRefused: whether it was sent before and not taken. If it ends a connection then, while others are
+    ///     accepted, the push is to blame, and not the server.
     ///   - ticket: comes back with the answer, exactly once.
     /// - Returns: false if there is no free slot. Then nothing was sent. Try again after
     ///   ``PushGatewayHandler/capacityChanged(of:)`` or an answer.
     func send(
-        _ push: PreparedPush, to recipient: Span<UInt8>, apnsID: APNsID, losses: Int, ticket: UInt64
+        _ push: PreparedPush, to recipient: Span<UInt8>, apnsID: APNsID, losses: Int, wasRefused: Bool, ticket: UInt64
     ) -> Bool
 
     /// Says that there is more to send than there are free slots. The gateway opens its first connection, or another

@@ -36,7 +36,13 @@ extension GatewayConnection: HTTP2Handler {
 
     private func noteServed() {
         lastServed = loop.nowNanoseconds
+        servedCount += 1
         troublesInARow = 0
+    }
+
+    private func noteTrouble() {
+        if troublesInARow == 0 { troubledSince = loop.nowNanoseconds }
+        troublesInARow += 1
     }
 
     /// Notes what a refusal says about the server at the other end: one of Apple's many servers may be in trouble while
@@ -44,8 +50,7 @@ extension GatewayConnection: HTTP2Handler {
     private func noteTrouble(_ refusal: Refusal) {
         switch refusal.reason.row.action {
         case .retry where refusal.status >= 500 || refusal.reason == .otherPassing && refusal.status != 429:
-            if troublesInARow == 0 { troubledSince = loop.nowNanoseconds }
-            troublesInARow += 1
+            noteTrouble()
         case .reject, .deactivate, .suspect: noteServed()
         // These refusals are not about the server.
         case .retry, .reconnect, .reconnectOnce, .renewToken, .keepToken, .pause, .retireChannel, .throttleChannel:
@@ -54,7 +59,7 @@ extension GatewayConnection: HTTP2Handler {
     }
 
     private func tell(_ stream: StreamReference, _ result: Answer.Result) {
-        if company.limit < .max { company.remove(stream.id) }
+        forget(stream)
         answers.append(Answer(ticket: stream.tag, result: result, sentAt: stream.openedAt))
     }
 
@@ -77,7 +82,7 @@ extension GatewayConnection: HTTP2Handler {
             settle(stream, as: .untouched)
         case .reset(.refusedStream):
             noteRefusal(of: stream)
-            settle(stream, as: .untouched)
+            settle(stream, as: .streamRefused)
         case .reset(let code): settleReset(stream, code)
         case .violation(let error): settleMalformed(stream, error.code)
         }
@@ -85,17 +90,17 @@ extension GatewayConnection: HTTP2Handler {
 
     /// Settles a request whose stream was reset. It is not known whether the server has acted on it.
     private func settleReset(_ stream: StreamReference, _ code: ErrorCode) {
-        if !acceptedEarly.contains(stream.id), partials[stream.id] == nil { noteReset(code) }
+        if !acceptedEarly.contains(stream.id), partials[stream.id] == nil { noteReset(of: stream, code) }
         settle(stream, as: .reset)
     }
 
     /// Sets the connection aside until it answers a request. A server that resets one request may reset all, and a push
     /// may be lost only a few times. This way the connection costs each push at most one loss.
-    private func noteReset(_ code: ErrorCode) {
+    private func noteReset(of stream: StreamReference, _ code: ErrorCode) {
         isSetAside = true
         resetsInARow += 1
         unansweredCount += 1
-        lastReset = code
+        lastReset = (code, isRepeated(stream))
     }
 
     /// Settles a request whose answer breaks a rule of HTTP/2. If its status could be read, the outcome of the push is
@@ -129,9 +134,14 @@ extension GatewayConnection: HTTP2Handler {
         // Requests that were sent before the last refusal arrived count as the same refusal.
         guard stream.openedAt >= lastRefusalOfStream else { return }
         lastRefusalOfStream = loop.nowNanoseconds
+        let isRepeated = isRepeated(stream)
+        if isRepeated { noteTrouble() }
+        // Where others are answered, one push that is refused for its own sake must not end connections.
+        guard !isRepeated || !hasAnswered else { return }
         refusalsInARow += 1
         guard refusalsInARow >= settings.maximumRefusalsInARow else { return }
-        news.ending = .failed("\(self.stream.peer) refused requests \(refusalsInARow) times in a row (REFUSED_STREAM)")
+        let words = "\(self.stream.peer) refused requests \(refusalsInARow) times in a row (REFUSED_STREAM)"
+        noteSpoiling(isRepeated: isRepeated, otherwise: .failed(words))
     }
 
     func peerSettingsChanged() {
@@ -206,16 +216,24 @@ extension GatewayConnection: HTTP2Handler {
     }
 
     private func refuse(_ stream: StreamReference, _ partial: PartialRefusal) {
-        let refusal = refusal(partial)
+        let (refusal, isRepeated) = (refusal(partial), isRepeated(stream))
         noteTrouble(refusal)
         tell(stream, .refused(refusal))
-        if refusal.reason.row.replacesConnection {
-            // If the connection served other pushes, this push was at fault, not the connection or the server.
-            let isOfPush = refusal.reason.row.action == .reconnectOnce && lastServed > 0
-            news.ending =
-                isOfPush
-                ? .usedUp : .asked("\(self.stream.peer) answered \(refusal.status) \(refusal.reason.text)")
+        guard refusal.reason.row.replacesConnection else { return }
+        let asked = ConnectionEnding.asked("\(self.stream.peer) answered \(refusal.status) \(refusal.reason.text)")
+        switch refusal.reason.row.action {
+        case .reconnect, .renewToken: noteSpoiling(isRepeated: isRepeated, otherwise: asked)
+        // If the connection served other pushes, this push was at fault, not the connection or the server.
+        case .reconnectOnce where lastServed > 0: news.ending = .usedUp
+        default: news.ending = asked
         }
+    }
+
+    /// Notes that an answer to a push ends the connection. Of several at once, one that was never sent before says more
+    /// about the server.
+    private func noteSpoiling(isRepeated: Bool, otherwise: ConnectionEnding) {
+        if isRepeated, news.spoiling != nil { return }
+        news.spoiling = (isRepeated, otherwise)
     }
 
     /// Many refusals of a campaign are identical; they share one object.

@@ -56,9 +56,12 @@ extension GatewayConnection {
         guard phase == .open, isSetAside, !isBusy else { return }
         let words = "\(stream.peer) ended requests without an answer"
         guard resetsInARow > 0 else { return drain(.failed(words)) }
-        let reason = "\(words) (RST_STREAM, \(lastReset))"
+        let reason = "\(words) (RST_STREAM, \(lastReset.code))"
         gateway.lost(reason, uncertain: resetsInARow)
-        drain(.failed(reason))
+        // A few pushes may be at fault themselves. If there are more, the server is.
+        let isOfFew = resetsInARow <= settings.maximumRefusalsInARow
+        drain(
+            isOfFew ? ending(isRepeated: lastReset.isRepeated, otherwise: .failed(reason)) : .failed(reason))
     }
 
     /// When the oldest request without an answer was sent, by the clock of the streams.

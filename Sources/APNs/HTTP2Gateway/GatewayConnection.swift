@@ -13,6 +13,12 @@ protocol GatewayConnectionDelegate: ConnectionDelegate<GatewayConnection> {
     /// Whether another connection has served a push after `time`, and refused none since.
     func hasServed(after time: UInt64, otherThan connection: GatewayConnection) -> Bool
 
+    /// Whether any connection has served a push within ``GatewaySettings/stableTime``.
+    var hasServedLately: Bool { get }
+
+    /// A connection that closes last served a push at this time, by the clock of the streams.
+    func noteServed(at time: UInt64)
+
     /// The connection was set aside, and another one may be needed.
     func needsAnother(besides connection: GatewayConnection)
 
@@ -57,6 +63,9 @@ final class GatewayConnection: PooledConnection {
     /// machine must not be closed from within its own calls.
     struct News {
         var ending: ConnectionEnding?
+        /// An answer to a push that ends the connection: whether the push was not taken before either, and how the
+        /// connection ends if it is not the push's fault.
+        var spoiling: (isRepeated: Bool, otherwise: ConnectionEnding)?
         var refusedCredential: (reason: Reason, detail: String)?
     }
 
@@ -79,14 +88,17 @@ final class GatewayConnection: PooledConnection {
     /// When a stream was last refused, by the same clock, and how many refusals came without an answer in between.
     var lastRefusalOfStream: UInt64 = 0
     var refusalsInARow = 0
-    /// When a push was last served, by the same clock; how many pushes the server has refused since because it is in
-    /// trouble (5xx), and when it refused the first of them.
+    /// When a push was last served, by the same clock, and how many were; how many pushes the server has refused since
+    /// because it is in trouble (5xx), and when it refused the first of them.
     var lastServed: UInt64 = 0
+    var servedCount = 0
     var troublesInARow = 0
     var troubledSince: UInt64 = 0
-    /// How many requests were reset without an answer in between, and the code of the last reset.
+    /// How many requests were reset without an answer in between, and the last reset.
     var resetsInARow = 0
-    var lastReset = ErrorCode.noError
+    var lastReset = (code: ErrorCode.noError, isRepeated: false)
+    /// The streams of the pushes in flight that were sent before and not taken. Usually empty.
+    private var repeated: Set<UInt32> = []
     /// What the pushes in flight that were lost before leave room for.
     var company = Company()
 
@@ -172,10 +184,11 @@ final class GatewayConnection: PooledConnection {
     /// Writes a request. Call only while there are free slots.
     func send(
         _ push: PreparedPush, _ headers: PreparedHeaders, to recipient: Span<UInt8>, apnsID: APNsID,
-        losses: Int, ticket: UInt64
+        losses: Int, wasRefused: Bool, ticket: UInt64
     ) {
         let (id, now) = (apnsID.halves, loop.nowNanoseconds)
         if losses > 0 { company.add(http.nextStream, lost: losses, full: Self.fullCompany, now: now) }
+        if losses > 0 || wasRefused { repeated.insert(http.nextStream) }
         if push.isBroadcast {
             let path = push.broadcastPath
             http.openRequest(headers, path: path.span, tag: ticket, now: now)
@@ -220,7 +233,24 @@ final class GatewayConnection: PooledConnection {
         http.consumeOutput(taken)
     }
 
+    /// Whether the push on this stream was sent before, and not taken.
+    func isRepeated(_ stream: StreamReference) -> Bool { !repeated.isEmpty && repeated.contains(stream.id) }
+
+    /// Forgets what is known of a push in flight that has its result.
+    func forget(_ stream: StreamReference) {
+        if company.limit < .max { company.remove(stream.id) }
+        if !repeated.isEmpty { repeated.remove(stream.id) }
+    }
+
     // MARK: Ending
+
+    /// How the connection ends because of an answer to one push. If the server takes others, the push is to blame: those
+    /// that this connection has served, or if this push was not taken before either, those that another one has.
+    /// - Parameter otherwise: how it ends if nothing shows that.
+    func ending(isRepeated: Bool, otherwise: ConnectionEnding) -> ConnectionEnding {
+        lastServed > 0 || isRepeated && gateway.hasServedLately
+            ? .spoilt(served: servedCount, isRepeated: isRepeated) : otherwise
+    }
 
     /// Takes no more requests, waits for the answers to those in flight, and closes.
     func drain(_ ending: ConnectionEnding) {
@@ -267,6 +297,7 @@ final class GatewayConnection: PooledConnection {
         giveUpOpenStreams()
         if let loss, let count = uncertainCount { gateway.lost(loss, uncertain: count) }
         deliverAnswers()
+        gateway.noteServed(at: lastServed)
         gateway.closed(self)
     }
 
@@ -275,7 +306,7 @@ final class GatewayConnection: PooledConnection {
         let count = answers.count {
             switch $0.result {
             case .unanswered, .reset: true
-            case .accepted, .refused, .untouched: false
+            case .accepted, .refused, .untouched, .streamRefused: false
             }
         }
         return count > 0 ? count : nil
@@ -316,6 +347,7 @@ extension GatewayConnection: ByteStreamHandler {
         let (news, nothing) = (news, News())
         self.news = nothing
         if let ending = news.ending { drain(ending) }
+        if let (isRepeated, otherwise) = news.spoiling { drain(ending(isRepeated: isRepeated, otherwise: otherwise)) }
         if let refused = news.refusedCredential {
             gateway.credentialRefused(refused.reason, refused.detail, over: self)
         }

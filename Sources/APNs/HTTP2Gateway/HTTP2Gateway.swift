@@ -25,6 +25,8 @@ package final class HTTP2Gateway: PoolingGateway, GatewayConnectionDelegate {
     let isAuthenticatedByCertificate: Bool
     let pool: ConnectionPool<GatewayConnection>
     private var authorization: Authorization
+    /// When a connection that is closed now last served a push, by the clock of the streams.
+    private var servedByClosed: UInt64 = 0
     /// The first stream of a new connection; a test starts near the last possible one.
     private let firstStreamID: UInt32
 
@@ -75,7 +77,8 @@ package final class HTTP2Gateway: PoolingGateway, GatewayConnectionDelegate {
     // MARK: Sending
 
     package func send(
-        _ push: PreparedPush, to recipient: Span<UInt8>, apnsID: APNsID, losses: Int, ticket: UInt64
+        _ push: PreparedPush, to recipient: Span<UInt8>, apnsID: APNsID, losses: Int, wasRefused: Bool,
+        ticket: UInt64
     ) -> Bool {
         guard let connection = connection(afterLosses: losses) else {
             if losses > 0 { pool.open.first { $0.freeSlots > 0 }?.keepFree(forPushLost: losses) }
@@ -84,7 +87,7 @@ package final class HTTP2Gateway: PoolingGateway, GatewayConnectionDelegate {
         }
         connection.send(
             push, push.headers(for: authorization), to: recipient, apnsID: apnsID,
-            losses: losses, ticket: ticket)
+            losses: losses, wasRefused: wasRefused, ticket: ticket)
         return true
     }
 
@@ -121,6 +124,13 @@ package final class HTTP2Gateway: PoolingGateway, GatewayConnectionDelegate {
     func hasServed(after time: UInt64, otherThan connection: GatewayConnection) -> Bool {
         pool.open.contains { $0 !== connection && $0.lastServed > time && $0.troublesInARow == 0 }
     }
+
+    var hasServedLately: Bool {
+        let latest = (pool.open + pool.draining).reduce(servedByClosed) { max($0, $1.lastServed) }
+        return latest > 0 && .nanoseconds(loop.nowNanoseconds &- latest) < settings.stableTime
+    }
+
+    func noteServed(at time: UInt64) { servedByClosed = max(servedByClosed, time) }
 
     func noteGoAway(_ code: ErrorCode) { pool.share.budget.history.noteGoAway(code) }
 

@@ -154,7 +154,7 @@ final class Dispatcher {
             let taken = gateway.send(
                 push, to: tokens.bytes.span.extracting(recipient.token),
                 apnsID: APNsID(root: job.claim.rootID, key: job.claim.deviceIDs[recipient.ordinal]),
-                losses: job.losses(of: recipient.ordinal),
+                losses: job.losses(of: recipient.ordinal), wasRefused: job.wasRefused(recipient.ordinal),
                 ticket: Ticket(slot: job.slot, ordinal: recipient.ordinal).rawValue)
             guard taken else {
                 job.untake(recipient.ordinal)
@@ -233,21 +233,15 @@ final class Dispatcher {
                 ticket.ordinal, of: job, in: queue, isOfFormerCredential: isOfFormerCredential,
                 sentAt: loop.now - .nanoseconds(age))
             if let circuit {
+                circuit.lastTaken = answer.sentAt
                 let change = circuit.noteServed(push(ticket.ordinal, of: holding, afterNanoseconds: age), now: loop.now)
                 follow(change, of: circuit, gateway)
             }
-        case .refused(let refusal):
-            let now = loop.now
-            let sentAt = now - .nanoseconds(age)
-            let change = circuit?.noteRefused(
-                refusal, push(ticket.ordinal, of: holding, afterNanoseconds: age), now: now)
-            let consequence = AnswerRules.refused(
-                ticket.ordinal, of: job, in: queue, refusal,
-                .init(
-                    sentAt: sentAt, now: now, spendsAttempts: circuit?.spendsAttempts ?? true,
-                    isRare: circuit?.takesNearlyAll ?? false, isOfFormerCredential: isOfFormerCredential))
-            if !isOfFormerCredential { follow(consequence, of: refusal, to: job, of: queue, gateway) }
-            if let circuit, let change { follow(change, of: circuit, gateway) }
+        case .refused(let refusal): follow(refusal, to: ticket.ordinal, of: holding, gateway, afterNanoseconds: age)
+        case .streamRefused:
+            if let refusal = AnswerRules.streamRefused(ticket.ordinal, of: job, now: loop.now) {
+                follow(refusal, to: ticket.ordinal, of: holding, gateway, afterNanoseconds: age)
+            }
         case .unanswered: AnswerRules.unanswered(ticket.ordinal, of: job)
         case .reset:
             AnswerRules.unanswered(ticket.ordinal, of: job)
@@ -266,6 +260,27 @@ final class Dispatcher {
                 awaitEndOfRecovery(of: circuit, gateway)
             }
         }
+    }
+
+    private func follow(
+        _ refusal: Refusal, to ordinal: HeldJob.Ordinal, of holding: HeldJobs.Holding, _ gateway: any PushGateway,
+        afterNanoseconds age: UInt64
+    ) {
+        let (job, queue, now) = (holding.job, holding.queue, loop.now)
+        let circuit = queue.route(over: gateway)?.circuit
+        let isOfFormerCredential = queue.route(for: job)?.gateway !== gateway
+        let change = circuit?.noteRefused(refusal, push(ordinal, of: holding, afterNanoseconds: age), now: now)
+        let lastTaken = circuit.flatMap { circuit in
+            circuit.lastTaken > 0 ? now - .nanoseconds(loop.nowNanoseconds &- circuit.lastTaken) : nil
+        }
+        let consequence = AnswerRules.refused(
+            ordinal, of: job, in: queue, refusal,
+            .init(
+                sentAt: now - .nanoseconds(age), now: now, spendsAttempts: circuit?.spendsAttempts ?? true,
+                isRare: circuit?.takesNearlyAll ?? false, isOfFormerCredential: isOfFormerCredential,
+                lastTaken: lastTaken))
+        if !isOfFormerCredential { follow(consequence, of: refusal, to: job, of: queue, gateway) }
+        if let circuit, let change { follow(change, of: circuit, gateway) }
     }
 
     private func follow(

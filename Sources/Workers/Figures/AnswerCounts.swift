@@ -27,7 +27,7 @@ struct AnswerCounts: Sendable {
             refused[Int(refusal.reason.code)] += 1
             latency.observe(nanoseconds: nanoseconds)
         case .unanswered, .reset: unanswered += 1
-        case .untouched: untouched += 1
+        case .untouched, .streamRefused: untouched += 1
         }
     }
 

@@ -27,6 +27,8 @@ enum AnswerRules {
         /// Whether the push was sent with a credential that was replaced meanwhile. What APNs says about the old
         /// credential says nothing about the new one.
         var isOfFormerCredential = false
+        /// When the last push was sent that the gateway had accepted; nil for none.
+        var lastTaken: ContinuousClock.Instant?
     }
 
     /// The delay before an update of a Live Activity is sent again.
@@ -76,6 +78,17 @@ enum AnswerRules {
     /// Handles a request that APNs has certainly not acted on. Sends the push again as if it had not been sent.
     static func untouched(_ ordinal: Int, of job: HeldJob) {
         sendAgain(ordinal, of: job)
+    }
+
+    /// Handles a request whose stream alone was refused. Sends the push again at once for the first time. Returns what
+    /// the refusal counts as otherwise: APNs may refuse this push for ever.
+    static func streamRefused(_ ordinal: Int, of job: HeldJob, now: ContinuousClock.Instant) -> Refusal? {
+        // An update continues in another job, which does not know how often it was refused.
+        guard job.claim.message.pushType != .liveactivity, job.noteReturn(of: ordinal, now: now) == 1 else {
+            return .streamRefused
+        }
+        job.putBack(ordinal)
+        return nil
     }
 
     /// Sends to a recipient again. Puts an update of a Live Activity into another job, because a newer update may have
@@ -140,6 +153,8 @@ private struct RefusedPush {
     private static let faultsThatRefuseAll = 3
     /// How often a recipient goes back at once to use another connection, before a return counts as an attempt.
     private static let maximumReturns = 3
+    /// How long an accepted push shows that the provider token is good.
+    private static let timeOfProof = Duration.seconds(10)
 
     private var reason: Reason { refusal.reason }
 
@@ -151,6 +166,10 @@ private struct RefusedPush {
         case .retry: retry(spendsAttempt: circumstances.spendsAttempts, isRare: circumstances.isRare)
         case .reconnect: sendBack()
         case .renewToken:
+            guard !isRefusedAlone() else {
+                retry(spendsAttempt: circumstances.spendsAttempts)
+                return .none
+            }
             AnswerRules.sendAgain(ordinal, of: job)
             return .renewToken
         case .keepToken:
@@ -166,6 +185,20 @@ private struct RefusedPush {
             job.channelNews = .isThrottled(reason)
         }
         return .none
+    }
+
+    /// Whether the push is refused once more after others were accepted: then the provider token is good.
+    private func isRefusedAlone() -> Bool {
+        let isUpdate = job.claim.message.pushType == .liveactivity
+        // An update continues in another job, which does not know that it was refused. A push that has used an attempt
+        // was refused before this lease.
+        let earlier =
+            job.firstReturn(of: ordinal)
+            ?? (isUpdate
+                ? circumstances.sentAt : job.claim.attempt > 1 ? circumstances.now - Self.timeOfProof : nil)
+        _ = job.noteReturn(of: ordinal, now: circumstances.now)
+        guard let earlier, let lastTaken = circumstances.lastTaken else { return false }
+        return lastTaken >= earlier
     }
 
     private func reconnectOnce() -> AnswerRules.Consequence {
@@ -229,8 +262,11 @@ private struct RefusedPush {
 
     /// Sends the push again over another connection, which may accept it.
     private func sendBack() {
-        let isUpdate = job.claim.message.pushType == .liveactivity
-        if !isUpdate, job.noteReturn(of: ordinal, because: refusal) <= Self.maximumReturns {
+        // A push that has used an attempt may end every connection, so it ends one for each further attempt.
+        let mayReturn = job.claim.message.pushType != .liveactivity && job.claim.attempt == 1
+        if mayReturn,
+            job.noteReturn(of: ordinal, because: refusal, now: circumstances.now) <= Self.maximumReturns
+        {
             job.putBack(ordinal)
         } else {
             retry(spendsAttempt: circumstances.spendsAttempts)

@@ -22,6 +22,8 @@ final class Circuit {
     private(set) var isClosed: Bool
     /// APNs' last answer to a push that it refused for now; nil while nothing is held back.
     private(set) var refusal: String?
+    /// When the last push was sent that APNs accepted, in nanoseconds of the loop; 0 for none.
+    var lastTaken: UInt64 = 0
     private var breaker: Breaker
     private var outage = OutageMemory()
     private var generator = SystemRandomNumberGenerator()

@@ -106,8 +106,9 @@ final class HeldJob {
     var notes: [Ordinal: String] = [:]
     /// The number of unanswered sends of each recipient in this lease. Usually empty.
     private var losses: [Ordinal: Int] = [:]
-    /// How often a recipient was sent back to use another connection, and the answer that did so. Usually empty.
-    private var returns: [Ordinal: (count: Int, refusal: Refusal)] = [:]
+    /// How often a recipient was sent back at once, for another connection or another stream; when that was first done;
+    /// and the answer, if the recipient uses an attempt in case the job is given back. Usually empty.
+    private var returns: [Ordinal: (count: Int, since: ContinuousClock.Instant, refusal: Refusal?)] = [:]
     /// The number of answers in a row that blamed the message.
     private var messageFaults = 0
 
@@ -238,16 +239,28 @@ final class HeldJob {
         return claim.rescues + losses[ordinal, default: 0]
     }
 
-    /// Counts that a recipient was sent back to use another connection, and returns how often that has happened.
-    func noteReturn(of ordinal: Ordinal, because refusal: Refusal) -> Int {
-        let count = (returns[ordinal]?.count ?? 0) + 1
-        returns[ordinal] = (count, refusal)
+    /// Counts that a recipient was sent back at once, and returns how often that has happened.
+    /// - Parameter refusal: the answer, if the recipient uses an attempt in case the job is given back.
+    func noteReturn(of ordinal: Ordinal, because refusal: Refusal? = nil, now: ContinuousClock.Instant) -> Int {
+        let earlier = returns[ordinal]
+        let count = (earlier?.count ?? 0) + 1
+        returns[ordinal] = (count, earlier?.since ?? now, refusal)
         return count
     }
 
-    /// The recipients that were sent back and have no outcome yet, with the answers that sent them back.
+    /// When a recipient was first sent back at once; nil if it was not.
+    func firstReturn(of ordinal: Ordinal) -> ContinuousClock.Instant? { returns[ordinal]?.since }
+
+    /// Whether a recipient's push was sent before and not taken.
+    func wasRefused(_ ordinal: Ordinal) -> Bool {
+        claim.attempt > 1 || !returns.isEmpty && returns[ordinal] != nil
+    }
+
+    /// The recipients that were sent back and have no outcome yet, with the answers for which they use an attempt.
     var returned: [(ordinal: Ordinal, refusal: Refusal)] {
-        returns.filter { outcomes[$0.key] == 0 }.map { ($0.key, $0.value.refusal) }.sorted { $0.0 < $1.0 }
+        returns.compactMap { ordinal, entry in
+            outcomes[ordinal] == 0 ? entry.refusal.map { (ordinal, $0) } : nil
+        }.sorted { $0.0 < $1.0 }
     }
 
     /// The number of unanswered sends of a recipient in this lease. A retry job inherits it, because its holder has to

@@ -506,7 +506,7 @@ import Transport
             await scene.gateway.drain(until: .now + .seconds(1))
             let token: [UInt8] = [1]
             return scene.gateway.send(
-                Sender.push(), to: token.span, apnsID: APNsID(root: 1, key: 1), losses: 0, ticket: 1)
+                Sender.push(), to: token.span, apnsID: APNsID(root: 1, key: 1), losses: 0, wasRefused: false, ticket: 1)
         }
         #expect(!isSent)
     }

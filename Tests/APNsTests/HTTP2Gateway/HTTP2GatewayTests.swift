@@ -36,7 +36,7 @@ import Transport
                 broadcastOf: "com.example.App", priority: .powerAware, expiration: .until(4_102_444_800),
                 payload: Array("{}".utf8))
             let isSent = scene.gateway.send(
-                push, to: channel.span, apnsID: APNsID(root: 7, key: 5), losses: 0, ticket: 9)
+                push, to: channel.span, apnsID: APNsID(root: 7, key: 5), losses: 0, wasRefused: false, ticket: 9)
             #expect(isSent)
             await scene.sender.untilAnswered(2)
             let request = scene.server.requests[1]
@@ -214,7 +214,7 @@ import Transport
             await keeper.until { scene.gateway.freeSlots > 0 }
             let token: [UInt8] = [1]
             let isSent = scene.gateway.send(
-                Sender.push(), to: token.span, apnsID: APNsID(root: 1, key: 1), losses: 0, ticket: 3)
+                Sender.push(), to: token.span, apnsID: APNsID(root: 1, key: 1), losses: 0, wasRefused: false, ticket: 3)
             #expect(isSent)
             await keeper.until { keeper.refusal != nil }
             return keeper.refusal

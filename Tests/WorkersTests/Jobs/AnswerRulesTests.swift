@@ -9,14 +9,14 @@ import Testing
     private func refused(
         _ ordinal: Int, of job: HeldJob, in queue: QueueState = JobFixture.queue(), _ refusal: Refusal,
         sentAt: ContinuousClock.Instant = .now, spendsAttempts: Bool = true, isRare: Bool = false,
-        isOfFormerCredential: Bool = false
+        isOfFormerCredential: Bool = false, lastTaken: ContinuousClock.Instant? = nil
     ) -> AnswerRules.Consequence {
         job.noteEnded()
         return AnswerRules.refused(
             ordinal, of: job, in: queue, refusal,
             .init(
                 sentAt: sentAt, now: .now, spendsAttempts: spendsAttempts, isRare: isRare,
-                isOfFormerCredential: isOfFormerCredential))
+                isOfFormerCredential: isOfFormerCredential, lastTaken: lastTaken))
     }
 
     private func sent(_ job: HeldJob) -> HeldJob {
@@ -186,6 +186,35 @@ import Testing
         #expect(job.isSendable)
     }
 
+    @Test(arguments: [PushType.alert, .liveactivity])
+    func `a push whose token counts as expired while others are accepted spends its attempts`(type: PushType) {
+        let expired = Refusal(status: 403, text: "ExpiredProviderToken")
+        let (job, start) = (sent(JobFixture.job(recipients: 2, pushType: type)), ContinuousClock.now)
+        #expect(refused(0, of: job, expired, lastTaken: start - .seconds(1)) == .renewToken)
+        #expect(refused(1, of: job, expired) == .renewToken, "nothing was accepted yet")
+        #expect(job.retries.allSatisfy { $0.attempts == 0 })
+        // An update comes again in another job.
+        let again = sent(type == .alert ? job : JobFixture.job(recipients: 2, pushType: type))
+        #expect(refused(0, of: again, expired, sentAt: start, lastTaken: .now) == .none)
+        #expect(again.retries.map(\.attempts) == [1])
+
+        let later = sent(JobFixture.job(recipients: 2, attempt: 2, pushType: type))
+        #expect(refused(0, of: later, expired, sentAt: start, lastTaken: .now) == .none)
+        #expect(later.retries.map(\.attempts) == [1])
+    }
+
+    @Test func `a refused stream sends the push again at once, and counts as a transient refusal after that`() {
+        let job = sent(JobFixture.job(recipients: 2, isAtMostOnce: true))
+        job.noteEnded()
+        #expect(AnswerRules.streamRefused(0, of: job, now: .now) == nil)
+        #expect(job.isSendable && job.wasRefused(0) && !job.wasRefused(1))
+        let refusal = AnswerRules.streamRefused(0, of: job, now: .now)
+        #expect(refusal?.reason == .otherPassing)
+        #expect(job.returned.isEmpty, "a job that is given back uses no attempt")
+        let update = sent(JobFixture.job(recipients: 1, pushType: .liveactivity))
+        #expect(AnswerRules.streamRefused(0, of: update, now: .now) != nil)
+    }
+
     @Test func `too many token updates are a fault of the key: no attempt is spent, and the token stays`() {
         let job = sent(JobFixture.job(recipients: 1, attempt: 4))
         let refusal = Refusal(status: 429, text: "TooManyProviderTokenUpdates")
@@ -243,6 +272,9 @@ import Testing
         }
         _ = refused(0, of: job, Refusal(status: 503, text: "Shutdown"))
         #expect(job.retries.map(\.attempts) == [1])
+        let later = sent(JobFixture.job(recipients: 1, attempt: 2))
+        _ = refused(0, of: later, Refusal(status: 503, text: "Shutdown"))
+        #expect(later.retries.map(\.attempts) == [1], "each further attempt ends one connection")
     }
 
     @Test

@@ -18,7 +18,8 @@ final class FakeGateway: PushGateway {
     var inFlightCount: Int { inFlight.count }
 
     func send(
-        _ push: PreparedPush, to recipient: Span<UInt8>, apnsID: APNsID, losses: Int, ticket: UInt64
+        _ push: PreparedPush, to recipient: Span<UInt8>, apnsID: APNsID, losses: Int, wasRefused: Bool,
+        ticket: UInt64
     ) -> Bool {
         guard freeSlots > 0 else { return false }
         inFlight.append(ticket)
