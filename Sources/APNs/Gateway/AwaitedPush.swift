@@ -1,5 +1,5 @@
-/// A push that was lost before and waits until few others are in flight. Its connection takes no pushes with fewer losses
-/// meanwhile.
+/// A push that was lost before and waits until few others are in flight. Its connection takes no pushes with fewer
+/// losses meanwhile.
 struct AwaitedPush {
     /// How often it was lost; 0 if none waits.
     private(set) var losses = 0

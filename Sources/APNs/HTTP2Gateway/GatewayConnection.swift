@@ -244,8 +244,8 @@ final class GatewayConnection: PooledConnection {
 
     // MARK: Ending
 
-    /// How the connection ends because of an answer to one push. If the server takes others, the push is to blame: those
-    /// that this connection has served, or if this push was not taken before either, those that another one has.
+    /// How the connection ends because of an answer to one push. If the server takes others, the push is to blame. They
+    /// are those that this connection has served or, if the push was not taken before either, those that another has.
     /// - Parameter otherwise: how it ends if nothing shows that.
     func ending(isRepeated: Bool, otherwise: ConnectionEnding) -> ConnectionEnding {
         lastServed > 0 || isRepeated && gateway.hasServedLately
