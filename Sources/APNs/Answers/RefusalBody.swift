@@ -27,6 +27,8 @@ struct RefusalBody: Equatable {
             }
         }
         if !isComplete, !isWhole { (reason, timestamp) = (nil, nil) }
+        // An empty reason says as little as none.
+        if reason?.isEmpty == true { reason = nil }
         // The peer's text goes into logs, tables and PostgreSQL, so it must be printable.
         self.reason = reason?.printable(upTo: Self.maximumTextBytes)
         self.timestamp = timestamp

@@ -162,16 +162,15 @@ package struct Reason: Hashable, Sendable {
     /// A known text alone decides. For an unknown text, the status decides: 410 is `Unregistered`, 403 blames the
     /// credential, 413 is `PayloadTooLarge`, 408, 421, 425, 429 and 5xx are transient, and every other status is final.
     package init(status: Int, text: String?) {
-        // The names of pushq's own reasons have no meaning in a server's answer.
-        if let text, let code = Self.codes[text], Self.table[Int(code)].status != 0 {
-            self.init(code: code)
+        if let known = text.flatMap(Self.known) {
+            self = known
             return
         }
         switch status {
         case 403: self = .otherCredential
         case 410: self = .unregistered
         case 413: self = .payloadTooLarge
-        case 408, 421, 425, 429, 500...: self = .otherPassing
+        case 408, 421, 425, 429, 500..<600: self = .otherPassing
         default: self = .other
         }
     }
@@ -206,6 +205,13 @@ package struct Reason: Hashable, Sendable {
     package static let quarantined = named("Quarantined")
     package static let givenBack = named("GivenBack")
     package static let quietHours = named("QuietHours")
+
+    /// What a server means by this text; nil if the table does not tell. The names of pushq's own reasons have no
+    /// meaning in a server's answer.
+    package static func known(_ text: String) -> Reason? {
+        guard let code = codes[text], table[Int(code)].status != 0 else { return nil }
+        return Reason(code: code)
+    }
 
     /// The reason with this text, which must be in the table.
     package static func named(_ text: String) -> Reason {

@@ -116,7 +116,9 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
         case .outageOver(let queue): "APNs takes pushes of \(queue) again"
         case .pushesUncertain(let queue, let count, let reason):
             "a connection of \(queue) was given up: \(reason); its \(count) pushes without an answer are sent again, "
-                + "or are unknown if they may be sent at most once"
+                + Self.orUnknown
+        case .streamsLeftOpen(let queue, let reason):
+            "pushes of \(queue) are sent more slowly: \(reason). Apple's servers do not do this: look for a proxy before them"
         case .tokenMintedAnew(let keyID):
             "the provider token of key \(keyID) was sealed under another master key, so a new one was minted"
         case .deliveredTooSoon(let queue, let count, let grace):
@@ -127,8 +129,8 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
                 + "pushes in flight when this worker stops will be sent again; start it with --drain "
                 + "\(Int(((grace + EngineSettings.drainMargin) / .seconds(1)).rounded(.up)))s or more"
         case .leftInFlight(let count, let drain):
-            "stopped waiting after \(drain): \(count) pushes had no answer yet, and are sent again, or are unknown if they "
-                + "may be sent at most once"
+            "stopped waiting after \(drain): \(count) pushes had no answer yet, and are sent again, "
+                + Self.orUnknown
         case .jobsLeft(let count, let pushes):
             "left \(count.counted("job")) whose end could not be written in time: other workers take "
                 + "\(count == 1 ? "it" : "them") when the leases end, and "
@@ -174,3 +176,7 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
         }
     }
 }
+
+    /// What becomes of pushes without an answer that are not sent again.
+    private static let orUnknown =
+        "or are unknown if they may be sent at most once or were lost \(EngineSettings.maximumLosses) times"

@@ -126,7 +126,7 @@ enum AnswerRules {
 
     /// Keeps the text of a final answer whose reason the table does not contain.
     fileprivate static func noteText(of refusal: Refusal, for ordinal: Int, of job: HeldJob) {
-        guard [.other, .otherPassing].contains(refusal.reason), let text = refusal.text else { return }
+        guard let text = refusal.text, Reason.known(text) == nil else { return }
         job.notes[ordinal] = text
     }
 
@@ -248,6 +248,7 @@ private struct RefusedPush {
     /// Records a refusal that concerns the device, too.
     private func report() {
         job.record(.rejected(reason), for: ordinal)
+        AnswerRules.noteText(of: refusal, for: ordinal, of: job)
         job.reports.append(
             .init(
                 deviceID: job.claim.deviceIDs[ordinal], reason: reason,

@@ -22,6 +22,7 @@ import Testing
 
     @Test(arguments: [
         "", "null", "<html>502</html>", "{", #"{"reason""#, #"{"reason":"#, #"{"reason":"cut"#, "[]", "{{{{",
+        #"{"reason":""}"#,
     ])
     func `tells nothing where there is nothing`(text: String) {
         #expect(RefusalBody(Array(text.utf8)).reason == nil)

@@ -125,6 +125,10 @@ import Transport
         #expect(try await results { $0.answer(503) } == [0: "503 OtherPassing"])
     }
 
+    @Test func `with an empty reason as without one: they blame no push`() async throws {
+        #expect(try await results { $0.answer(400, body: #"{"reason":""}"#) } == [0: "400 OtherPassing"])
+    }
+
     @Test func `of 200 with a body that nobody asked for`() async throws {
         #expect(try await results { $0.answer(200, body: "junk") } == [0: "accepted"])
         #expect(try await results { $0.answer(200) } == [0: "accepted"], "the head ends the stream")

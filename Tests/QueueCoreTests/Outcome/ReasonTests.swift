@@ -74,6 +74,7 @@ import Testing
     @Test(arguments: [
         (400, Reason.Action.reject), (402, .reject), (403, .pause), (410, .deactivate), (413, .reject), (418, .reject),
         (408, .retry), (421, .retry), (425, .retry), (429, .retry), (500, .retry), (503, .retry), (520, .retry),
+        (599, .retry), (600, .reject), (999, .reject),
     ])
     func `goes by the status where the reason is unknown`(status: Int, action: Reason.Action) {
         #expect(Reason(status: status, text: "SomethingNew").row.action == action)

@@ -17,4 +17,11 @@ import Testing
         #expect(event.description.hasPrefix(start), "\(event)")
         #expect(!event.description.contains("1 requests"))
     }
+
+    @Test(arguments: [
+        EngineEvent.pushesUncertain(queue: "q", count: 1, reason: "it was cut"), .leftInFlight(1, drain: .seconds(25)),
+    ])
+    func `says what becomes of pushes without an answer, also of those that were lost before`(event: EngineEvent) {
+        #expect(event.description.hasSuffix("are unknown if they may be sent at most once or were lost 5 times"))
+    }
 }

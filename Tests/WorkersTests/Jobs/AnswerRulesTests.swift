@@ -353,6 +353,20 @@ import Testing
 
     @Test func `too many requests to a channel fail the broadcast, without a pause, when its attempts are used up`() {
         let job = sent(
+    @Test func `an unknown reason is kept, too, where its status says what follows`() {
+        let job = sent(JobFixture.job(recipients: 4))
+        for (ordinal, (status, text)) in [(410, "LongGone"), (413, "Fat"), (410, "ExpiredToken")].enumerated() {
+            _ = refused(ordinal, of: job, Refusal(status: status, text: text))
+        }
+        _ = refused(3, of: job, Refusal(status: 410, text: nil))
+        #expect(
+            job.outcomes.map(Outcome.init) == [
+                .rejected(.unregistered), .rejected(.payloadTooLarge), .rejected(.named("ExpiredToken")),
+                .rejected(.unregistered),
+            ])
+        #expect(job.notes == [0: "LongGone", 1: "Fat"])
+    }
+
             JobFixture.job(recipients: 1, attempt: 4, isBroadcast: true))
         _ = refused(0, of: job, in: JobFixture.queue(maxAttempts: 4), Refusal(status: 429, text: "TooManyRequests"))
         let settled = job.settled { $0.atLeast }
