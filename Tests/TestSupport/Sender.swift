@@ -14,6 +14,8 @@ package final class Sender: PushGatewayHandler {
     package private(set) var refusedCredentials: [(reason: Reason, detail: String)] = []
     /// The connections with pushes in flight that the gateway gave up.
     package private(set) var lostConnections: [(reason: String, uncertain: Int)] = []
+    /// What the gateway said about servers that do not end the streams of accepted pushes.
+    package private(set) var openStreams: [String] = []
     /// An unanswered push is sent again until it was lost this many times.
     package var maximumLosses = 1
     private var losses: [UInt64: Int] = [:]
@@ -112,6 +114,8 @@ package final class Sender: PushGatewayHandler {
     package func connectionLost(_ reason: String, uncertain count: Int, by gateway: any PushGateway) {
         lostConnections.append((reason, count))
     }
+
+    package func streamsLeftOpen(_ detail: String, by gateway: any PushGateway) { openStreams.append(detail) }
 
     package func credentialRefused(
         _ reason: Reason, detail: String, connectedAt: ContinuousClock.Instant, by gateway: any PushGateway

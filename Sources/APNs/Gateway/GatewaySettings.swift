@@ -15,6 +15,8 @@ package struct GatewaySettings: Sendable {
     package var settingsTime = Duration.seconds(10)
     /// How long an answer may take. After that the stream is given up as unanswered.
     package var responseTime = Duration.seconds(30)
+    /// How long the server may take to end the stream of a push that it has accepted. After that the stream is reset.
+    package var endTime = Duration.seconds(1)
     /// After this many requests without an answer a connection is replaced, even if it answers others. A connection
     /// that answers nothing any more is replaced after the first.
     package var maximumUnanswered = 3

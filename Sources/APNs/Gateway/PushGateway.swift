@@ -84,6 +84,10 @@ package protocol PushGatewayHandler: AnyObject {
     /// A connection was lost with this many pushes whose outcome is unknown.
     func connectionLost(_ reason: String, uncertain count: Int, by gateway: any PushGateway)
 
+    /// The server accepts pushes and does not end their streams, so fewer can be sent at a time. Reported once for a
+    /// connection.
+    func streamsLeftOpen(_ detail: String, by gateway: any PushGateway)
+
     /// The server ended a connection because of the credential, not because of a push. ``QueueCore/Reason/table`` says
     /// what follows.
     /// - Parameter connectedAt: when the connection was opened. The server may end several of them at once.

@@ -12,7 +12,7 @@ extension GatewayConnection: HTTP2Handler {
             noteServed()
             tell(stream, .accepted)
             // The push was accepted, no matter what else comes on the stream.
-            if !isLast { acceptedEarly.insert(stream.id) }
+            if !isLast { acceptedEarly[stream.id] = loop.nowNanoseconds }
             return
         }
         let retryAfter = section.text(of: APNsFields.retryAfter).flatMap {
@@ -64,8 +64,8 @@ extension GatewayConnection: HTTP2Handler {
     }
 
     func received(_ body: Span<UInt8>, on stream: StreamReference, isLast: Bool) {
-        if !acceptedEarly.isEmpty, acceptedEarly.contains(stream.id) {
-            if isLast { acceptedEarly.remove(stream.id) }
+        if !acceptedEarly.isEmpty, acceptedEarly[stream.id] != nil {
+            if isLast { acceptedEarly[stream.id] = nil }
             return
         }
         let room = PartialRefusal.maximumBodyBytes - (partials[stream.id]?.body.count ?? 0)
@@ -90,7 +90,7 @@ extension GatewayConnection: HTTP2Handler {
 
     /// Settles a request whose stream was reset. It is not known whether the server has acted on it.
     private func settleReset(_ stream: StreamReference, _ code: ErrorCode) {
-        if !acceptedEarly.contains(stream.id), partials[stream.id] == nil { noteReset(of: stream, code) }
+        if acceptedEarly[stream.id] == nil, partials[stream.id] == nil { noteReset(of: stream, code) }
         settle(stream, as: .reset)
     }
 
@@ -108,7 +108,7 @@ extension GatewayConnection: HTTP2Handler {
     private func settleMalformed(_ stream: StreamReference, _ code: ErrorCode) {
         // A 200 was reported when its head came, and `settle` reports a refusal with the part of its body that has
         // come.
-        guard stream.status >= 200, !acceptedEarly.contains(stream.id), partials[stream.id] == nil else {
+        guard stream.status >= 200, acceptedEarly[stream.id] == nil, partials[stream.id] == nil else {
             return settleReset(stream, code)
         }
         noteAnswer(on: stream)
@@ -122,7 +122,7 @@ extension GatewayConnection: HTTP2Handler {
 
     /// Settles a request that gets no further answer.
     func settle(_ stream: StreamReference, as result: Answer.Result) {
-        if acceptedEarly.remove(stream.id) != nil { return }
+        if acceptedEarly.removeValue(forKey: stream.id) != nil { return }
         // A refusal whose body was cut off is a refusal all the same: the push was not accepted.
         if let partial = partials.removeValue(forKey: stream.id) { return refuse(stream, partial) }
         tell(stream, result)
@@ -209,7 +209,7 @@ extension GatewayConnection: HTTP2Handler {
     /// the process.
     func giveUpOpenStreams() {
         http.forEachOpenStream { stream, isSent in
-            if acceptedEarly.contains(stream.id) { return }
+            if acceptedEarly[stream.id] != nil { return }
             if let partial = partials[stream.id] { return refuse(stream, partial) }
             tell(stream, isSent ? .unanswered : .untouched)
         }

@@ -18,6 +18,7 @@ extension GatewayConnection {
         let hadNoSlots = freeSlots == 0
         judgeByOldestRequest()
         giveUpLateStreams()
+        endAcceptedStreams()
         guard phase != .closed else { return }
         if let silence = failureOfServer() { return lose("\(stream.peer) \(silence)") }
         leaveWhenShutOut()
@@ -69,11 +70,13 @@ extension GatewayConnection {
         guard isBusy else { return nil }
         var oldest: UInt64?
         http.forEachOpenStream { stream, _ in
-            if acceptedEarly.isEmpty || !acceptedEarly.contains(stream.id) {
-                oldest = min(oldest ?? .max, stream.openedAt)
-            }
+            if isUnanswered(stream) { oldest = min(oldest ?? .max, stream.openedAt) }
         }
         return oldest
+    }
+
+    private func isUnanswered(_ stream: StreamReference) -> Bool {
+        acceptedEarly.isEmpty || acceptedEarly[stream.id] == nil
     }
 
     /// Gives up requests whose answers are late. Their streams are reset, so that the slots are free again.
@@ -81,18 +84,17 @@ extension GatewayConnection {
     /// One late answer says little about a connection that answers later requests. A connection that has answered no
     /// later request is replaced, and so is one with repeated losses: pushes that it lost are not sent over it again.
     private func giveUpLateStreams() {
-        guard http.openStreamCount > 0 else { return }
+        guard isBusy else { return }
         let (now, limit) = (loop.nowNanoseconds, UInt64(settings.responseTime / .nanoseconds(1)))
         var late: [StreamReference] = []
         http.forEachOpenStream { stream, _ in
-            if now &- stream.openedAt >= limit { late.append(stream) }
+            if now &- stream.openedAt >= limit, isUnanswered(stream) { late.append(stream) }
         }
         guard !late.isEmpty else { return }
-        let unanswered = late.filter { !acceptedEarly.contains($0.id) }
         for stream in late { giveUp(stream) }
-        unansweredCount += unanswered.count
-        let isLast = unanswered.contains { $0.id > highestAnswered }
-        if !unanswered.isEmpty, isSetAside || isLast || unansweredCount >= settings.maximumUnanswered {
+        unansweredCount += late.count
+        let isLast = late.contains { $0.id > highestAnswered }
+        if isSetAside || isLast || unansweredCount >= settings.maximumUnanswered {
             let words = "\(stream.peer) left requests without an answer for \(settings.responseTime)"
             if let uncertainCount { gateway.lost(words, uncertain: uncertainCount) }
             drain(.failed(words))
@@ -100,6 +102,23 @@ extension GatewayConnection {
         deliverAnswers()
         scheduleFlush()
         closeIfDrained()
+    }
+
+    /// Resets streams whose pushes were accepted a while ago and that the server does not end. Nothing else that may
+    /// come on them matters, and each takes the slot of another push.
+    private func endAcceptedStreams() {
+        let (now, limit) = (loop.nowNanoseconds, UInt64(settings.endTime / .nanoseconds(1)))
+        let overdue = acceptedEarly.filter { now &- $0.value >= limit }
+        guard phase != .closed, !overdue.isEmpty else { return }
+        for stream in overdue.keys {
+            http.reset(stream, .cancel)
+            acceptedEarly[stream] = nil
+        }
+        scheduleFlush()
+        guard !leavesStreamsOpen else { return }
+        leavesStreamsOpen = true
+        gateway.streamsLeftOpen(
+            "\(stream.peer) accepts pushes and does not end their streams; they are reset after \(settings.endTime)")
     }
 
     /// Resets the stream. A complete request goes out even if it still waits for the socket, and the server may act on

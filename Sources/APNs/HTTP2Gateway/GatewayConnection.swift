@@ -22,6 +22,9 @@ protocol GatewayConnectionDelegate: ConnectionDelegate<GatewayConnection> {
     /// The connection was set aside, and another one may be needed.
     func needsAnother(besides connection: GatewayConnection)
 
+    /// The server accepts pushes and does not end their streams, which costs slots. Reported once for a connection.
+    func streamsLeftOpen(_ detail: String)
+
     /// The server has sent GOAWAY.
     func noteGoAway(_ code: ErrorCode)
 
@@ -74,7 +77,8 @@ final class GatewayConnection: PooledConnection {
     var answers: [Answer] = []
     private var spareAnswers: [Answer] = []
     var partials: [UInt32: PartialRefusal] = [:]
-    var acceptedEarly: Set<UInt32> = []
+    /// The streams that a 200 has come on and that have not ended, and when it came, by the clock of the streams.
+    var acceptedEarly: [UInt32: UInt64] = [:]
     var lastRefusal: (status: Int, body: [UInt8], refusal: Refusal)?
     var answerCount = 0
     var hasTakenRequests = false
@@ -115,6 +119,8 @@ final class GatewayConnection: PooledConnection {
     /// Whether the connection gets no further requests before an answer comes: requests wait and nothing is answered
     /// any more, or one was reset.
     var isSetAside = false
+    /// Whether the gateway knows that the server does not end the streams of accepted pushes.
+    var leavesStreamsOpen = false
     /// When the times were last checked.
     var lastCheck: ContinuousClock.Instant
     /// When there was last room for a request, or a request in flight.

@@ -132,6 +132,8 @@ package final class HTTP2Gateway: PoolingGateway, GatewayConnectionDelegate {
 
     func noteServed(at time: UInt64) { servedByClosed = max(servedByClosed, time) }
 
+    func streamsLeftOpen(_ detail: String) { handler?.streamsLeftOpen(detail, by: self) }
+
     func noteGoAway(_ code: ErrorCode) { pool.share.budget.history.noteGoAway(code) }
 
     /// Uses another provider token from the next request on.

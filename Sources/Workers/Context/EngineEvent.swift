@@ -37,6 +37,7 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
     case outageBegun(queue: String, reason: String)
     case outageOver(queue: String)
     case pushesUncertain(queue: String, count: Int, reason: String)
+    case streamsLeftOpen(queue: String, reason: String)
     case tokenMintedAnew(keyID: String)
     case deliveredTooSoon(queue: String, count: Int, grace: Duration)
     case drainTooShort(drain: Duration, grace: Duration)
@@ -175,8 +176,8 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
         case .stopped(let sent): "stopped after \(sent.counted("request"))"
         }
     }
-}
 
     /// What becomes of pushes without an answer that are not sent again.
     private static let orUnknown =
         "or are unknown if they may be sent at most once or were lost \(EngineSettings.maximumLosses) times"
+}

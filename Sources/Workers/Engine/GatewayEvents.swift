@@ -37,6 +37,10 @@ final class GatewayEvents: PushGatewayHandler {
         context.report(.pushesUncertain(queue: queues.names(using: gateway), count: count, reason: reason))
     }
 
+    func streamsLeftOpen(_ detail: String, by gateway: any PushGateway) {
+        context.report(.streamsLeftOpen(queue: queues.names(using: gateway), reason: detail))
+    }
+
     func credentialRefused(
         _ reason: Reason, detail: String, connectedAt: ContinuousClock.Instant, by gateway: any PushGateway
     ) {

@@ -16,7 +16,7 @@ extension EngineEvent {
             .campaignPausedItself, .queuePausedForTokens, .scheduleFailed,
             .dutyFailed, .clockInDoubt:
             .error
-        case .noQueueMatches, .sessionLacks, .credentialExpires, .pushesUncertain, .tokenMintedAnew,
+        case .noQueueMatches, .sessionLacks, .credentialExpires, .pushesUncertain, .streamsLeftOpen, .tokenMintedAnew,
             .deliveredTooSoon, .drainTooShort, .leftInFlight, .jobsLeft, .jobsRescued, .leasesLost,
             .feedbackUnreachable,
             .webhookFailing,
@@ -95,6 +95,7 @@ extension EngineEvent {
         case .outageOver(let queue): ("outage_over", on(queue))
         case .pushesUncertain(let queue, let count, let reason):
             ("pushes_uncertain", on(queue, reason) + [("count", .integer(count))])
+        case .streamsLeftOpen(let queue, let reason): ("streams_left_open", on(queue, reason))
         case .tokenMintedAnew(let keyID): ("token_minted_anew", [("key_id", .string(keyID))])
         case .deliveredTooSoon(let queue, let count, _):
             ("delivered_too_soon", on(queue) + [("count", .integer(count))])
@@ -154,7 +155,8 @@ extension EngineEvent {
             .queuePaused(_, let reason),
             .gatewayStillUnreachable(_, let reason),
             .credentialUnreadable(_, let reason), .gatewayUnreachable(_, let reason), .outageBegun(_, let reason),
-            .pushesUncertain(_, _, let reason), .jobQuarantined(_, _, let reason), .jobSetAside(_, _, let reason),
+            .pushesUncertain(_, _, let reason), .streamsLeftOpen(_, let reason), .jobQuarantined(_, _, let reason),
+            .jobSetAside(_, _, let reason),
             .feedbackUnreachable(_, let reason), .webhookFailing(_, let reason), .scheduleFailed(_, _, _, let reason):
             reason
         case .dutyFailed(let name, let reason): "\(name): \(reason)"

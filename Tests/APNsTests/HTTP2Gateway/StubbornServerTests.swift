@@ -146,6 +146,23 @@ import Transport
         #expect(tally == ["accepted": 2])
     }
 
+    @Test func `that accepts pushes and ends no stream has its streams reset soon`() async throws {
+        var settings = Self.settings
+        settings.responseTime = .seconds(20)
+        let started = ContinuousClock.now
+        let (tally, connections, told) = try await Stage(
+            maximumStreams: 10, settings: settings, respond: { $0.connection.answerHead($0.streamID, 200) }
+        ).run { _, scene in
+            scene.sender.send(count: 30)
+            await scene.sender.untilAnswered(30)
+            return (scene.sender.tally, scene.server.connections.count, scene.sender.openStreams)
+        }
+        #expect(tally == ["accepted": 30])
+        #expect(connections == 1)
+        #expect(told.count == 1 && told[0].contains("does not end their streams"), "it is said once")
+        #expect(started.duration(to: .now) < settings.responseTime)
+    }
+
     @Test func `that reads late has got nothing of what counts as never sent`() async throws {
         let (results, acted) = try await Stage(
             maximumStreams: 4000, windowSize: 64 << 20, settings: Self.settings,
