@@ -156,6 +156,7 @@ create table pushq.result (                               -- the end of a job
   unknown     smallint    not null,
   retried     smallint    not null,                       -- continue in another job: APNs refused or did not answer
   notes       jsonb,                                      -- ordinal -> text of a reason that pushq does not know
+  losses      bytea,                                      -- sends without an answer, a byte for each recipient
   retried_at  timestamptz,                                -- set once: when its failed recipients were retried by hand
   worker_id   bigint,                                     -- the worker that ended it
   constraint result_pkey primary key (day, queue_id, job_id)

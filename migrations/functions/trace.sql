@@ -236,6 +236,10 @@ declare
   place   int;
   outcome int;
   slices  smallint[] := '{0}';
+  -- Sends without an answer: those by then, those that rows have told, and those that no other row tells.
+  losses  int;
+  told    int        := 0;
+  untold  int;
 begin
   -- The ranges of the first jobs are disjoint, so the first match is the job; in a campaign with shares or at a local
   -- time they overlap. A recipient has no more jobs than attempts and retries by hand.
@@ -279,6 +283,20 @@ begin
       return next;
     end if;
     job_id := b.job_id;
+    outcome := get_byte(e.outcomes, place - 1);
+    losses := case when m.at_most_once then 0
+                   else coalesce(get_byte(e.losses, place - 1), l.rescues, j.rescues, 0) end;
+    -- The outcomes unknown (5) and NoAnswer (227) tell of one loss themselves.
+    untold := losses - told - case when outcome in (5, 227) then 1 else 0 end;
+    if untold > 0 then
+      at := null; attempt := null;
+      what := case
+        when untold = 1 then 'it may have been sent once before, by a worker or over a connection that was lost'
+        else format('it may have been sent up to %s times before, by workers or over connections that were lost',
+                    untold) end;
+      return next;
+    end if;
+    told := losses;
     if e.job_id is null then
       attempt := coalesce(l.attempt, j.attempt);
       worker := pushq.worker_name(l.worker_id);
@@ -300,7 +318,6 @@ begin
       return;
     end if;
     at := e.ended_at; attempt := e.attempt; worker := pushq.worker_name(e.worker_id);
-    outcome := get_byte(e.outcomes, place - 1);
     select t.what, t.status, t.reason into what, status, reason
     from pushq.trace_outcome(outcome, e.notes ->> (place - 1)::text, e.retried_at, m.at_most_once) t;
     if outcome = 2 then
@@ -314,6 +331,7 @@ begin
       slices := array[-e.attempt, -e.attempt - 1];
     elsif outcome between 128 and 191 and e.retried_at is not null then
       slices := '{-1}';
+      told := 0;
     else
       return;
     end if;
@@ -396,7 +414,7 @@ begin
     when outcome between 64 and 127 then format('refused for good: %s', reason)
     when outcome between 128 and 191 then format('failed, its attempts are used up; the last answer: %s', reason)
       || case when retried_at is not null then '; sent again by hand at ' || pushq.shown_time(retried_at) else '' end
-    when reason = 'GivenBack' then 'a worker gave it back without having sent it'
+    when reason = 'GivenBack' then 'a worker gave it back before APNs had taken it'
     when reason = 'QuietHours' then 'not sent: the device has quiet hours; it is sent after they have ended'
     when reason = 'NoAnswer' then 'sent, but no answer came; it is sent again'
     else format('refused for now: %s; it is sent again', reason) end;

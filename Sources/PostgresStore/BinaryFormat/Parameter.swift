@@ -25,5 +25,6 @@ package enum Parameter: Sendable {
 
     case optionalInt8Array([Int64?])
     case optionalTextArray([String?])
+    case optionalByteaArray([[UInt8]?])
     case optionalTimestamptzArray([Int64?])
 }

@@ -42,6 +42,7 @@ struct ParameterEncoder {
 
         case .optionalInt8Array(let values): optionalArray(TypeID.int8, values) { $0.write($1) }
         case .optionalTextArray(let values): optionalArray(TypeID.text, values) { $0.bytes.append(contentsOf: $1.utf8) }
+        case .optionalByteaArray(let values): optionalArray(TypeID.bytea, values) { $0.bytes.append(contentsOf: $1) }
         case .optionalTimestamptzArray(let values):
             optionalArray(TypeID.timestamptz, values) { $0.write(PostgresEpoch.encode($1)) }
         }

@@ -10,8 +10,9 @@ extension Statement {
     /// campaign's tally that is not locked. Any other lock may cost 50 ms.
     ///
     /// The parameters are arrays of four lengths. Arrays without a prefix have one element for each job: its lease, its
-    /// outcomes and their counts, and the raw texts of unknown reasons. The other arrays refer to a job by its place
-    /// among these, from 1, because a worker may have two leases of one job, of which it has lost the older one.
+    /// outcomes and their counts, the raw texts of unknown reasons, and the losses. The other arrays refer to a job by
+    /// its place among these, from 1, because a worker may have two leases of one job, of which it has lost the older
+    /// one.
     /// - `$again_…`: the recipients of all jobs that are sent to again. Delays are in µs; attempts and losses are added
     ///   to those of the job.
     /// - `$report_…`: what APNs reported about devices. A null time stands for the time of sending; the age is how many
@@ -26,9 +27,10 @@ extension Statement {
           from unnest($queue_ids::int[], $job_ids::bigint[], $epochs::int[], $outcomes::bytea[],
                       $recipients::smallint[], $delivered::smallint[], $rejected::smallint[], $failed::smallint[],
                       $suppressed::smallint[], $expired::smallint[], $cancelled::smallint[], $unknown::smallint[],
-                      $retried::smallint[], $bad::smallint[], $notes::text[]) with ordinality
+                      $retried::smallint[], $bad::smallint[], $notes::text[], $losses::bytea[]) with ordinality
             as g(queue_id, job_id, epoch, outcomes, recipients,
-                 delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried, bad, notes, place)
+                 delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried, bad, notes, losses,
+                 place)
           -- Called once for the statement: the table of leases may have grown since it was planned.
           cross join pushq.fit_plans()
           -- Sets the timeout for this transaction only.
@@ -67,13 +69,14 @@ extension Statement {
           returning l.queue_id, l.job_id, l.epoch, l.lane, l.run_at, l.send_by, l.message_id, l.campaign_id, l.root_id,
                     l.body_day, l.attempt, l.rescues, l.at_most_once,
                     g.outcomes, g.delivered, g.rejected, g.failed, g.suppressed, g.expired, g.cancelled, g.unknown,
-                    g.retried, g.bad, g.notes, g.place),
+                    g.retried, g.bad, g.notes, g.losses, g.place),
         ended as (
           insert into pushq.result (day, queue_id, job_id, root_id, body_day, message_id, lane, attempt, ended_at,
                                     outcomes, delivered, rejected, failed, suppressed, expired, cancelled, unknown,
-                                    retried, notes, worker_id)
+                                    retried, notes, losses, worker_id)
           select pushq.today(), queue_id, job_id, root_id, body_day, message_id, lane, attempt, now(), outcomes,
-                 delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried, notes::jsonb, $worker_id
+                 delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried, notes::jsonb, losses,
+                 $worker_id
           from fenced),
 
         -- The recipients that are sent to again. Those of all jobs that share message, attempt and delay go into one
@@ -266,6 +269,8 @@ package struct SettledJob: Sendable {
     /// The raw texts of reasons that the table does not contain, as a JSON object from ordinal to text; nil if there
     /// are none.
     package let notes: String?
+    /// How often each recipient was sent to without an answer, a byte each; nil if nobody was. Only the trace reads it.
+    package let losses: [UInt8]?
     /// What the queue's frequency cap must learn about recipients.
     package let capNews: [CapNews]
     /// The recipients whose badges were raised without a push; nil if there are none.
@@ -331,7 +336,8 @@ package struct SettledJob: Sendable {
 
     package init(
         key: LeaseKey, outcomes: [UInt8], again: [Again], reports: [DeviceReport],
-        channelReport: ChannelReport? = nil, notes: String?, capNews: [CapNews] = [],
+        channelReport: ChannelReport? = nil, notes: String?, losses: [UInt8]? = nil,
+        capNews: [CapNews] = [],
         givenBackBadges: GivenBackBadges? = nil
     ) {
         self.key = key
@@ -340,6 +346,7 @@ package struct SettledJob: Sendable {
         self.reports = reports
         self.channelReport = channelReport
         self.notes = notes
+        self.losses = losses
         self.capNews = capNews
         self.givenBackBadges = givenBackBadges
     }
@@ -372,7 +379,7 @@ extension PostgresConnection {
             "suppressed": counts(\.suppressed), "expired": counts(\.expired), "cancelled": counts(\.cancelled),
             "unknown": counts(\.unknown), "retried": counts(\.retried),
             "bad": .int2Array(jobs.map { job in Int16(job.outcomes.count { Outcome(rawValue: $0).isBadAnswer }) }),
-            "notes": .optionalTextArray(jobs.map(\.notes)),
+            "notes": .optionalTextArray(jobs.map(\.notes)), "losses": .optionalByteaArray(jobs.map(\.losses)),
 
             "again_places": .int8Array(again.map(\.place)), "again_devices": .int8Array(again.map(\.member.deviceID)),
             "again_delays": .int8Array(again.map(\.member.delay.wholeMicroseconds)),

@@ -64,7 +64,7 @@ enum AnswerRules {
         if job.claim.isAtMostOnce || losses >= EngineSettings.maximumLosses {
             job.record(.unknown, for: ordinal)
         } else if losses == 1 {
-            sendAgain(ordinal, of: job)
+            sendAgain(ordinal, of: job, because: .noAnswer)
         } else {
             // A push that breaks connections must not be sent with the same other pushes again.
             job.recordRetry(
@@ -93,17 +93,20 @@ enum AnswerRules {
 
     /// Sends to a recipient again. Puts an update of a Live Activity into another job, because a newer update may have
     /// been sent meanwhile, and every claim checks for that.
-    fileprivate static func sendAgain(_ ordinal: Int, of job: HeldJob) {
-        guard job.claim.message.pushType == .liveactivity else { return job.putBack(ordinal) }
-        sendAgain(ordinal, of: job, after: updateDelay)
+    /// - Parameter reason: what became of the push; nil if APNs has not acted on it.
+    fileprivate static func sendAgain(_ ordinal: Int, of job: HeldJob, because reason: Reason? = nil) {
+        guard job.claim.message.pushType == .liveactivity else { return job.putBack(ordinal, because: reason) }
+        sendAgain(ordinal, of: job, because: reason, after: updateDelay)
     }
 
     /// Sends to a recipient again in another job, without using an attempt.
-    fileprivate static func sendAgain(_ ordinal: Int, of job: HeldJob, after delay: Duration) {
+    fileprivate static func sendAgain(
+        _ ordinal: Int, of job: HeldJob, because reason: Reason?, after delay: Duration
+    ) {
         job.recordRetry(
             .init(
                 deviceID: job.claim.deviceIDs[ordinal], delay: .fixed(delay), losses: job.lossesInLease(of: ordinal)),
-            because: .givenBack, for: ordinal)
+            because: reason ?? .givenBack, for: ordinal)
     }
 
     /// Sends to a recipient again in another job, unless the recipient has used its last attempt.
@@ -170,10 +173,10 @@ private struct RefusedPush {
                 retry(spendsAttempt: circumstances.spendsAttempts)
                 return .none
             }
-            AnswerRules.sendAgain(ordinal, of: job)
+            AnswerRules.sendAgain(ordinal, of: job, because: reason)
             return .renewToken
         case .keepToken:
-            AnswerRules.sendAgain(ordinal, of: job)
+            AnswerRules.sendAgain(ordinal, of: job, because: reason)
             return .keepToken
         case .reconnectOnce: return reconnectOnce()
         case .pause: return blame()
@@ -203,7 +206,7 @@ private struct RefusedPush {
 
     private func reconnectOnce() -> AnswerRules.Consequence {
         guard !circumstances.isOfFormerCredential else {
-            AnswerRules.sendAgain(ordinal, of: job)
+            AnswerRules.sendAgain(ordinal, of: job, because: reason)
             return .none
         }
         if reason.mayDependOnTopic,
@@ -213,7 +216,7 @@ private struct RefusedPush {
             return .none
         }
         switch queue.unrelatedKey.noteRefused(sentAt: circumstances.sentAt, now: circumstances.now) {
-        case .sendAgain: AnswerRules.sendAgain(ordinal, of: job)
+        case .sendAgain: AnswerRules.sendAgain(ordinal, of: job, because: reason)
         case .pushIsWrong: if !isAboutTopic() { retry(spendsAttempt: true) }
         case .keyIsWrong: return blame()
         }
@@ -223,11 +226,11 @@ private struct RefusedPush {
     /// Makes the queue pause because of its credential, unless the refusal concerns only the push's topic.
     private func blame() -> AnswerRules.Consequence {
         guard !circumstances.isOfFormerCredential else {
-            job.putBack(ordinal)
+            job.putBack(ordinal, because: reason)
             return .none
         }
         guard !isAboutTopic() else { return .none }
-        job.putBack(ordinal)
+        job.putBack(ordinal, because: reason)
         return .pauseQueue(reason)
     }
 
@@ -240,7 +243,7 @@ private struct RefusedPush {
         switch verdict {
         case .credentialIsWrong: return false
         case .topicIsWrong: reject()
-        case .wait: AnswerRules.sendAgain(ordinal, of: job, after: TopicRefusals.patience)
+        case .wait: AnswerRules.sendAgain(ordinal, of: job, because: reason, after: TopicRefusals.patience)
         }
         return true
     }
@@ -268,7 +271,7 @@ private struct RefusedPush {
         if mayReturn,
             job.noteReturn(of: ordinal, because: refusal, now: circumstances.now) <= Self.maximumReturns
         {
-            job.putBack(ordinal)
+            job.putBack(ordinal, because: reason)
         } else {
             retry(spendsAttempt: circumstances.spendsAttempts)
         }

@@ -34,13 +34,13 @@ extension HeldJob {
     /// Whether the whole job can be given back: it has no news that only the end of a job can write.
     var canBeYielded: Bool { retries.isEmpty && reports.isEmpty && channelNews == nil && notes.isEmpty }
 
-    /// Moves the waiting recipients to another job, as if nothing had been sent.
+    /// Moves the waiting recipients to another job, which knows what became of their sends.
     func splitWaiting(after delay: Duration) {
         for ordinal in outcomes.indices where outcomes[ordinal] == 0 {
             recordRetry(
                 Retry(
                     deviceID: claim.deviceIDs[ordinal], delay: .fixed(delay), losses: lossesInLease(of: ordinal)),
-                because: .givenBack, for: ordinal)
+                because: reasonToGoOn(of: ordinal), for: ordinal)
         }
     }
 
@@ -86,7 +86,7 @@ extension HeldJob {
         return SettledJob(
             key: claim.key, outcomes: outcomes, again: again, reports: reports,
             channelReport: channelReport(pause: again.first?.delay), notes: notesAsJSON,
-            capNews: capNews(isGivenBack: false), givenBackBadges: givenBackBadges)
+            losses: lossesOfAll, capNews: capNews(isGivenBack: false), givenBackBadges: givenBackBadges)
     }
 
     /// The recipients whose app icon got a higher number, but which got no push.
@@ -122,6 +122,13 @@ extension HeldJob {
         let texts = Dictionary(
             uniqueKeysWithValues: notes.map { (String($0.key), $0.value.replacing("\0", with: "\u{FFFD}")) })
         return (try? JSONEncoder().encode(texts)).map { String(decoding: $0, as: UTF8.self) }
+    }
+
+    /// How often each recipient was sent to without an answer; nil if nobody was. What may be sent once only was not
+    /// sent before.
+    private var lossesOfAll: [UInt8]? {
+        guard !claim.isAtMostOnce, claim.rescues + mostLossesInLease > 0 else { return nil }
+        return outcomes.indices.map { UInt8(clamping: losses(of: $0)) }
     }
 
     /// Moves the waiting recipients into two jobs, to find the recipient that costs workers. The loss of all of them

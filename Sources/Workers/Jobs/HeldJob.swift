@@ -106,6 +106,9 @@ final class HeldJob {
     var notes: [Ordinal: String] = [:]
     /// The number of unanswered sends of each recipient in this lease. Usually empty.
     private var losses: [Ordinal: Int] = [:]
+    /// What became of the last send of recipients that are to be sent to again: the reason of a refusal, or no answer.
+    /// Usually empty.
+    private var lastReasons: [Ordinal: Reason] = [:]
     /// How often a recipient was sent back at once, for another connection or another stream; when that was first done;
     /// and the answer, if the recipient uses an attempt in case the job is given back. Usually empty.
     private var returns: [Ordinal: (count: Int, since: ContinuousClock.Instant, refusal: Refusal?)] = [:]
@@ -210,7 +213,11 @@ final class HeldJob {
     func untake(_ ordinal: Ordinal) { resend.insert(ordinal, at: 0) }
 
     /// Has a recipient sent to again, behind the others.
-    func putBack(_ ordinal: Ordinal) { resend.append(ordinal) }
+    /// - Parameter reason: why it was refused; nil if APNs has not acted on the push.
+    func putBack(_ ordinal: Ordinal, because reason: Reason? = nil) {
+        resend.append(ordinal)
+        if let reason { lastReasons[ordinal] = reason }
+    }
 
     // MARK: Answers
 
@@ -235,9 +242,13 @@ final class HeldJob {
     /// holders.
     func countLoss(of ordinal: Ordinal) -> Int {
         losses[ordinal, default: 0] += 1
+        lastReasons[ordinal] = .noAnswer
         isDirty = true
         return claim.rescues + losses[ordinal, default: 0]
     }
+
+    /// Why a recipient that waits continues in another job if this one ends.
+    func reasonToGoOn(of ordinal: Ordinal) -> Reason { lastReasons[ordinal] ?? .givenBack }
 
     /// Counts that a recipient was sent back at once, and returns how often that has happened.
     /// - Parameter refusal: the answer, if the recipient uses an attempt in case the job is given back.

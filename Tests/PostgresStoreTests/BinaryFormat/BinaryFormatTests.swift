@@ -145,18 +145,18 @@ struct `Binary format` {
                 """
                 select $1::int8[] = '{}' as is_empty, $1 as empty, $2::int8[] = '{1,NULL}' as has_null,
                        $3::text[] = '{NULL,a}' as has_null_text, $4::timestamptz[] is not null as has_null_time,
-                       null::bytea[] as nothing
+                       $5::bytea[] = array[int2send(1::int2), null] as has_null_bytes, null::bytea[] as nothing
                 """)
             let connection = try await database.connect()
             let row = try await connection.execute(
                 statement,
                 [
                     .int8Array([]), .optionalInt8Array([1, nil]), .optionalTextArray([nil, "a"]),
-                    .optionalTimestamptzArray([nil]),
+                    .optionalTimestamptzArray([nil]), .optionalByteaArray([[0, 1], nil]),
                 ]
             ).one()
             #expect(row.bool("is_empty") && row.bool("has_null") && row.bool("has_null_text"))
-            #expect(row.bool("has_null_time"))
+            #expect(row.bool("has_null_time") && row.bool("has_null_bytes"))
             #expect(row.int8Array("empty") == [])
             #expect(row.byteArrays("nothing").isEmpty)
         }

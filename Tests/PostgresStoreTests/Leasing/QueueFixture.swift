@@ -89,11 +89,11 @@ struct QueueFixture {
     /// The job with all recipients delivered except those in `other`.
     func settled(
         _ job: ClaimedJob, other: [Int: Outcome] = [:], again: [SettledJob.Again] = [],
-        reports: [SettledJob.DeviceReport] = []
+        reports: [SettledJob.DeviceReport] = [], losses: [UInt8]? = nil
     ) -> SettledJob {
         var outcomes = [UInt8](repeating: Outcome.delivered.rawValue, count: job.deviceIDs.count)
         for (ordinal, outcome) in other { outcomes[ordinal] = outcome.rawValue }
-        return SettledJob(key: job.key, outcomes: outcomes, again: again, reports: reports, notes: nil)
+        return SettledJob(key: job.key, outcomes: outcomes, again: again, reports: reports, notes: nil, losses: losses)
     }
 }
 

@@ -47,6 +47,65 @@ extension `The trace of a notification` {
         }
     }
 
+    @Test func `tells of sends that were lost, each once`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 2)
+            let root = try await send(to: 1...2, queue)
+            let of = try token(2)
+            let device = Int64(try await queue.number("select id from pushq.device where token = int8send(2)"))
+            let once = "it may have been sent once before, by a worker or over a connection that was lost"
+            let twice = "it may have been sent up to 2 times before, by workers or over connections that were lost"
+            func words() async throws -> [String] { try await trace(of, root: root, queue).dropFirst(2).map(\.what) }
+
+            // A worker was lost with the job, or gave it back after a connection was lost.
+            try await queue.run("update pushq.job set rescues = 2")
+            #expect(try await words().first == twice)
+            var job = try #require(try await queue.claim(lane: .normal).first)
+            #expect(try await words().first == twice)
+
+            // One more loss ends this job, and another that of the job after it, whose push was lost before, too.
+            var place = try #require(job.deviceIDs.firstIndex(of: device))
+            var losses: [UInt8] = [2, 2]
+            losses[place] = 3
+            let again = { SettledJob.Again(deviceID: device, delay: .zero, attempts: 0, losses: $0) }
+            _ = try await queue.worker.endJobs(
+                [queue.settled(job, other: [place: .retried(.noAnswer)], again: [again(1)], losses: losses)],
+                workerID: 1)
+            let noAnswer = "sent, but no answer came; it is sent again"
+            #expect(try await words().prefix(2) == [twice, noAnswer])
+            #expect(try await words().count == 3, "what was told is not told again")
+            job = try #require(try await queue.claim(lane: .normal).first)
+            #expect(job.rescues == 3)
+            _ = try await queue.worker.endJobs(
+                [queue.settled(job, other: [0: .retried(.noAnswer)], again: [again(2)], losses: [5])], workerID: 1)
+
+            // Accepted after one more loss.
+            job = try #require(try await queue.claim(lane: .normal).first)
+            place = try #require(job.deviceIDs.firstIndex(of: device))
+            _ = try await queue.worker.endJobs([queue.settled(job, losses: [6])], workerID: 1)
+            #expect(try await words() == [twice, noAnswer, once, noAnswer, once, "APNs accepted it"])
+            let other = try await trace(token(1), root: root, queue).dropFirst(2).map(\.what)
+            #expect(other == [twice, "APNs accepted it"])
+            #expect(try await trace(of, root: root, queue).filter { $0.what == once }.allSatisfy { $0.at == nil })
+        }
+    }
+
+    @Test func `tells of no lost send where nothing was lost, or may be sent twice`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            let root = try await send(to: 1...1, queue, options: ", at_most_once => true")
+            try await queue.run("update pushq.job set rescues = 1")
+            let job = try #require(try await queue.claim(lane: .normal).first)
+            _ = try await queue.worker.endJobs([queue.settled(job)], workerID: 1)
+            #expect(try await trace(token(1), root: root, queue).dropFirst(2).map(\.what) == ["APNs accepted it"])
+            let plain = try await send(to: 1...1, queue)
+            let unknown = try #require(try await queue.claim(lane: .normal).first)
+            _ = try await queue.worker.endJobs(
+                [queue.settled(unknown, other: [0: .unknown], losses: [1])], workerID: 1)
+            #expect(try await trace(token(1), root: plain, queue).count == 3, "the outcome itself tells of the loss")
+        }
+    }
+
     @Test func `finds what a device was sent behind newer campaigns that were not for it, and says what it left out`()
         async throws
     {

@@ -13,8 +13,8 @@ import Transport
     /// result.
     private func sendAndCut(
         at request: Int, options: String
-    ) async throws -> (progress: [String: Int], seen: Snapshot) {
-        let result = Locked<(progress: [String: Int], seen: Snapshot)?>(nil)
+    ) async throws -> (progress: [String: Int], seen: Snapshot, told: Int) {
+        let result = Locked<(progress: [String: Int], seen: Snapshot, told: Int)?>(nil)
         try await EngineFixture.run { configuration in
             configuration.streamLimit = 500
             configuration.streamLimitBeforeToken = 500
@@ -34,29 +34,38 @@ import Transport
                 await fixture.simulator.use(Rules())
                 try await fixture.waitForCampaigns(within: .seconds(60))
             }
-            let ended = (progress: try await fixture.progress(), seen: await fixture.simulator.snapshot())
+            let told = try await fixture.number(
+                """
+                select count(distinct device_id) from pushq.trace('\(queue)', campaign => 'k', most => 1000)
+                where what like 'it may have been sent %' or what like 'sent, but no answer came%'
+                """)
+            let ended = (
+                progress: try await fixture.progress(), seen: await fixture.simulator.snapshot(), told: told
+            )
             result.withLock { $0 = ended }
         }
         return try #require(result.withLock { $0 })
     }
 
     @Test func `has its pushes sent again with the same apns-ids`() async throws {
-        let (progress, seen) = try await sendAndCut(at: 500, options: "")
+        let (progress, seen, told) = try await sendAndCut(at: 500, options: "")
         #expect(progress["delivered"] == 1000)
         #expect(progress["unknown"] == 0)
         #expect(seen.distinct == 1000, "those that were sent again are known again")
         #expect(seen.repeated >= 400)
         #expect(seen.arrived == seen.distinct + seen.repeated)
+        #expect(told >= seen.repeated, "the trace of each push that was sent twice says so")
     }
 
     @Test func `is reported, and its pushes are not sent again, where nothing may be sent twice`() async throws {
-        let (progress, seen) = try await sendAndCut(at: 80, options: ", at_most_once => true")
+        let (progress, seen, told) = try await sendAndCut(at: 80, options: ", at_most_once => true")
         let (delivered, unknown) = (progress["delivered"] ?? 0, progress["unknown"] ?? 0)
         #expect(unknown >= 60)
         #expect(delivered + unknown == 1000)
         #expect(seen.repeated == 0)
         #expect(seen.arrived == seen.distinct)
         #expect(seen.accepted == delivered)
+        #expect(told == 0, "nothing was sent before")
     }
 }
 

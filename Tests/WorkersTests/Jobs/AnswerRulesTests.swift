@@ -60,6 +60,39 @@ import Testing
         #expect(job.waiting == 0)
     }
 
+    @Test func `what goes on in another job tells whether it was answered, lost, or not taken`() {
+        let token = Refusal(status: 403, text: "InvalidProviderToken")
+        let alerts = sent(JobFixture.job(recipients: 5))
+        _ = refused(0, of: alerts, Refusal(status: 410, text: "Unregistered"))
+        AnswerRules.unanswered(1, of: alerts)
+        _ = refused(2, of: alerts, token)
+        AnswerRules.untouched(3, of: alerts)
+        // Refused, sent again, and lost.
+        _ = refused(4, of: alerts, token)
+        AnswerRules.unanswered(4, of: alerts)
+        alerts.splitWaiting(after: .zero)
+        #expect(
+            alerts.outcomes.map(Outcome.init) == [
+                .rejected(.unregistered), .retried(.noAnswer), .retried(token.reason), .retried(.givenBack),
+                .retried(.noAnswer),
+            ])
+
+        let updates = sent(JobFixture.job(recipients: 3, pushType: .liveactivity))
+        let expired = Refusal(status: 403, text: "ExpiredProviderToken")
+        AnswerRules.untouched(0, of: updates)
+        AnswerRules.unanswered(1, of: updates)
+        _ = refused(2, of: updates, expired)
+        #expect(
+            updates.outcomes.map(Outcome.init) == [
+                .retried(.givenBack), .retried(.noAnswer), .retried(expired.reason),
+            ])
+
+        let calls = sent(JobFixture.job(recipients: 1, pushType: .voip))
+        let topic = Refusal(status: 400, text: "TopicDisallowed")
+        _ = refused(0, of: calls, topic)
+        #expect(calls.outcomes.map(Outcome.init) == [.retried(topic.reason)])
+    }
+
     @Test func `a transient refusal goes on in another job and spends an attempt`() {
         let job = sent(JobFixture.job(recipients: 1, attempt: 3))
         _ = refused(0, of: job, Refusal(status: 503, text: "ServiceUnavailable", retryAfter: .seconds(9)))
@@ -320,6 +353,20 @@ import Testing
         #expect(job.reports.isEmpty, "the device is as good as before")
     }
 
+    @Test func `an unknown reason is kept, too, where its status says what follows`() {
+        let job = sent(JobFixture.job(recipients: 4))
+        for (ordinal, (status, text)) in [(410, "LongGone"), (413, "Fat"), (410, "ExpiredToken")].enumerated() {
+            _ = refused(ordinal, of: job, Refusal(status: status, text: text))
+        }
+        _ = refused(3, of: job, Refusal(status: 410, text: nil))
+        #expect(
+            job.outcomes.map(Outcome.init) == [
+                .rejected(.unregistered), .rejected(.payloadTooLarge), .rejected(.named("ExpiredToken")),
+                .rejected(.unregistered),
+            ])
+        #expect(job.notes == [0: "LongGone", 1: "Fat"])
+    }
+
     @Test func `an answer that is no JSON is kept as text when the attempts are used up`() {
         let job = sent(JobFixture.job(recipients: 1, attempt: 4))
         _ = refused(
@@ -353,20 +400,6 @@ import Testing
 
     @Test func `too many requests to a channel fail the broadcast, without a pause, when its attempts are used up`() {
         let job = sent(
-    @Test func `an unknown reason is kept, too, where its status says what follows`() {
-        let job = sent(JobFixture.job(recipients: 4))
-        for (ordinal, (status, text)) in [(410, "LongGone"), (413, "Fat"), (410, "ExpiredToken")].enumerated() {
-            _ = refused(ordinal, of: job, Refusal(status: status, text: text))
-        }
-        _ = refused(3, of: job, Refusal(status: 410, text: nil))
-        #expect(
-            job.outcomes.map(Outcome.init) == [
-                .rejected(.unregistered), .rejected(.payloadTooLarge), .rejected(.named("ExpiredToken")),
-                .rejected(.unregistered),
-            ])
-        #expect(job.notes == [0: "LongGone", 1: "Fat"])
-    }
-
             JobFixture.job(recipients: 1, attempt: 4, isBroadcast: true))
         _ = refused(0, of: job, in: JobFixture.queue(maxAttempts: 4), Refusal(status: 429, text: "TooManyRequests"))
         let settled = job.settled { $0.atLeast }

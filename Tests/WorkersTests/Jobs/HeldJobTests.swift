@@ -115,6 +115,22 @@ import Testing
         #expect(back.addedRescues == 1)
     }
 
+    @Test func `ends with how often each recipient was sent to without an answer`() {
+        let calm = JobFixture.job(recipients: 2)
+        _ = calm.sendAll()
+        for ordinal in 0..<2 { calm.accept(ordinal) }
+        #expect(calm.settled { _ in .zero }.losses == nil)
+        let job = JobFixture.job(recipients: 3, rescues: 1)
+        _ = job.sendAll()
+        job.noteEnded()
+        AnswerRules.unanswered(1, of: job)
+        #expect(job.settled { _ in .zero }.losses == [1, 2, 1])
+        let once = JobFixture.job(recipients: 1, isAtMostOnce: true, rescues: 1)
+        _ = once.sendAll()
+        once.accept(0)
+        #expect(once.settled { _ in .zero }.losses == nil)
+    }
+
     @Test(arguments: [
         (HeldJob.Closing.expired, Outcome.expired), (.cancelled, .cancelled),
         (.refused(.payloadTooLarge), .rejected(.payloadTooLarge)),
