@@ -21,6 +21,9 @@ enum WorkerSettings {
         ("default_transaction_isolation", "read committed"),
         // Without warnings, a commit that the synchronous standby lacks would look like any other.
         ("client_min_messages", "warning"),
+        // With `off`, a crash of the server forgets which pushes were sent. Other values stay: they say how far a commit
+        // waits for standbys, which is the operator's choice.
+        ("synchronous_commit", "on"),
         // A client drops a connection past its deadline. This setting ends what the server still does for that
         // connection.
         ("client_connection_check_interval", "5s"),
@@ -76,8 +79,8 @@ extension PostgresConnection {
 
 extension Statement {
     /// A pooler gives its clients process IDs of its own, so a session is direct if its process ID is the server's. Any
-    /// value of a time limit except 0 is accepted, and any that lets warnings through. A pooler's sessions may end when
-    /// they are idle: it opens others.
+    /// value of a time limit except 0 is accepted, any that lets warnings through, and any `synchronous_commit` except
+    /// `off`. A pooler's sessions may end when they are idle: it opens others.
     fileprivate static let prepareWorkerSession = Statement(
         "prepare_worker_session",
         #"""
@@ -85,10 +88,13 @@ extension Statement {
         select current_user::text as role, pg_catalog.format('%s = %s', w.name, w.value) as setting
         from unnest($names::text[], $values::text[]) w(name, value)
         cross join lateral (
-          select case when pg_catalog.pg_backend_pid() = $backend then pg_catalog.set_config(w.name, w.value, false)
+          select case when pg_catalog.pg_backend_pid() = $backend
+                        and (w.name <> 'synchronous_commit' or pg_catalog.current_setting(w.name) = 'off')
+                      then pg_catalog.set_config(w.name, w.value, false)
                       else pg_catalog.current_setting(w.name) end as value) s
         where s.value <> w.value and (w.name !~ '_(timeout|interval)$' or s.value = '0')
           and (w.name <> 'client_min_messages' or s.value = 'error')
+          and (w.name <> 'synchronous_commit' or s.value = 'off')
         """#)
 
     fileprivate static let hasRole = Statement(

@@ -71,7 +71,10 @@ struct `Behind PgBouncer in transaction mode` {
         try await withDatabase { actor, database in
             let direct = try await database.connect()
             try await direct.runScript(
-                "alter database \(database.name) set default_transaction_isolation = serializable")
+                """
+                alter database \(database.name) set default_transaction_isolation = serializable;
+                alter database \(database.name) set synchronous_commit = off
+                """)
             let pooler = try await PgBouncer(poolSize: 1)
             let address = try pooler.address(of: database)
             let worker = try await PostgresConnection.connect(to: address, as: "test", on: database.loop)
@@ -79,6 +82,7 @@ struct `Behind PgBouncer in transaction mode` {
             #expect(lack?.role == TestServer.superuser)
             #expect(lack?.settings.contains("plan_cache_mode = force_generic_plan") == true)
             #expect(lack?.settings.contains("default_transaction_isolation = read committed") == true)
+            #expect(lack?.settings.contains("synchronous_commit = on") == true)
             #expect(lack?.settings.contains("idle_in_transaction_session_timeout = 1min") == true)
             // The test's server has the JIT compiler off, ends no idle session, and sends warnings.
             #expect(lack?.settings.count == WorkerSettings.all.count - 3)

@@ -19,7 +19,8 @@ struct `The session of a worker` {
                 alter database \(database.name) set default_transaction_isolation = serializable;
                 alter database \(database.name) set search_path = public;
                 alter database \(database.name) set idle_session_timeout = '1h';
-                alter database \(database.name) set client_min_messages = error
+                alter database \(database.name) set client_min_messages = error;
+                alter database \(database.name) set synchronous_commit = off
                 """)
             let worker = try await database.connect()
             #expect(try await worker.prepareWorkerSession() == nil)
@@ -35,6 +36,18 @@ struct `The session of a worker` {
             #expect(
                 try await other.execute(Self.shown, [.text("plan_cache_mode")]).one().text("current_setting")
                     == "force_custom_plan")
+        }
+    }
+
+    @Test(arguments: ["local", "remote_write", "remote_apply"])
+    func `keeps a way of committing that a crash of the server does not undo`(way: String) async throws {
+        try await withDatabase { _, database in
+            try await database.connect().runScript(
+                "alter database \(database.name) set synchronous_commit = \(way)")
+            let worker = try await database.connect()
+            #expect(try await worker.prepareWorkerSession() == nil)
+            let kept = try await worker.execute(Self.shown, [.text("synchronous_commit")])
+            #expect(try kept.one().text("current_setting") == way)
         }
     }
 
