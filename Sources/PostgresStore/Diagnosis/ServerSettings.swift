@@ -2,97 +2,102 @@ extension HealthCheck {
     static let settings = HealthCheck(
         "settings", "settings of the server that lose data, slow workers down or show secrets", needsSchema: false
     ) { connection in
-        let own = try await connection.execute(.harmfulSettings).map { row in
-            let (name, value) = (row.text("name"), row.text("setting"))
-            let rule = SettingRule.all[name] ?? SettingRule(.warning, "harms pushq", "reset")
-            let remedy =
-                row.bool("is_of_session")
-                ? "alter database \(row.text("database")) set \(name) = \(rule.value);"
-                : "alter system set \(name) = \(rule.value); select pg_reload_conf();"
-            return HealthFinding(rule.severity, name, "is \(value): \(rule.consequence)", .sql(remedy))
+        let rules = SettingRule.all
+        let parameters: Parameters = [
+            "names": .textArray(rules.map(\.name)), "patterns": .textArray(rules.map(\.harmful)),
+        ]
+        return try await connection.execute(.harmfulSettings, parameters).map { row in
+            let (rule, place) = (rules[Int(row.int8("number")) - 1], SettingPlace(row))
+            return HealthFinding(
+                rule.severity, rule.name + place.suffix, "is \(row.text("value")): \(rule.consequence)",
+                place.remedy(for: rule.name, value: rule.value))
         }
-        // Programs of pushq set this for themselves. It matters for the sessions of producers.
-        let silenced = try await connection.execute(.silencedSessions).map { row in
-            HealthFinding(
-                .warning, "client_min_messages of \(row.text("whose"))",
-                "is error: its sessions do not learn that a commit is missing on the synchronous standby",
-                .sql(row.text("remedy")))
-        }
-        return own + silenced
     }
 }
 
-/// What a setting does to pushq, and which value it should have.
+/// What values of a setting do to pushq, and which value it should have.
 private struct SettingRule {
+    let name: String
+    /// A regular expression that the harmful values match, in each way to spell them.
+    let harmful: String
     let severity: HealthFinding.Severity
     let consequence: String
     let value: String
 
-    init(_ severity: HealthFinding.Severity, _ consequence: String, _ value: String) {
+    init(
+        _ name: String, _ harmful: String, _ severity: HealthFinding.Severity, _ consequence: String, _ value: String
+    ) {
+        self.name = name
+        self.harmful = harmful
         self.severity = severity
         self.consequence = consequence
         self.value = value
     }
 
+    private static let off = "^(off|false|no|0)$"
+
     static let all = [
-        "fsync": SettingRule(.error, "a crash of the machine destroys the database", "on"),
-        "full_page_writes": SettingRule(.error, "a crash of the machine destroys the database", "on"),
-        "autovacuum": SettingRule(.error, "dead rows stay, and every claim gets slower by the hour", "on"),
-        "track_counts": SettingRule(.error, "autovacuum does not see what there is to do", "on"),
-        "synchronous_commit": SettingRule(
-            .warning,
+        SettingRule("fsync", off, .error, "a crash of the machine destroys the database", "on"),
+        SettingRule("full_page_writes", off, .error, "a crash of the machine destroys the database", "on"),
+        SettingRule("autovacuum", off, .error, "dead rows stay, and every claim gets slower by the hour", "on"),
+        SettingRule("track_counts", off, .error, "autovacuum does not see what there is to do", "on"),
+        SettingRule(
+            "synchronous_commit", off, .warning,
             "a crash loses the last commits, so that pushes are sent again, even those that may be sent at most once",
             "on"),
-        "default_transaction_isolation": SettingRule(
-            .warning, "producers fail on conflicts instead of waiting, and some of their calls are refused",
-            "'read committed'"),
-        "log_statement": SettingRule(
-            .warning, "the server's log holds device tokens and payloads", "none"),
-        "log_min_duration_statement": SettingRule(
-            .warning, "the server's log holds device tokens and payloads", "-1"),
+        SettingRule(
+            "synchronous_commit", "^local$", .warning,
+            "a failover loses the last commits, so that pushes are sent again, even those that may be sent at most once",
+            "on"),
+        SettingRule(
+            "default_transaction_isolation", "^(?!read committed$)", .warning,
+            "producers fail on conflicts instead of waiting, and some of their calls are refused", "'read committed'"),
+        SettingRule(
+            "log_statement", "^(all|mod)$", .warning, "the server's log holds device tokens and payloads", "none"),
+        SettingRule(
+            "log_min_duration_statement", "^0 *[a-z]*$", .warning,
+            "the server's log holds device tokens and payloads", "-1"),
+        SettingRule(
+            "client_min_messages", "^error$", .warning,
+            "sessions do not learn that a commit is missing on the synchronous standby", "notice"),
     ]
 }
 
 extension Statement {
-    /// The harmful settings. One that is set for the database, login or session cannot be fixed for the whole server.
+    /// The harmful settings, and where each is set: for the server, for this database, or for logins that may use
+    /// pushq. `local` loses nothing if no standby is synchronous.
     fileprivate static let harmfulSettings = Statement(
         "harmful_settings",
         #"""
-        select name, setting, source in ('database', 'user', 'database user') as is_of_session,
-               quote_ident(current_database()) as database
-        from pg_settings
-        where (name, setting) in (
-                ('fsync', 'off'), ('full_page_writes', 'off'), ('autovacuum', 'off'), ('track_counts', 'off'),
-                ('synchronous_commit', 'off'), ('log_statement', 'all'), ('log_statement', 'mod'),
-                ('log_min_duration_statement', '0'))
-          or name = 'default_transaction_isolation' and setting <> 'read committed'
-        order by name
-        """#)
-
-    /// Where warnings are turned off: for the server, for this database, or for roles that may use pushq. The session's
-    /// own value says nothing, because its terms set it.
-    fileprivate static let silencedSessions = Statement(
-        "silenced_sessions",
-        #"""
-        with silenced as materialized (
-          select quote_ident(r.rolname) as role, quote_ident(d.datname) as database
+        with stored as materialized (
+          -- A value for this database replaces one for all databases.
+          select distinct on (s.setrole, c.name) s.setrole, s.setdatabase, c.name, c.value
           from pg_db_role_setting s
+          cross join unnest(s.setconfig) entry
+          cross join lateral (
+            select lower(split_part(entry, '=', 1)), substr(entry, strpos(entry, '=') + 1)) c(name, value)
+          where s.setdatabase = 0 or s.setdatabase = (select oid from pg_database where datname = current_database())
+          order by s.setrole, c.name, s.setdatabase = 0),
+        placed as (
+          select s.name, s.value, true as is_stored, quote_ident(r.rolname) as role, quote_ident(d.datname) as database
+          from stored s
           left join pg_roles r on r.oid = s.setrole
           left join pg_database d on d.oid = s.setdatabase
-          where exists (select from unnest(s.setconfig) c where lower(c) = 'client_min_messages=error')
-            and (s.setdatabase = 0 or d.datname = current_database())
-            and (s.setrole = 0 or has_schema_privilege(s.setrole, to_regnamespace('pushq'), 'usage')))
-        select case when role is not null then 'role ' || role else coalesce('database ' || database, 'all roles') end
-                 as whose,
-               format('alter %s reset client_min_messages;', case
-                 when role is not null then concat_ws(' in database ', 'role ' || role, database)
-                 else coalesce('database ' || database, 'role all') end) as remedy
-        from silenced
-        union all
-        select 'the server', 'alter system reset client_min_messages; select pg_reload_conf();'
-        from pg_settings
-        where name = 'client_min_messages' and reset_val = 'error' and not exists (select from silenced)
-        order by 1
-        limit 20
+          where s.setrole = 0 or r.rolname = session_user
+            or r.rolcanlogin and has_schema_privilege(r.oid, to_regnamespace('pushq'), 'usage')
+          union all
+          -- The value that the session started with, because the terms of its statements replace some. If it is not
+          -- stored, it is the server's.
+          select p.name, p.reset_val, false, null, null
+          from pg_settings p
+          where not exists (
+            select from stored s left join pg_roles r on r.oid = s.setrole
+            where s.name = p.name and (s.setrole = 0 or r.rolname = session_user)))
+        select rule.number, p.value, p.is_stored, p.role, p.database
+        from unnest($names::text[], $patterns::text[]) with ordinality rule(name, harmful, number)
+        join placed p on p.name = rule.name and p.value ~* rule.harmful
+        where p.value <> 'local' or current_setting('synchronous_standby_names') <> ''
+        order by p.name, p.role, p.database
+        limit 40
         """#)
 }

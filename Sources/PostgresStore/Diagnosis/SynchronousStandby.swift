@@ -30,8 +30,7 @@ extension Statement {
     fileprivate static let synchronousStandby = Statement(
         "synchronous_standby",
         #"""
-        select current_setting('synchronous_standby_names') <> '' and current_setting('synchronous_commit') <> 'off'
-                 as is_synchronous,
+        select pushq.has_synchronous_standby() as is_synchronous,
                (select count(*) from pg_stat_replication) as standbys,
                (select coalesce(bool_or(at_most_once), false) from (
                   (select at_most_once from pushq.lease limit 10000)

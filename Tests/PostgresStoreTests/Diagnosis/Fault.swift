@@ -85,42 +85,49 @@ struct Fault: Sendable, CustomTestStringConvertible {
     private static let server = [
         Fault(
             "commits that a crash forgets", .settings, setting("synchronous_commit", "off"), .warning,
-            "synchronous_commit", "is off: a crash loses the last commits",
-            .sql("alter database $database set synchronous_commit = on;")),
+            "synchronous_commit of database $database", "is off: a crash loses the last commits",
+            .sql("alter database $database reset synchronous_commit;")),
+        Fault(
+            "a worker whose commits a crash forgets", .settings,
+            """
+            create role sender_$database login in role pushq_worker;
+            alter role sender_$database set synchronous_commit = 'false'
+            """, .warning, "synchronous_commit of role sender_$database", "is false: a crash loses the last commits",
+            .sql("alter role sender_$database reset synchronous_commit;")),
         Fault(
             "another isolation of transactions", .settings, setting("default_transaction_isolation", "serializable"),
-            .warning, "default_transaction_isolation", "is serializable",
-            .sql("alter database $database set default_transaction_isolation = 'read committed';")),
+            .warning, "default_transaction_isolation of database $database", "is serializable",
+            .sql("alter database $database reset default_transaction_isolation;")),
         Fault(
             "a database whose sessions get no warnings", .settings, setting("client_min_messages", "error"), .warning,
             "client_min_messages of database $database",
-            "is error: its sessions do not learn that a commit is missing on the synchronous standby",
+            "is error: sessions do not learn that a commit is missing on the synchronous standby",
             .sql("alter database $database reset client_min_messages;")),
         Fault(
             "a producer that gets no warnings", .settings,
             """
             create role shop_$database login;
             grant usage on schema pushq to shop_$database;
-            alter role shop_$database in database $database set client_min_messages = error;
-            create role stranger_$database login;
-            alter role stranger_$database in database $database set client_min_messages = error
-            """, .warning, "client_min_messages of role shop_$database",
-            "is error: its sessions do not learn that a commit is missing on the synchronous standby",
+            alter role shop_$database in database $database set client_min_messages = error
+            """, .warning, "client_min_messages of role shop_$database in database $database",
+            "is error: sessions do not learn that a commit is missing on the synchronous standby",
             .sql("alter role shop_$database in database $database reset client_min_messages;")),
         Fault(
-            "a log of all statements", .settings, setting("log_statement", "all"), .warning, "log_statement",
-            "the server's log holds device tokens", .sql("alter database $database set log_statement = none;")),
+            "a log of all statements", .settings, setting("log_statement", "all"), .warning,
+            "log_statement of database $database", "the server's log holds device tokens",
+            .sql("alter database $database reset log_statement;")),
         Fault(
-            "a log of all statements by their time", .settings, setting("log_min_duration_statement", "0"), .warning,
-            "log_min_duration_statement", "is 0",
-            .sql("alter database $database set log_min_duration_statement = -1;")),
+            "a log of a producer's statements by their time", .settings,
+            """
+            create role logged_$database login;
+            grant usage on schema pushq to logged_$database;
+            alter role logged_$database set log_min_duration_statement = '0ms'
+            """, .warning, "log_min_duration_statement of role logged_$database", "is 0ms",
+            .sql("alter role logged_$database reset log_min_duration_statement;")),
         Fault(
             "a database that is read only", .readOnly, setting("default_transaction_read_only", "on"), .error,
             "session", "is read-only",
-            .sql(
-                "set default_transaction_read_only = off; alter database $database reset default_transaction_read_only;"
-            )
-        ),
+            .sql("begin read write; alter database $database reset default_transaction_read_only; commit;")),
         Fault(
             "a database with few connections left", .connections, "alter database $database connection limit 2", .error,
             "database $database", "of 2 connections are in use", .sql("alter database $database connection limit -1;")),

@@ -266,6 +266,17 @@ import Transport
                 try await HealthCheck.standby.findings(in: connection).isEmpty
             }
 
+            // With `local`, a commit does not wait for the standby.
+            #expect(try await HealthCheck.settings.findings(in: connection) == [])
+            try await connection.runScript("alter role all set synchronous_commit = local")
+        }
+        try await withConnection(to: primary) { connection in
+            let standby = try await HealthCheck.standby.findings(in: connection)
+            #expect(standby.map(\.severity) == [.warning])
+            let settings = try await HealthCheck.settings.findings(in: connection)
+            #expect(settings.map(\.subject) == ["synchronous_commit of all roles"])
+            #expect(settings.map(\.remedy) == [.sql("alter role all reset synchronous_commit;")])
+            try await connection.runScript("alter role all reset synchronous_commit")
             try await connection.runScript("create role cramped login connection limit 1")
         }
         try await withConnection(to: primary, as: "cramped") { connection in
@@ -280,20 +291,5 @@ import Transport
         }
         try await standby.stop(.immediate)
         try await primary.stop(.immediate)
-    }
-
-    private func withConnection(
-        to server: PrivatePostgres, as login: String = PrivatePostgres.superuser,
-        _ body: @Sendable (PostgresConnection) async throws -> Void
-    ) async throws {
-        let address = try DatabaseAddress(url: server.connectionString(user: login), environment: [:])
-        let loop = EventLoop(name: "diagnosis")
-        defer { loop.shutDown() }
-        try await loop.run { _ in
-            let connection = try await PostgresConnection.connect(
-                to: address, as: "test", on: loop, within: .seconds(60))
-            defer { connection.close() }
-            try await body(connection)
-        }
     }
 }
