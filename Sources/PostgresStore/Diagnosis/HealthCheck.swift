@@ -39,8 +39,8 @@ package struct HealthCheck: Sendable {
     ///   - keys: the master keys of the calling program, if it has any.
     package static func all(version: String, keys: MasterKeys?) -> [HealthCheck] {
         [
-            readOnly, encoding, collation, settings, statistics, clock(), connections, transactions(), disk(), walKept,
-            archiving,
+            readOnly, encoding, collation, settings, statistics, clock(), connections, transactions(),
+            notifications(), disk(), walKept, archiving,
             standby,
             schema, roles, workerLogins, tenantLogins, partitions, oldPartitions, deadRows, duties(),
             workers, silentWorkers, versions(of: version), leases(), refusedEnds, apns,
