@@ -279,6 +279,18 @@ import Transport
             try await connection.runScript("alter role all reset synchronous_commit")
             try await connection.runScript("create role cramped login connection limit 1")
         }
+        try await withConnection(to: primary) { connection in
+            for (role, option, remedy) in [
+                ("barred", "nologin", "login"), ("shut", "login connection limit 0", "connection limit -1"),
+            ] {
+                try await connection.runScript("create role \(role) \(option) in role pushq_worker")
+                let logins = try await HealthCheck.workerLogins.findings(in: connection)
+                #expect(logins.map(\.subject) == ["login \(role)"])
+                #expect(logins.map(\.remedy) == [.sql("alter role \(role) \(remedy);")])
+                for finding in logins { try await connection.runScript(finding.remedy.text) }
+                #expect(try await HealthCheck.workerLogins.findings(in: connection) == [])
+            }
+        }
         try await withConnection(to: primary, as: "cramped") { connection in
             let findings = try await HealthCheck.connections.findings(in: connection)
             #expect(findings.map(\.subject) == ["login cramped"])
