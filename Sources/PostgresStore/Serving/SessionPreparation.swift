@@ -21,8 +21,8 @@ enum WorkerSettings {
         ("default_transaction_isolation", "read committed"),
         // Without warnings, a commit that the synchronous standby lacks would look like any other.
         ("client_min_messages", "warning"),
-        // With `off`, a crash of the server forgets which pushes were sent. Other values stay: they say how far a commit
-        // waits for standbys, which is the operator's choice.
+        // With `off`, a crash of the server forgets which pushes were sent. Other values stay: how far a commit waits
+        // for standbys is the operator's choice.
         ("synchronous_commit", "on"),
         // A client drops a connection past its deadline. This setting ends what the server still does for that
         // connection.
