@@ -104,6 +104,20 @@ begin
   return cardinality(olders);
 end $$;
 
+-- Locks devices in the order of their ids, as registrations do.
+--
+-- Here and below, each look-up is a query of its own, and the queue is a column of which PostgreSQL does not know the
+-- value. If it is not in the statistics, which contain other queues, PostgreSQL would expect one row, and read all
+-- devices of the queue for each id.
+create or replace function pushq.lock_devices(q int, ids bigint[]) returns void
+language plpgsql as $$
+begin
+  perform
+  from (select q as queue_id, i as id from unnest(ids) i group by i order by i) n
+  cross join lateral (
+    select from pushq.device d where d.queue_id = n.queue_id and d.id = n.id for no key update) d;
+end $$;
+
 -- Keeps one active token for each of these installations, as a registration does: the one that its app registered last,
 -- else the one that was seen last. Returns the number of tokens deactivated. An import calls this after its commit: a
 -- concurrent registration did not see the token of the file, nor the file that of the registration. The lock of the
@@ -125,25 +139,30 @@ begin
     from (
       select d.id, count(*) over (
                partition by p.installation, coalesce(d.kind, 'alert'), p.activity_type, p.activity) as tokens
-      from pushq.profile p
-      join pushq.device d on d.queue_id = p.queue_id and d.id = p.device_id
-      where p.queue_id = q and p.installation = any (installations) and d.active) t
+      from (select distinct q as queue_id, i as installation from unnest(installations) i) s
+      cross join lateral (
+        select * from pushq.profile p where p.queue_id = s.queue_id and p.installation = s.installation offset 0) p
+      cross join lateral (
+        select * from pushq.device d where d.queue_id = p.queue_id and d.id = p.device_id and d.active offset 0) d) t
     where t.tokens > 1);
   if ids = '{}' then
     return 0;
   end if;
-  perform from pushq.device d
-  where d.queue_id = q
-    and d.id = any (ids || array(select e.id from pushq.device e where e.queue_id = q and e.replaced_by = any (ids)))
-  order by d.id
-  for no key update;
+  perform pushq.lock_devices(q, ids || array(
+    select e.id
+    from (select distinct q as queue_id, i as id from unnest(ids) i) t
+    cross join lateral (
+      select * from pushq.device e where e.queue_id = t.queue_id and e.replaced_by = t.id offset 0) e));
   select array_agg(t.id), array_agg(t.kept), array_agg(t.place = 2)
   into olders, newers, latest
   from (
     select d.id, row_number() over tokens as place, first_value(d.id) over tokens as kept
-    from pushq.device d
-    join pushq.profile p on p.queue_id = d.queue_id and p.device_id = d.id
-    where d.queue_id = q and d.id = any (ids) and d.active and p.installation = any (installations)
+    from (select distinct q as queue_id, i as id from unnest(ids) i) n
+    cross join lateral (
+      select * from pushq.device d where d.queue_id = n.queue_id and d.id = n.id and d.active offset 0) d
+    cross join lateral (
+      select * from pushq.profile p where p.queue_id = d.queue_id and p.device_id = d.id offset 0) p
+    where p.installation = any (installations)
     window tokens as (
       partition by p.installation, coalesce(d.kind, 'alert'), p.activity_type, p.activity
       order by pushq.known_since(d.registered_at) desc, p.seen_at desc nulls last, d.id desc)) t

@@ -104,21 +104,11 @@ extension Statement {
           join pushq.device d on d.queue_id = $queue_id and d.token = s.token
           where \#(isChanged) or s.returns
           union all
-          -- `offset 0` makes PostgreSQL find each row by its key, even if there are no statistics yet.
           select d.id
-          from device_stage s
-          cross join lateral (
-            select * from pushq.profile p where p.queue_id = $queue_id and p.installation = s.installation offset 0) p
-          cross join lateral (
-            select * from pushq.device d where d.queue_id = $queue_id and d.id = p.device_id and d.active offset 0) d
-          where s.installation <> '' and d.token <> s.token),
-        locked as materialized (
-          select d.id
-          from pushq.device d
-          where d.queue_id = $queue_id and d.id = any (array(select c.id from changing c))
-          order by d.id
-          for no key update)
-        select count(*) from locked
+          from (select $queue_id::int as queue_id, * from device_stage where installation <> '' offset 0) s
+          \#(tokensOfInstallations)
+          where d.token <> s.token)
+        select pushq.lock_devices($queue_id, array(select c.id from changing c))::text
         """#)
 
     /// Changes the devices that exist. Does not write devices that stay as they are.
@@ -168,7 +158,7 @@ extension Statement {
         "forget_former_users",
         #"""
         with passed_on as materialized (
-          select d.id, d.user_key is not null as had_user
+          select d.queue_id, d.id, d.user_key is not null as had_user
           from (\#(lastLines)) s
           join pushq.device d on d.queue_id = $queue_id and d.token = s.token
           where s.user_key is not null and s.user_key is distinct from d.user_key and d.registered_at is null
@@ -178,12 +168,13 @@ extension Statement {
           update pushq.profile p
           set tags = '{}', attributes = '{}'
           from passed_on o
-          where p.queue_id = $queue_id and p.device_id = o.id and o.had_user
+          where p.queue_id = o.queue_id and p.device_id = o.id and o.had_user
             and (p.tags <> '{}' or p.attributes <> '{}')),
         older as (
           update pushq.device d
           set replaced_by = null
-          where d.queue_id = $queue_id and d.replaced_by = any (array(select id from passed_on)))
+          from passed_on o
+          where d.queue_id = o.queue_id and d.replaced_by = o.id)
         select pushq.forget_badges($queue_id, array(select id from passed_on where had_user))::text
         """#)
 
@@ -228,14 +219,18 @@ extension Statement {
                case when d.registered_at is null then s.activity_type end,
                case when d.registered_at is null then s.activity end,
                case when d.registered_at is null then pushq.plain_locale(s.locale) end,
-               case when d.registered_at is null then z.plain end,
+               case when d.registered_at is null then s.plain_zone end,
                case when d.registered_at is null then s.app_version end,
                case when o.is_theirs then coalesce(s.tags, '{}') else '{}' end,
                case when o.is_theirs then coalesce(s.attributes, '{}') else '{}' end, s.first_seen_at,
                case when s.seen_at > coalesce(d.registered_at, '-infinity') then s.seen_at end
-        from (select distinct on (token) * from device_stage order by token, ctid desc) s
+        from (
+          -- Joined first (`offset 0`): PostgreSQL may expect a single device, and read all zones for each.
+          select s.*, z.plain as plain_zone
+          from (select distinct on (token) * from device_stage order by token, ctid desc) s
+          left join zone_stage z on z.time_zone = s.time_zone
+          offset 0) s
         join pushq.device d on d.queue_id = $queue_id and d.token = s.token
-        left join zone_stage z on z.time_zone = s.time_zone
         cross join lateral (select s.user_key is null or s.user_key is not distinct from d.user_key as is_theirs) o
         where num_nonnulls(s.installation, s.activity_type, s.activity, s.locale, s.time_zone, s.app_version, s.tags,
                            s.attributes, s.first_seen_at, s.seen_at) > 0

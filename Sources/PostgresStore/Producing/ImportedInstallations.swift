@@ -1,4 +1,21 @@
 extension Statement {
+    /// The profiles `p` and the active devices `d` of installations `s`.
+    ///
+    /// A queue may just have received its first devices, and not be in the statistics. So each look-up is a query of
+    /// its own (`offset 0`): joins would be nested loops. And the queue is a column of `s`, which has to be a query
+    /// that is not merged with others. If PostgreSQL knew the queue's number, it would expect a single device there,
+    /// and read all devices of the queue for each installation instead of using the whole key.
+    static let tokensOfInstallations = """
+        cross join lateral (
+          select * from pushq.profile p where p.queue_id = s.queue_id and p.installation = s.installation offset 0) p
+        cross join lateral (
+          select * from pushq.device d where d.queue_id = p.queue_id and d.id = p.device_id and d.active offset 0) d
+        """
+
+    /// The installations that the file names, each once.
+    private static let stagedInstallations =
+        "(select distinct $queue_id::int as queue_id, installation from device_stage where installation <> '')"
+
     /// Locks the active tokens of installations that have more than one, and those that they have replaced, in the
     /// order in which registrations lock them. Then every registration that ran meanwhile has ended, and the next
     /// statement sees it.
@@ -6,28 +23,20 @@ extension Statement {
         "lock_imported_tokens",
         #"""
         with tokens as materialized (
-          select t.id
+          select t.queue_id, t.id
           from (
-            select d.id, count(*) over (
+            select d.queue_id, d.id, count(*) over (
                      partition by p.installation, coalesce(d.kind, 'alert'), p.activity_type, p.activity) as tokens
-            from pushq.profile p
-            join pushq.device d on d.queue_id = $queue_id and d.id = p.device_id and d.active
-            where p.queue_id = $queue_id
-              and p.installation in (select s.installation from device_stage s where s.installation <> '')) t
-          where t.tokens > 1),
-        locked as materialized (
-          select d.id
-          from pushq.device d
-          where d.queue_id = $queue_id
-            and d.id = any (array(
-              select t.id from tokens t
-              union all
-              select e.id
-              from pushq.device e
-              where e.queue_id = $queue_id and e.replaced_by = any (array(select t.id from tokens t))))
-          order by d.id
-          for no key update)
-        select count(*) from locked
+            from \#(stagedInstallations) s
+            \#(tokensOfInstallations)) t
+          where t.tokens > 1)
+        select pushq.lock_devices($queue_id, array(
+          select t.id from tokens t
+          union all
+          select e.id
+          from tokens t
+          cross join lateral (
+            select * from pushq.device e where e.queue_id = t.queue_id and e.replaced_by = t.id offset 0) e))::text
         """#)
 
     /// The installations that the file names, a thousand per row. They are text because this program does not read
@@ -54,29 +63,25 @@ extension Statement {
     /// file precedes tokens of earlier files, and the last line precedes other lines. The other tokens are deactivated,
     /// and what waits for them goes on by the one that stays (`pushq.retire_tokens`).
     ///
-    /// A queue may just have received its first devices and have no statistics about them. So each look-up is a query
-    /// of its own (`offset 0`) or an array, which makes PostgreSQL use the key. The tokens and their lines are grouped
-    /// instead of joined: joins would be nested loops, and 20,000 lines took three minutes.
+    /// The tokens and their lines are grouped instead of joined: joins would be nested loops, and 20,000 lines took
+    /// three minutes.
     static let replaceImportedTokens = Statement(
         "replace_imported_tokens",
         #"""
         with told as materialized (
-          select s.installation
-          from (select distinct installation from device_stage where installation <> '') s
+          select s.queue_id, s.installation
+          from \#(stagedInstallations) s
           where 1 < (
             select count(*)
             from (
               select from pushq.profile p
-              where p.queue_id = $queue_id and p.installation = s.installation
+              where p.queue_id = s.queue_id and p.installation = s.installation
               limit 2) p)),
         tokens as materialized (
           select d.id, d.token, d.registered_at, coalesce(d.kind, 'alert') as kind, p.installation, p.activity_type,
                  p.activity, p.seen_at
-          from told t
-          cross join lateral (
-            select * from pushq.profile p where p.queue_id = $queue_id and p.installation = t.installation offset 0) p
-          cross join lateral (
-            select * from pushq.device d where d.queue_id = $queue_id and d.id = p.device_id and d.active offset 0) d),
+          from told s
+          \#(tokensOfInstallations)),
         known as (
           select max(k.id) as id, max(k.registered_at) as registered_at, max(k.kind) as kind,
                  max(k.installation) as installation, max(k.activity_type) as activity_type,
