@@ -110,7 +110,11 @@ extension DeviceLine {
             throw DeviceFieldProblem("a tag has 1 to 100 bytes")
         }
         guard !tags.isEmpty else { return }
-        profile.tags = Set(tags).sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
+        // Bytes count, as in PostgreSQL: Swift takes texts for equal that differ in how an accent is written.
+        profile.tags = tags.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
+            .reduce(into: []) { different, tag in
+                if different.last?.utf8.elementsEqual(tag.utf8) != true { different.append(tag) }
+            }
     }
 
     private mutating func setAttributes(_ node: JSONNode) throws(DeviceFieldProblem) {
@@ -156,7 +160,8 @@ extension DeviceLine {
     }
 
     private static func parts(_ text: String) -> [String] {
-        text.split(separator: "|", omittingEmptySubsequences: false).map(String.init)
+        // As bytes: as characters, a bar and a combining accent behind it would be one.
+        text.utf8.split(separator: UInt8(ascii: "|"), omittingEmptySubsequences: false).map { String(Substring($0)) }
     }
 
     private static func boolean(_ text: String) throws(DeviceFieldProblem) -> Bool {

@@ -6,8 +6,9 @@ extension JSONNode {
     package var storedBytes: Int {
         switch value {
         case .object(let members):
-            let last = Dictionary(members.map { ($0.name, $0.node) }, uniquingKeysWith: { _, last in last })
-            return 2 + last.reduce(0) { $0 + Self.bytes(of: $1.key) + 2 + $1.value.storedBytes }
+            // The key is bytes, because Swift takes names for equal that differ in how an accent is written.
+            let last = Dictionary(members.map { (Array($0.name.utf8), $0) }, uniquingKeysWith: { _, last in last })
+            return 2 + last.values.reduce(0) { $0 + Self.bytes(of: $1.name) + 2 + $1.node.storedBytes }
                 + 2 * max(0, last.count - 1)
         case .array(let elements):
             return 2 + elements.reduce(0) { $0 + $1.storedBytes } + 2 * max(0, elements.count - 1)

@@ -35,7 +35,10 @@ package struct PayloadTemplate: Sendable {
         let filled = placeholders.map { placeholder in
             Slot(
                 range: placeholder.range,
-                attribute: placeholder.attribute.flatMap { attributes.firstIndex(of: $0) },
+                attribute: placeholder.attribute.flatMap { name in
+                    // Names differ if their bytes do, as in PostgreSQL.
+                    attributes.firstIndex { $0.utf8.elementsEqual(name.utf8) }
+                },
                 fallback: placeholder.fallback)
         }
         slots = badge.isEmpty ? filled : (filled + badge).sorted { $0.range.lowerBound < $1.range.lowerBound }

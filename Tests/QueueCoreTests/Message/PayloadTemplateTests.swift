@@ -46,6 +46,15 @@ import Testing
         #expect(Self.join(payload, attributes) == joined)
     }
 
+    /// Swift takes them for equal, PostgreSQL does not.
+    @Test func `tells names apart that differ only in how an accent is written`() {
+        let template = PayloadTemplate(
+            Array("{\"a\":\"{{cafe\u{301}}}\"}".utf8), attributes: ["caf\u{E9}", "cafe\u{301}"])
+        var joined: [UInt8] = []
+        template.append(to: &joined, Array("12".utf8)) { $0..<$0 + 1 }
+        #expect(String(decoding: joined, as: UTF8.self) == #"{"a":"2"}"#)
+    }
+
     /// Texts that wrong escaping would break.
     private static let texts: [String] = [
         "", "Ann", "O'Neil", "say \"hi\"", "back\\slash", "\\\"", "\u{1}\u{1F}\u{7F}", "line\nbreak\ttab\r", "😀👩‍👩‍👧",
