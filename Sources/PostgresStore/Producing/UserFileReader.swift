@@ -69,9 +69,10 @@ package struct UserFileReader: Sendable {
                 form = .keys
                 return false
             }
-            throw lines.problem(
-                "there is no column '\(Self.column)' in the header"
-                    + (Suggestion.nearest(to: Self.column, among: names).map { "; is '\($0)' meant for it?" } ?? ""))
+            let near = Suggestion.nearest(to: Self.column, among: names).map { "; is '\($0)' meant for it?" }
+            // A first key with a comma looks like a header.
+            let key = names.count > 1 ? "; if this line is a user key, write it in quotation marks" : ""
+            throw lines.problem("there is no column '\(Self.column)' in the header" + (near ?? key))
         }
         guard !names[(place + 1)...].contains(Self.column) else {
             throw lines.problem("the column '\(Self.column)' is there twice")

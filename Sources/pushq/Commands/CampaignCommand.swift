@@ -17,7 +17,8 @@ struct CampaignCommand: Command {
 
         With --users the campaign is for the devices that these users have when the file is read. Users without an \
         active device are counted and shown. A user who is listed twice counts once. A key that is written in \
-        quotation marks is read without them.
+        quotation marks is read without them; in a file without a header, write the first key so if it has a comma, a \
+        semicolon or a tab.
 
         The payload may be in several languages, {"default": {"aps": …}, "languages": {"de": {"aps": …}}}, and may \
         have placeholders for attributes of the device, {{name}} or {{name|there}}. docs/messages.md describes both.

@@ -32,6 +32,7 @@ import Testing
         #expect(try read("x,user_key\r\n5\",\"an\"\"na\"\r\n6\",zoe\r\n", pieces: pieces) == ["an\"na", "zoe"])
         #expect(try read("\"user_key\"\n\"anna\"\n", pieces: pieces) == ["anna"])
         #expect(try read("\"anna\"\n\"be\"\"rt, 2\"\nzo\"e\n", pieces: pieces) == ["anna", "be\"rt, 2", "zo\"e"])
+        #expect(try read("\"o'n,eil\"\nbe,rt\n", pieces: pieces) == ["o'n,eil", "be,rt"])
     }
 
     @Test(arguments: [
@@ -39,6 +40,11 @@ import Testing
         (
             "id,userkey\n1,anna\n",
             "users.csv:1: there is no column 'user_key' in the header; is 'userkey' meant for it?"
+        ),
+        (
+            "o'n,eil\nanna\n",
+            "users.csv:1: there is no column 'user_key' in the header; if this line is a user key, write it in "
+                + "quotation marks"
         ),
         ("userkey\nanna\n", "users.csv:1: there is no column 'user_key' in the header; is 'userkey' meant for it?"),
         ("user_key,plan\nanna,pro\nbert\n", "users.csv:3: the line has 1 field, and the header has 2"),
