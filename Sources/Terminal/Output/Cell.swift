@@ -53,6 +53,12 @@ package enum Cell: Sendable {
     }
 
     private static func timestamp(_ date: Date) -> String {
-        date.formatted(.iso8601)
+        // Foundation counts the days before 15 October 1582 by the Julian calendar, PostgreSQL does not. By the
+        // Gregorian calendar, 1,600 years later is the same day of the same month.
+        let (firstGregorian, years) = (-12_219_292_800.0, 1600)
+        guard date.timeIntervalSince1970 < firstGregorian else { return date.formatted(.iso8601) }
+        let later = date.addingTimeInterval(4 * 146_097 * 86_400).formatted(.iso8601)
+        let year = "\((Int(later.prefix(4)) ?? years) - years)"
+        return String(repeating: "0", count: max(0, 4 - year.count)) + year + later.dropFirst(4)
     }
 }

@@ -38,6 +38,16 @@ import Testing
         #expect(try JSONSerialization.jsonObject(with: Data(json.utf8), options: .fragmentsAllowed) as? String == text)
     }
 
+    /// Foundation counts days before 1582 by the Julian calendar, PostgreSQL does not.
+    @Test func `shows times of any year as PostgreSQL does`() {
+        for (seconds, text) in [
+            (-62_135_596_800.0, "0001-01-01T00:00:00Z"), (-12_219_292_801, "1582-10-14T23:59:59Z"),
+            (-12_219_292_800, "1582-10-15T00:00:00Z"), (0, "1970-01-01T00:00:00Z"),
+        ] {
+            #expect(Cell.time(Date(timeIntervalSince1970: seconds)).json == .string(text))
+        }
+    }
+
     @Test func `shows what is missing as null`() {
         #expect(Cell.count(nil).json == .null)
         #expect(Cell.count(nil).text == "-")
