@@ -14,31 +14,6 @@ extension Statement {
 
     static let copyDevices = Statement("copy_devices", "copy device_stage from stdin (format binary)")
 
-    /// The time zones of the lines as they are stored, and what is wrong with them. There are a few hundred names,
-    /// however many devices the file has.
-    static let makeZoneStage =
-        #"""
-        create temporary table zone_stage on commit drop as
-        select p.time_zone, p.plain, pushq.time_zone_problem(p.plain) as problem
-        from (
-          select z.time_zone, pushq.plain_zone(z.time_zone) as plain
-          from (select distinct time_zone from device_stage where time_zone is not null) z) p
-        """#
-
-    static let unknownZones = Statement(
-        "unknown_zones", "select time_zone, problem from zone_stage where problem is not null")
-
-    static let linesOfZones = Statement(
-        "lines_of_zones",
-        "select line, time_zone from device_stage where time_zone = any ($zones::text[]) order by line limit $limit")
-
-    static let dropLinesOfZones = Statement(
-        "drop_lines_of_zones",
-        #"""
-        with dropped as (delete from device_stage where time_zone = any ($zones::text[]) returning active)
-        select count(*) as lines, count(*) filter (where not active) as inactive from dropped
-        """#)
-
     /// A statement of its own that runs first: within another statement, the planner might call the function for each
     /// row.
     static let enterQueue = Statement(
@@ -246,7 +221,7 @@ extension Statement {
               tags = coalesce(nullif(excluded.tags, '{}'), p.tags),
               attributes = coalesce(nullif(excluded.attributes, '{}'), p.attributes),
               first_seen_at = least(excluded.first_seen_at, p.first_seen_at),
-              seen_at = greatest(excluded.seen_at, p.seen_at)
+              seen_at = \#(latestSeen)
           where coalesce(excluded.installation, p.installation) is distinct from p.installation
             or coalesce(excluded.activity_type, p.activity_type) is distinct from p.activity_type
             or coalesce(excluded.activity, p.activity) is distinct from p.activity
@@ -256,16 +231,12 @@ extension Statement {
             or coalesce(nullif(excluded.tags, '{}'), p.tags) <> p.tags
             or coalesce(nullif(excluded.attributes, '{}'), p.attributes) <> p.attributes
             or least(excluded.first_seen_at, p.first_seen_at) is distinct from p.first_seen_at
-            or greatest(excluded.seen_at, p.seen_at) is distinct from p.seen_at
+            or \#(latestSeen) is distinct from p.seen_at
         """#)
-}
 
-/// Lines of a file that were refused. Nothing was imported.
-package struct RefusedLines: Error {
-    /// The first refusals, in the order of their lines.
-    package let refusals: [DeviceFileError]
-    /// The number of all refused lines.
-    package let count: Int
+    /// The time of the line or the stored one. A stored time in the future is wrong, and would stay otherwise.
+    private static let latestSeen =
+        "greatest(excluded.seen_at, case when p.seen_at <= now() + interval '1 day' then p.seen_at end)"
 }
 
 /// The result of an import.
@@ -398,33 +369,6 @@ extension PostgresConnection {
             read: lines.read, inactive: lines.inactive, new: new, changed: known.changed, keptByApp: known.keptByApp,
             keptActive: known.keptActive, keptInactive: known.keptInactive, profiles: profiles, replaced: replaced)
         return (summary, installations)
-    }
-
-    /// Lines that the reader has counted and that were deleted from the stage.
-    private typealias DroppedLines = (lines: Int, inactive: Int)
-
-    /// Returns what the reader has refused, and deletes the staged lines with an unknown time zone.
-    private func refuseLines(
-        of reader: DeviceFileReader, file: String
-    ) async throws(PostgresError) -> (refused: RefusedLines, dropped: DroppedLines) {
-        let none = RefusedLines(refusals: reader.refusals, count: reader.refusedCount)
-        guard reader.profileCount > 0 else { return (none, (0, 0)) }
-        try await runScript(Statement.makeZoneStage)
-        let unknown = try await execute(.unknownZones)
-        let problems = Dictionary(
-            unknown.map { ($0.text("time_zone"), $0.text("problem")) }, uniquingKeysWith: { one, _ in one })
-        guard !problems.isEmpty else { return (none, (0, 0)) }
-        let zones: Parameters = ["zones": .textArray(problems.keys.sorted())]
-        let most: Parameters = ["limit": .int8(Int64(DeviceFileReader.toldRefusals))]
-        let lines = try await execute(.linesOfZones, most + zones).map { row in
-            DeviceFileError(file: file, line: row.count("line"), problem: problems[row.text("time_zone")] ?? "")
-        }
-        let row = try await execute(.dropLinesOfZones, zones).one()
-        let dropped = (lines: row.count("lines"), inactive: row.count("inactive"))
-        let all = (none.refusals + lines).sorted { $0.line < $1.line }
-        let refused = RefusedLines(
-            refusals: Array(all.prefix(DeviceFileReader.toldRefusals)), count: none.count + dropped.lines)
-        return (refused, dropped)
     }
 
     private func enter(_ queue: QueueName) async throws(PostgresError) -> (queueID: Int32, hasQuota: Bool) {

@@ -11,10 +11,11 @@ struct DeviceImportCommand: Command {
         A CSV file has a header with a column 'token' and any of the columns user_key, active, kind, locale, \
         time_zone, app_version, tags, attributes, installation, activity_type, activity, first_seen_at, seen_at. \
         Columns are separated by commas, semicolons or tabs; tags by |, or they are a JSON array; attributes are a \
-        JSON object; times are like 2026-11-21T09:30:00Z. NDJSON has an object with these names on each line. A file \
-        without a header has one token per line. A quotation mark opens a field only at its beginning; elsewhere it is \
-        text. 'export' writes both. If a token occurs twice, its last line counts. \
-        New devices whose 'active' is false are imported as inactive. An empty field changes nothing.
+        JSON object; times are like 2026-11-21T09:30:00Z, and a time more than a day in the future makes a line wrong. \
+        NDJSON has an object with these names on each line. A file without a header has one token per line. A \
+        quotation mark opens a field only at its beginning; elsewhere it is text. 'export' writes both. If a token \
+        occurs twice, its last line counts. New devices whose 'active' is false are imported as inactive. An empty \
+        field changes nothing.
 
         If lines are wrong, the command lists them and imports nothing. With --keep-going it imports the other lines, \
         and the exit code is still 1.

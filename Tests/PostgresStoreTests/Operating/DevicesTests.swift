@@ -122,7 +122,7 @@ private func withQueue(_ body: @Sendable @escaping (PostgresConnection) async th
             // A token that the app has registered stays, whatever the file says.
             try await store.runScript(
                 "select pushq.register_device('\(queue)', 'aa', 'eve', installation => 'E')")
-            #expect(try await add("ab,eve,E,,2999-01-01T00:00:00Z\n") == 1)
+            #expect(try await add("ab,eve,E,,\(DeviceFile.inAnHour)\n") == 1)
             #expect(try await contents(store).filter { $0.hasPrefix("a") } == ["aa eve true", "ab - false"])
             // Inactive devices replace no other device, and devices without an installation stay.
             #expect(try await add("21,zoe,,,\n22,zoe,,,\n") == 0)
@@ -157,7 +157,7 @@ private func withQueue(_ body: @Sendable @escaping (PostgresConnection) async th
             }
             let summary = try await store.importDevices(
                 from: .text(
-                    "token,active,seen_at\nab,false,\ncd,false,2020-01-01T00:00:00Z\nef,false,2999-01-01T00:00:00Z\n"),
+                    "token,active,seen_at\nab,false,\ncd,false,2020-01-01T00:00:00Z\nef,false,\(DeviceFile.inAnHour)\n"),
                 inQueue: queue, reactivates: false
             ) { _ in }
             #expect(summary.keptActive == 2 && summary.changed == 1)
