@@ -15,8 +15,13 @@ $$;
 
 -- Registers a token that the app reports: creates the device, or reactivates it. Its user does not change. Returns the
 -- device's id.
+--
+-- The statements of this file are planned once for all queues (`force_generic_plan`). If PostgreSQL planned them for a
+-- queue that is not in its statistics, which contain others, it would expect a single row there, and read all devices
+-- of the queue instead of using the whole key.
 create or replace function pushq.register_device(queue text, token text) returns bigint
-language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off
+set plan_cache_mode = force_generic_plan as $$
 begin
   return pushq.register(queue, token, null, null, null, true);
 end $$;
@@ -45,7 +50,7 @@ create or replace function pushq.register_device(
   keep_user     boolean default false
 ) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off
-set enable_bitmapscan = off as $$
+set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
 declare
   who       text := pushq.caller();
   device    bigint;
@@ -281,7 +286,8 @@ end $$;
 -- Removes a registration when a user logs out: the device loses its user, tags, attributes and badge count, and
 -- receives nothing until it is registered again. Returns whether it was active; false for an unknown token.
 create or replace function pushq.unregister_device(queue text, token text) returns boolean
-language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off
+set plan_cache_mode = force_generic_plan as $$
 declare
   q          int   := (pushq.enter(queue, sends => false)).q;
   bytes      bytea := pushq.token(token);
@@ -318,7 +324,8 @@ end $$;
 create or replace function pushq.set_device(
   queue text, token text, active boolean, out is_known boolean, out has_changed boolean
 )
-language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off
+set plan_cache_mode = force_generic_plan as $$
 declare
   door  record := pushq.enter(queue, sends => false);
   q     int    := door.q;
