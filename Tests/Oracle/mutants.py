@@ -217,8 +217,8 @@ MUTANTS = [
     Mutant("another tenant's reports", "where q.tenant_id = tenant\n    order by f.cursor", "where true\n    order by f.cursor"),
     Mutant(
         "two messages at a time",
-        "and (p.not_before <= clock_timestamp() or",
-        "and (true or",
+        "and (p.not_before <= clock_timestamp()\n        or p.not_before",
+        "and (true\n        or p.not_before",
     ),
     Mutant(
         "a message taken that was refused",

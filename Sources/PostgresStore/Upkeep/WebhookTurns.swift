@@ -65,9 +65,9 @@ extension PostgresConnection {
         ).one().bool("had_failed")
     }
 
-    /// Notes that the receiver did not accept the message, which is tried again after `pause`, or at once if the webhook
-    /// was set again meanwhile. Returns the number of
-    /// failures in a row; nil if another worker has taken the webhook meanwhile, or it was deleted.
+    /// Notes that the receiver did not accept the message, which is tried again after `pause`, or at once if the
+    /// webhook was set again meanwhile. Returns the number of failures in a row; nil if another worker has taken the
+    /// webhook meanwhile, or it was deleted.
     package func noteFailed(
         _ turn: WebhookTurn, problem: String, pause: Duration
     ) async throws(PostgresError) -> Int? {
