@@ -96,6 +96,7 @@ import Transport
             _ = try await add(Self.file(tokens: "aa", user: "u"), to: second, queue)
             try await queue.run(
                 """
+                set enable_nestloop = off;
                 insert into pushq.device (queue_id, token, user_key)
                 select d.queue_id, d.token || '\\xff', d.user_key from pushq.device d where d.queue_id <> \(queue.id);
                 insert into pushq.profile (queue_id, device_id, installation)
@@ -103,7 +104,8 @@ import Transport
                 from pushq.device d
                 join pushq.profile p on p.queue_id = d.queue_id and p.device_id = d.id
                 join pushq.device n on n.queue_id = d.queue_id and n.token = d.token || '\\xff'
-                where d.queue_id <> \(queue.id)
+                where d.queue_id <> \(queue.id);
+                reset enable_nestloop
                 """)
             let kept = try await rowsPerLine(queue) {
                 let replaced = try await queue.number(
