@@ -17,12 +17,7 @@ extension Statement {
         "lines_of_zones",
         "select line, time_zone from device_stage where time_zone = any ($zones::text[]) order by line limit $limit")
 
-    static let dropLinesOfZones = Statement(
-        "drop_lines_of_zones",
-        #"""
-        with dropped as (delete from device_stage where time_zone = any ($zones::text[]) returning active)
-        select count(*) as lines, count(*) filter (where not active) as inactive from dropped
-        """#)
+    static let dropLinesOfZones = dropLines("drop_lines_of_zones", where: "time_zone = any ($zones::text[])")
 
     /// The name of a time that is more than a day in the future, if the line has one. Other systems write such times
     /// for “never”. It would be the latest time for ever, so filters would take the device for one that is in use. A
@@ -42,12 +37,16 @@ extension Statement {
         limit $limit
         """#)
 
-    static let dropLinesOfFuture = Statement(
-        "drop_lines_of_future",
-        #"""
-        with dropped as (delete from device_stage where (\#(futureTime)) is not null returning active)
-        select count(*) as lines, count(*) filter (where not active) as inactive from dropped
-        """#)
+    static let dropLinesOfFuture = dropLines("drop_lines_of_future", where: "(\(futureTime)) is not null")
+
+    private static func dropLines(_ name: String, where condition: String) -> Statement {
+        Statement(
+            name,
+            #"""
+            with dropped as (delete from device_stage where \#(condition) returning active)
+            select count(*) as lines, count(*) filter (where not active) as inactive from dropped
+            """#)
+    }
 }
 
 /// Lines of a file that were refused. Nothing was imported.

@@ -237,10 +237,15 @@ final class Dispatcher {
                 let change = circuit.noteServed(push(ticket.ordinal, of: holding, afterNanoseconds: age), now: loop.now)
                 follow(change, of: circuit, gateway)
             }
-        case .refused(let refusal): follow(refusal, to: ticket.ordinal, of: holding, gateway, afterNanoseconds: age)
+        case .refused(let refusal):
+            follow(
+                refusal, to: ticket.ordinal, of: holding, over: circuit, gateway,
+                isOfFormerCredential: isOfFormerCredential, afterNanoseconds: age)
         case .streamRefused:
             if let refusal = AnswerRules.streamRefused(ticket.ordinal, of: job, now: loop.now) {
-                follow(refusal, to: ticket.ordinal, of: holding, gateway, afterNanoseconds: age)
+                follow(
+                    refusal, to: ticket.ordinal, of: holding, over: circuit, gateway,
+                    isOfFormerCredential: isOfFormerCredential, afterNanoseconds: age)
             }
         case .unanswered: AnswerRules.unanswered(ticket.ordinal, of: job)
         case .reset:
@@ -263,12 +268,10 @@ final class Dispatcher {
     }
 
     private func follow(
-        _ refusal: Refusal, to ordinal: HeldJob.Ordinal, of holding: HeldJobs.Holding, _ gateway: any PushGateway,
-        afterNanoseconds age: UInt64
+        _ refusal: Refusal, to ordinal: HeldJob.Ordinal, of holding: HeldJobs.Holding, over circuit: Circuit?,
+        _ gateway: any PushGateway, isOfFormerCredential: Bool, afterNanoseconds age: UInt64
     ) {
         let (job, queue, now) = (holding.job, holding.queue, loop.now)
-        let circuit = queue.route(over: gateway)?.circuit
-        let isOfFormerCredential = queue.route(for: job)?.gateway !== gateway
         let change = circuit?.noteRefused(refusal, push(ordinal, of: holding, afterNanoseconds: age), now: now)
         let lastTaken = circuit.flatMap { circuit in
             circuit.lastTaken > 0 ? now - .nanoseconds(loop.nowNanoseconds &- circuit.lastTaken) : nil
