@@ -7,7 +7,7 @@ package enum TLSProgress: Equatable, Sendable {
     case done(Int)
     /// Nothing was done. Try again when the socket is readable.
     case wantRead
-    /// Nothing was done. Try again when the socket is writable.
+    /// Not all was sent. Try again when the socket is writable.
     case wantWrite
     /// The peer has ended the session.
     case closed
@@ -21,6 +21,9 @@ package enum TLSProgress: Equatable, Sendable {
     private let pointer: OpaquePointer
     private let role: TLSContext.Role
     private let note: SessionNote
+    private let output: TLSOutput
+    /// The bytes of the caller in the record that waits in `output`.
+    private var unfinishedByteCount = 0
     /// Whether there was a fatal error. OpenSSL then forbids any further call, even for close_notify.
     private var hasFailed = false
 
@@ -36,7 +39,9 @@ package enum TLSProgress: Equatable, Sendable {
         note = SessionNote(sessions)
         unsafe pointer = try OpenSSLErrors.unwrap(SSL_new(context.pointer), "SSL_new")
         role = context.role
-        try OpenSSLErrors.check(unsafe SSL_set_fd(pointer, descriptor), "SSL_set_fd")
+        output = TLSOutput(descriptor: descriptor)
+        unsafe SSL_set0_wbio(pointer, try output.makeBIO())
+        try OpenSSLErrors.check(unsafe SSL_set_rfd(pointer, descriptor), "SSL_set_rfd")
         unsafe SSL_set_ex_data(pointer, 0, Unmanaged.passUnretained(note).toOpaque())
         switch role {
         case .server: unsafe SSL_set_accept_state(pointer)
@@ -62,6 +67,7 @@ package enum TLSProgress: Equatable, Sendable {
     }
 
     private func continueHandshake() throws(CryptographyError) -> TLSProgress {
+        try output.send()
         ERR_clear_error()
         let result = unsafe SSL_do_handshake(pointer)
         if result == 1 {
@@ -70,7 +76,7 @@ package enum TLSProgress: Equatable, Sendable {
         }
         let progress = try progress(of: result)
         guard progress != .closed else { throw .system(errno: 0) }
-        return progress
+        return hasOutput ? .wantWrite : progress
     }
 
     /// Decrypts bytes that have arrived, at most to the end of a record.
@@ -88,13 +94,28 @@ package enum TLSProgress: Equatable, Sendable {
     }
 
     /// Encrypts and sends at most one record (16 KB). After `.wantWrite` the caller must pass the same bytes again, and
-    /// may add more behind them.
+    /// may add more behind them: only a record that the socket has taken to its end counts as sent.
     package func write(_ bytes: UnsafeRawBufferPointer) throws(CryptographyError) -> TLSProgress {
+        try output.send()
+        guard !hasOutput else { return .wantWrite }
+        guard unfinishedByteCount == 0 else {
+            defer { unfinishedByteCount = 0 }
+            return .done(unfinishedByteCount)
+        }
         ERR_clear_error()
         var count = 0
         let result = unsafe SSL_write_ex(pointer, bytes.baseAddress, bytes.count, &count)
-        return result == 1 ? .done(count) : try progress(of: result)
+        guard result == 1 else { return try progress(of: result) }
+        guard hasOutput else { return .done(count) }
+        unfinishedByteCount = count
+        return .wantWrite
     }
+
+    /// Whether bytes wait for the socket to become writable: a part of a record, or of what TLS has sent by itself.
+    package var hasOutput: Bool { output.isWaiting }
+
+    /// Sends these bytes, as far as the socket takes them.
+    package func sendOutput() throws(CryptographyError) { try output.send() }
 
     /// Sends close_notify if that is possible at once, and does not wait for the peer's.
     package func shutDown() {
@@ -154,7 +175,7 @@ package enum TLSProgress: Equatable, Sendable {
         case SSL_ERROR_SYSCALL:
             hasFailed = true
             _ = OpenSSLErrors.drain()
-            throw .system(errno: systemError)
+            throw .system(errno: output.failure == 0 ? systemError : output.failure)
         default:
             hasFailed = true
             throw error(for: OpenSSLErrors.drain())

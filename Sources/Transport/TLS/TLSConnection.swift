@@ -37,8 +37,8 @@ package final class TLSConnection {
     private var phase: Phase = .closed
     private var isReadingPaused = false
     private var isWriteBlocked = false
-    /// Whether TLS itself has to send something before it can read on (a key update).
-    private var isReadBlockedByWriting = false
+    /// Whether the loop watches for room for what TLS sends by itself: its answers to key updates.
+    private var isOutputWatched = false
 
     init(
         socket: Socket, address: IPAddress? = nil, context: TLSContext, host: String?, peer: String, loop: EventLoop,
@@ -158,20 +158,13 @@ package final class TLSConnection {
     private func readBurst() -> (byteCount: Int, end: BurstEnd) {
         let buffer = unsafe loop.readBuffer
         var byteCount = 0
-        if isReadBlockedByWriting {
-            isReadBlockedByWriting = false
-            watchForWhatIsNeeded()
-        }
+        defer { if session.hasOutput, !isOutputWatched { watchForWhatIsNeeded() } }
         do throws(CryptographyError) {
             while byteCount + Self.recordBytes <= buffer.count {
                 let rest = unsafe UnsafeMutableRawBufferPointer(rebasing: buffer[byteCount...])
                 switch unsafe try session.read(into: rest) {
                 case .done(let count): byteCount += count
-                case .wantRead: return (byteCount, .dry)
-                case .wantWrite:
-                    isReadBlockedByWriting = true
-                    watchForWhatIsNeeded()
-                    return (byteCount, .dry)
+                case .wantRead, .wantWrite: return (byteCount, .dry)
                 case .closed: return (byteCount, .closed(nil))
                 }
                 // Another read would only learn from the kernel that there is nothing more. The loop learns that at
@@ -205,15 +198,19 @@ package final class TLSConnection {
                 unsafe try write(UnsafeRawBufferPointer(bytes), counting: &byteCount)
             }
         } catch {
-            // Closes later, because the caller is in the middle of a change.
-            let error = describe(error, isOpen: true)
-            loop.schedule(after: .zero) { [self] in
-                // Bytes that the peer sent before it went away may still be unread, and may say why.
-                readBursts()
-                close(telling: error)
-            }
+            closeLater(because: error)
         }
         return byteCount
+    }
+
+    /// Closes in the next turn, because a caller may be in the middle of a change.
+    private func closeLater(because error: CryptographyError) {
+        let error = describe(error, isOpen: true)
+        loop.schedule(after: .zero) { [self] in
+            // Bytes that the peer sent before it went away may still be unread, and may say why.
+            readBursts()
+            close(telling: error)
+        }
     }
 
     private func write(_ bytes: UnsafeRawBufferPointer, counting byteCount: inout Int) throws(CryptographyError) {
@@ -274,7 +271,8 @@ package final class TLSConnection {
     private func watchForWhatIsNeeded() {
         guard isOpen else { return }
         var interest: Interest = isReading ? .readable : []
-        if isWriteBlocked || isReadBlockedByWriting && isReading { interest.insert(.writable) }
+        isOutputWatched = session.hasOutput
+        if isWriteBlocked || isOutputWatched { interest.insert(.writable) }
         loop.update(socket.descriptor, interest: interest)
     }
 
@@ -292,13 +290,15 @@ extension TLSConnection: ReadinessHandler {
     package func ready(_ readiness: Interest) {
         guard isOpen else { return continueHandshake() }
         if readiness.contains(.writable) { becameWritable() }
-        if readiness.contains(.readable) || isReadBlockedByWriting { readBursts() }
+        if readiness.contains(.readable) { readBursts() }
     }
 
     private func becameWritable() {
-        guard isWriteBlocked else { return }
-        isWriteBlocked = false
-        handler?.writable()
+        do throws(CryptographyError) { try session.sendOutput() } catch { return closeLater(because: error) }
+        if isWriteBlocked {
+            isWriteBlocked = false
+            handler?.writable()
+        }
         watchForWhatIsNeeded()
     }
 }

@@ -1,5 +1,4 @@
 import COpenSSL
-import Foundation
 import Glibc
 import Testing
 import Transport
@@ -62,7 +61,7 @@ import Transport
     /// 8446 §4.2.10). This data arrives together with the server's half of the handshake.
     @Test func `is kept when it comes before the handshake is over`() async throws {
         let sent = Array("before you have finished".utf8)
-        let server = try HastyServer(context: TestTrust.server(), saying: sent)
+        let server = unsafe try BareServer(context: TestTrust.server()) { unsafe speakEarly($0, $1, sent) }
         let client = try TestTrust.client()
         let loop = EventLoop(name: "test")
         defer { loop.shutDown() }
@@ -111,68 +110,27 @@ import Transport
     }
 }
 
-/// A server that writes its first data together with its half of the handshake. Each connection has a thread of its
-/// own.
-private final class HastyServer: Sendable {
-    let port: UInt16
-    private let listener: CInt
-
-    init(context: TLSContext, saying words: [UInt8]) throws {
-        listener = socket(AF_INET, CInt(SOCK_STREAM.rawValue), 0)
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
-        var byteCount = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let descriptor = listener
-        unsafe withUnsafeMutablePointer(to: &address) { pointer in
-            unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
-                _ = unsafe bind(descriptor, address, byteCount)
-                _ = listen(descriptor, 8)
-                _ = unsafe getsockname(descriptor, address, &byteCount)
-            }
-        }
-        port = UInt16(bigEndian: address.sin_port)
-        Thread.detachNewThread {
-            // OpenSSL writes to its socket without MSG_NOSIGNAL.
-            var signals = sigset_t()
-            unsafe sigemptyset(&signals)
-            unsafe sigaddset(&signals, SIGPIPE)
-            unsafe pthread_sigmask(SIG_BLOCK, &signals, nil)
-            while true {
-                let client = accept(descriptor, nil, nil)
-                guard client >= 0 else { return }
-                Self.serve(client, context, words)
-                close(client)
-            }
-        }
+/// Writes the first data together with the server's half of the handshake, and ends when the client closes.
+private func speakEarly(
+    _ session: OpaquePointer, _ client: CInt, _ words: [UInt8]
+) {
+    // One segment for the handshake and the first data.
+    cork(client, true)
+    var count = 0
+    var buffer = [UInt8](repeating: 0, count: 256)
+    // The client sends no early data. When this call finds that out, it has sent the server's flight
+    // (SSL_read_early_data(3)).
+    guard unsafe SSL_read_early_data(session, &buffer, buffer.count, &count) == SSL_READ_EARLY_DATA_FINISH else {
+        return
     }
+    guard unsafe SSL_write_early_data(session, words, words.count, &count) == 1 else { return }
+    cork(client, false)
+    guard unsafe SSL_do_handshake(session) == 1 else { return }
+    while unsafe SSL_read_ex(session, &buffer, buffer.count, &count) == 1 {}
+}
 
-    deinit { close(listener) }
-
-    private static func serve(_ client: CInt, _ context: TLSContext, _ words: [UInt8]) {
-        guard let session = unsafe SSL_new(context.pointer) else { return }
-        defer { unsafe SSL_free(session) }
-        unsafe SSL_set_fd(session, client)
-        unsafe SSL_set_accept_state(session)
-        // One segment for the handshake and the first data.
-        cork(client, true)
-        var count = 0
-        var buffer = [UInt8](repeating: 0, count: 256)
-        // The client sends no early data. When this call finds that out, it has sent the server's flight
-        // (SSL_read_early_data(3)).
-        guard unsafe SSL_read_early_data(session, &buffer, buffer.count, &count) == SSL_READ_EARLY_DATA_FINISH else {
-            return
-        }
-        guard unsafe SSL_write_early_data(session, words, words.count, &count) == 1 else { return }
-        cork(client, false)
-        guard unsafe SSL_do_handshake(session) == 1 else { return }
-        // Until the client closes.
-        while unsafe SSL_read_ex(session, &buffer, buffer.count, &count) == 1 {}
-    }
-
-    /// Makes the kernel hold back written data until it is told to send it; tcp(7), TCP_CORK.
-    private static func cork(_ descriptor: CInt, _ isCorked: Bool) {
-        var value: CInt = isCorked ? 1 : 0
-        unsafe setsockopt(descriptor, CInt(IPPROTO_TCP), TCP_CORK, &value, socklen_t(MemoryLayout<CInt>.size))
-    }
+/// Makes the kernel hold back written data until it is told to send it; tcp(7), TCP_CORK.
+private func cork(_ descriptor: CInt, _ isCorked: Bool) {
+    var value: CInt = isCorked ? 1 : 0
+    unsafe setsockopt(descriptor, CInt(IPPROTO_TCP), TCP_CORK, &value, socklen_t(MemoryLayout<CInt>.size))
 }
