@@ -30,6 +30,7 @@ package final class MockAPNs {
     fileprivate let readsBodies: Bool
     fileprivate let greeting: String?
     fileprivate let isSilent: Bool
+    fileprivate let acknowledgesSettings: Bool
     private var listener: Listener?
 
     package static let authority = Result { () throws(CryptographyError) in
@@ -41,18 +42,21 @@ package final class MockAPNs {
     ///   - windowSize: the window of each stream and of the connection; nil: the initial window of HTTP/2.
     ///   - greeting: the debug data of a GOAWAY that it sends instead of its first SETTINGS.
     ///   - isSilent: it completes the TLS handshake, and then sends nothing.
+    ///   - acknowledgesSettings: whether it acknowledges the client's SETTINGS.
     ///   - readsBodies: if false, a request counts as arrived with its fields, and the server never gives back the
     ///     connection's window.
     package init(
         on loop: EventLoop, maximumStreams: Int = 1000, windowSize: Int? = nil,
-        readsBodies: Bool = true, greeting: String? = nil, isSilent: Bool = false, host: String = "127.0.0.1",
-        port: UInt16 = 0, clientCertificates: TLSContext.ClientCertificates = .notAsked,
+        readsBodies: Bool = true, greeting: String? = nil, isSilent: Bool = false,
+        acknowledgesSettings: Bool = true, host: String = "127.0.0.1", port: UInt16 = 0,
+        clientCertificates: TLSContext.ClientCertificates = .notAsked,
         newestVersion: TLSVersion = .tls13, respond: @escaping (Request) -> Void
     ) throws {
         self.respond = respond
         self.readsBodies = readsBodies
         self.greeting = greeting
         self.isSilent = isSilent
+        self.acknowledgesSettings = acknowledgesSettings
         self.windowSize = windowSize
         let identity = try Self.authority.get().issueServer(names: ["localhost", "127.0.0.1"])
         let context = try TLSContext.server(
@@ -213,20 +217,26 @@ extension MockAPNs {
 
         package func flush() {
             guard http.outputByteCount > 0 else { return }
-            guard server.readsBodies else { return flushWithoutWindow() }
+            guard server.readsBodies, server.acknowledgesSettings else { return flushInPart() }
             http.consumeOutput(http.withOutput { stream.write($0) })
         }
 
-        /// Writes the output without the connection's WINDOW_UPDATE frames (type 8). The output consists of whole
-        /// frames.
-        private func flushWithoutWindow() {
+        /// Writes the output without the frames that this server leaves out. The output consists of whole frames.
+        private func flushInPart() {
             var rest = http.withOutput { Array($0) }[...]
             http.consumeOutput(rest.count)
             while !rest.isEmpty {
                 let frame = rest.prefix(9 + rest.prefix(3).reduce(0) { $0 << 8 | Int($1) })
                 rest = rest.dropFirst(frame.count)
-                if frame.dropFirst(3).first == 8, frame.dropFirst(5).prefix(4).allSatisfy({ $0 == 0 }) { continue }
-                _ = stream.write(Array(frame).span)
+                if !isLeftOut(Array(frame)) { _ = stream.write(Array(frame).span) }
+            }
+        }
+
+        private func isLeftOut(_ frame: [UInt8]) -> Bool {
+            switch (type: frame[3], flags: frame[4]) {
+            case (8, _): !server.readsBodies && frame[5..<9].allSatisfy { $0 == 0 }  // WINDOW_UPDATE, connection
+            case (4, 1): !server.acknowledgesSettings  // SETTINGS, ACK
+            default: false
             }
         }
 

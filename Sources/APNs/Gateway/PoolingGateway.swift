@@ -53,7 +53,7 @@ extension PoolingGateway {
 
     package func rest() { pool.rest() }
 
-    package func drain(until deadline: ContinuousClock.Instant) async {
+    package func drain() async {
         guard !pool.isClosed else { return }
         pool.isClosed = true
         pool.attemptTimer?.cancel()
@@ -62,7 +62,8 @@ extension PoolingGateway {
         if !pool.draining.isEmpty {
             let waiter = Waiter<Bool>(loop: loop)
             pool.drained = waiter
-            _ = await waiter.wait(until: deadline)
+            // Each connection ends by its own clock, and reports what it gives up.
+            _ = await waiter.wait(until: loop.now + settings.drainTime * 2)
         }
         closeAll()
     }

@@ -55,8 +55,9 @@ package protocol PushGateway: AnyObject {
     /// which then opens one at once. Open connections stay.
     func rest()
 
-    /// Opens no more connections, waits until `deadline` for pushes in flight, then closes. Must be called on the loop.
-    func drain(until deadline: ContinuousClock.Instant) async
+    /// Opens no more connections, waits for the answers that are still due (``GatewaySettings/drainTime``), then closes.
+    /// Must be called on the loop.
+    func drain() async
 
     /// Closes all connections at once. Pushes in flight are reported as unanswered or untouched. A second call does
     /// nothing.

@@ -21,6 +21,7 @@ extension GatewayConnection {
         endAcceptedStreams()
         guard phase != .closed else { return }
         if let silence = failureOfServer() { return lose("\(stream.peer) \(silence)") }
+        leaveWhenNotAcknowledged()
         leaveWhenShutOut()
         leaveWhenOthersServe()
         askForLife()
@@ -156,9 +157,22 @@ extension GatewayConnection {
     private func failureOfServer() -> String? {
         let age = openedAt.duration(to: loop.now)
         if phase == .awaitingSettings, age >= settings.settingsTime { return "sent no HTTP/2 SETTINGS" }
-        if http.hasUnacknowledgedSettings, age >= settings.settingsTime { return "did not acknowledge SETTINGS" }
+        if isUnacknowledged, !hasAnswered { return "did not acknowledge SETTINGS" }
         if let pingSent, pingSent.duration(to: loop.now) >= settings.pingTime { return "did not answer a PING" }
         return nil
+    }
+
+    /// Whether the server has had its time to acknowledge SETTINGS (RFC 9113 §6.5.3).
+    private var isUnacknowledged: Bool {
+        http.hasUnacknowledgedSettings && openedAt.duration(to: loop.now) >= settings.settingsTime
+    }
+
+    /// Drains the connection to a server that answers pushes but does not acknowledge SETTINGS. Pushes in flight would
+    /// be sent again if the connection ended at once.
+    private func leaveWhenNotAcknowledged() {
+        guard phase == .open, isUnacknowledged else { return }
+        drain(.failed("\(stream.peer) did not acknowledge SETTINGS"))
+        closeIfDrained()
     }
 
     private func askForLife() {

@@ -146,7 +146,8 @@ final class Gateways {
     private func drain(_ gateway: any PushGateway) {
         replaced.append(gateway)
         loop.startTask { [self] in
-            await gateway.drain(until: .now + settings.drain)
+            // Not for the worker's `--drain`, which is short where workers are replaced often: this one goes on.
+            await gateway.drain()
             replaced.removeAll { $0 === gateway }
             notices.forget(ObjectIdentifier(gateway))
             signal.raise()

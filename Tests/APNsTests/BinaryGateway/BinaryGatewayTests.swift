@@ -352,17 +352,19 @@ import Transport
         let scene = try await stage.run { scene in
             scene.sender.send(count: 20)
             await scene.sender.until { scene.gateway.inFlightCount == 20 }
-            await scene.gateway.drain(until: .now + .seconds(10))
+            await scene.gateway.drain()
         }
         #expect(scene.tally == ["accepted": 20])
     }
 
-    @Test func `is not awaited beyond a drain's deadline`() async throws {
-        let stage = BinaryStage(grace: .seconds(20)) { _ in .silence }
+    @Test func `is not awaited beyond the time of a drain`() async throws {
+        var settings = GatewaySettings.brisk
+        settings.drainTime = .milliseconds(50)
+        let stage = BinaryStage(settings: settings, grace: .seconds(20)) { _ in .silence }
         let scene = try await stage.run { scene in
             scene.sender.send(count: 20)
             await scene.sender.until { scene.gateway.inFlightCount == 20 }
-            await scene.gateway.drain(until: .now + .milliseconds(50))
+            await scene.gateway.drain()
         }
         #expect(scene.tally == ["unanswered": 20])
     }

@@ -427,6 +427,30 @@ import Transport
     }
 }
 
+/// RFC 9113 §6.5.3 lets the client end such a connection. The pushes that it carries are not to blame.
+@Suite(.timeLimit(.minutes(10))) struct `A server that answers but does not acknowledge SETTINGS` {
+    @Test func `is left once its answers are there`() async throws {
+        let held = Held()
+        var settings = GatewaySettings.brisk
+        settings.settingsTime = .milliseconds(500)
+        settings.drainTime = .seconds(30)
+        let stage = Stage(acknowledgesSettings: false, settings: settings) { request in
+            if request.streamID > 1 { held.requests.append(request) } else { request.answer() }
+        }
+        let (tally, losses) = try await stage.run { actor, scene in
+            scene.sender.send(count: 20)
+            await held.until(count: 19)
+            // The connection takes no more.
+            while scene.gateway.freeSlots > 0 { await actor.loop.pause(.milliseconds(5)) }
+            for request in held.requests { request.answer() }
+            await scene.sender.untilAnswered(20)
+            return (scene.sender.tally, scene.sender.lostConnections.count)
+        }
+        #expect(tally == ["accepted": 20])
+        #expect(losses == 0)
+    }
+}
+
 @Suite(.timeLimit(.minutes(10))) struct `An answer about the connection` {
     @Test(arguments: [(500, "InternalServerError"), (503, "ServiceUnavailable"), (429, "TooManyRequests")])
     func `does not replace it when APNs is overloaded, however often it says so`(status: Int, reason: String)
@@ -477,7 +501,7 @@ import Transport
             scene.sender.send(count: 20)
             await held.until(count: 20)
             actor.loop.schedule(after: .milliseconds(10)) { for request in held.requests { request.answer() } }
-            await scene.gateway.drain(until: .now + .seconds(10))
+            await scene.gateway.drain()
             let server = scene.server.connections[0]
             while !server.isClosed { await actor.loop.pause(.milliseconds(1)) }
             return (scene.sender.tally, scene.gateway.state, server.goAwayCode)
@@ -487,23 +511,27 @@ import Transport
         #expect(goAway == .noError)
     }
 
-    @Test func `gives up at the deadline what is not answered`() async throws {
+    @Test func `gives up what is not answered in time, and says so`() async throws {
         let held = Held()
-        let tally = try await Stage(respond: { held.requests.append($0) }).run { _, scene in
+        var settings = GatewaySettings.brisk
+        settings.drainTime = .milliseconds(30)
+        let (tally, losses) = try await Stage(settings: settings, respond: { held.requests.append($0) }).run {
+            _, scene in
             scene.sender.send(count: 3)
             await held.until(count: 3)
             held.requests[0].answer()
-            await scene.gateway.drain(until: .now + .milliseconds(30))
-            return scene.sender.tally
+            await scene.gateway.drain()
+            return (scene.sender.tally, scene.sender.lostConnections.map(\.uncertain))
         }
         #expect(tally == ["accepted": 1, "unanswered": 2])
+        #expect(losses == [2])
     }
 
     @Test func `and closing it, even twice, leaves a gateway that sends nothing`() async throws {
         let isSent = try await Stage().run { _, scene in
             scene.gateway.close()
             scene.gateway.close()
-            await scene.gateway.drain(until: .now + .seconds(1))
+            await scene.gateway.drain()
             let token: [UInt8] = [1]
             return scene.gateway.send(
                 Sender.push(), to: token.span, apnsID: APNsID(root: 1, key: 1), losses: 0, wasRefused: false, ticket: 1)

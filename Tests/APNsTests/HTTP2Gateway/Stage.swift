@@ -27,6 +27,7 @@ struct Stage: Sendable {
     var windowSize: Int?
     var readsBodies = true
     var isSilent = false
+    var acknowledgesSettings = true
     var settings = GatewaySettings.brisk
     var firstStreamID: UInt32 = 1
     var newestVersion = TLSVersion.tls13
@@ -40,7 +41,7 @@ struct Stage: Sendable {
         return try await loop.run { actor in
             let server = try MockAPNs(
                 on: loop, maximumStreams: maximumStreams, windowSize: windowSize, readsBodies: readsBodies,
-                isSilent: isSilent,
+                isSilent: isSilent, acknowledgesSettings: acknowledgesSettings,
                 newestVersion: newestVersion, respond: respond)
             let gateway = try HTTP2Gateway(
                 endpoint: try server.endpoint, credential: .token(ProviderToken(text: "a.b.c", issuedAt: 0)),

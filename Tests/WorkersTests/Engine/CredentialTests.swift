@@ -336,6 +336,47 @@ import Transport
         }
     }
 
+    /// Workers that are replaced often have a short `--drain`. It is about the end of a worker.
+    @Test(arguments: [false, true])
+    func `leaves pushes in flight their time when it, or the number of its connections, is changed`(isReplaced: Bool)
+        async throws
+    {
+        try await EngineFixture.run { actor, fixture in
+            let queue = try await fixture.makeQueue(devices: 5)
+            var held: [MockAPNs.Request] = []
+            let server = try MockAPNs(on: actor.loop) { request in
+                if request.connection.number == 0 { held.append(request) } else { request.answer() }
+            }
+            defer { server.close() }
+            let endpoint = try server.endpoint
+            try await fixture.withEngine { settings in
+                settings.endpoint = endpoint
+                settings.drain = .milliseconds(50)
+            } _: { _ in
+                try await fixture.startCampaign(queue)
+                try await eventually("the pushes to be in flight") { held.count == 5 }
+                if isReplaced {
+                    let id = try #require(try await fixture.connection.sealedCredential("com.acme", of: "acme")).id
+                    _ = try await fixture.connection.replaceCredential(id, by: fixture.signingKey(id: id))
+                } else {
+                    try await fixture.connection.runScript("update pushq.queue set connections = 3")
+                }
+                // The gateway has been replaced when a push comes over another connection.
+                try await eventually("another connection", within: .seconds(60)) {
+                    try await fixture.connection.runScript(
+                        #"select pushq.send('\#(queue)', '{"aps":{"alert":"y"}}', array['00ff'])"#)
+                    return server.connections.count > 1
+                }
+                // Four times the worker's drain.
+                await actor.loop.pause(.milliseconds(200))
+                for request in held { request.answer() }
+                try await fixture.waitForCampaigns(within: .seconds(60))
+            }
+            #expect(server.requests.count { $0.body == held[0].body } == 5)
+            #expect(try await fixture.progress()["delivered"] == 5)
+        }
+    }
+
     @Test(arguments: [(tenant: "acme", connections: 1), (tenant: "other", connections: 2)])
     func `that holds the same key as another shares its token, and its connection only within a tenant`(
         tenant: String, connections: Int

@@ -31,6 +31,6 @@ final class FakeGateway: PushGateway {
 
     func requestCapacity() { isResting = false }
     func rest() { isResting = true }
-    func drain(until deadline: ContinuousClock.Instant) async {}
+    func drain() async {}
     func close() {}
 }
