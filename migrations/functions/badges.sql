@@ -44,31 +44,31 @@ create or replace function pushq.take_badges(
   worker bigint, queue_ids int[], job_ids bigint[], epochs int[], increments int[], firsts int[], lasts int[],
   device_ids bigint[]
 ) returns table (queue_id int, job_id bigint, device_id bigint, figure int)
-language plpgsql set lock_timeout = '250ms' set enable_seqscan = off as $$
+language plpgsql set lock_timeout = '1ms' set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
-  waiting bigint[];
+  until   pg_catalog.timestamptz := clock_timestamp() + pushq.patience();
+  -- Each transaction that moved other rows than these has ended, so the check for inactive devices sees what it did.
+  waiting bigint[]               := pushq.lock_rows('badge', queue_ids, device_ids, until);
 begin
+  waiting := waiting || pushq.inactive_among(queue_ids, device_ids);
   begin
-    -- After this lock, every transaction that moved one of these badges has ended, so the check for inactive devices
-    -- sees it.
-    perform from pushq.badge b
-    where b.queue_id = any (queue_ids) and b.device_id = any (device_ids)
-    order by b.queue_id, b.device_id
-    for no key update;
-    waiting := pushq.inactive_among(queue_ids, device_ids);
+    perform pushq.wait_until(until);
     return query
     select t.queue_id, t.job_id, t.device_id, t.figure
     from pushq.take_free_badges(worker, queue_ids, job_ids, epochs, increments, firsts, lasts, device_ids, waiting) t;
   exception when lock_not_available then
-    waiting := pushq.locked_badges(queue_ids, device_ids) || pushq.inactive_among(queue_ids, device_ids);
+    waiting := waiting || pushq.unseen_rows(
+      'badge', queue_ids, firsts, lasts, device_ids, waiting, clock_timestamp() + pushq.patience());
+    -- What was inserted meanwhile can be seen now.
+    waiting := waiting || pushq.lock_rows('badge', queue_ids, device_ids, until)
+      || pushq.inactive_among(queue_ids, device_ids);
     begin
       return query
       select t.queue_id, t.job_id, t.device_id, t.figure
       from pushq.take_free_badges(
         worker, queue_ids, job_ids, epochs, increments, firsts, lasts, device_ids, waiting) t;
     exception when lock_not_available then
-      -- A row that another transaction is inserting cannot be seen. All devices wait; the next try tells them apart.
       waiting := device_ids;
     end;
   end;
@@ -173,19 +173,21 @@ end $$;
 -- end fails, the next holder takes new figures for the recipients that it sends to. Giving back twice has the effect of
 -- once.
 --
--- A badge that another transaction keeps locked stays unchanged, perhaps one too high. A worker that waited for it
--- could not renew its leases meanwhile, and pushes of other tenants would be sent twice.
+-- A badge that another transaction keeps locked for more than 50 ms stays unchanged, perhaps one too high. A worker
+-- that waited for it could not renew its leases meanwhile, and pushes of other tenants would be sent twice.
 create or replace function pushq.give_back_badges(
   worker bigint, queue_ids int[], job_ids bigint[], epochs int[], increments int[], firsts int[], lasts int[],
   device_ids bigint[]
 ) returns void
-language plpgsql set lock_timeout = '250ms' as $$
+language plpgsql set lock_timeout = '50ms' as $$
 begin
-  perform pushq.give_back_free_badges(worker, queue_ids, job_ids, epochs, increments, firsts, lasts, device_ids, '{}');
-exception when lock_not_available then
   perform pushq.give_back_free_badges(
     worker, queue_ids, job_ids, epochs, increments, firsts, lasts, device_ids,
-    pushq.locked_badges(queue_ids, pushq.with_newer_tokens(queue_ids, device_ids)));
+    pushq.lock_rows(
+      'badge', queue_ids, pushq.with_newer_tokens(queue_ids, device_ids), clock_timestamp() + interval '50 ms'));
+exception when lock_not_available then
+  -- A badge has moved at this moment, and its new row is locked.
+  null;
 end $$;
 
 -- Gives back as above, except for the devices in `except_devices`. It goes in the order of devices, in which figures

@@ -118,29 +118,30 @@ $$;
 create or replace function pushq.hold_to_caps(
   worker bigint, queue_ids int[], job_ids bigint[], epochs int[], firsts int[], lasts int[], device_ids bigint[]
 ) returns table (queue_id int, job_id bigint, device_id bigint, wait bigint)
-language plpgsql set lock_timeout = '250ms' set enable_seqscan = off as $$
+language plpgsql set lock_timeout = '1ms' set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
-  waiting bigint[];
+  until   pg_catalog.timestamptz := clock_timestamp() + pushq.patience();
+  -- Each transaction that moved other rows than these has ended, so the check for inactive devices sees what it did.
+  waiting bigint[]               := pushq.lock_rows('recent_push', queue_ids, device_ids, until);
 begin
+  waiting := waiting || pushq.inactive_among(queue_ids, device_ids);
   begin
-    -- After this lock, every transaction that moved these places has ended, so the check for inactive devices sees it.
-    perform from pushq.recent_push r
-    where r.queue_id = any (queue_ids) and r.device_id = any (device_ids)
-    order by r.queue_id, r.device_id
-    for no key update;
-    waiting := pushq.inactive_among(queue_ids, device_ids);
+    perform pushq.wait_until(until);
     return query
     select t.queue_id, t.job_id, t.device_id, t.wait
     from pushq.take_free_places(worker, queue_ids, job_ids, epochs, firsts, lasts, device_ids, waiting) t;
   exception when lock_not_available then
-    waiting := pushq.locked_places(queue_ids, device_ids) || pushq.inactive_among(queue_ids, device_ids);
+    waiting := waiting || pushq.unseen_rows(
+      'recent_push', queue_ids, firsts, lasts, device_ids, waiting, clock_timestamp() + pushq.patience());
+    -- What was inserted meanwhile can be seen now.
+    waiting := waiting || pushq.lock_rows('recent_push', queue_ids, device_ids, until)
+      || pushq.inactive_among(queue_ids, device_ids);
     begin
       return query
       select t.queue_id, t.job_id, t.device_id, t.wait
       from pushq.take_free_places(worker, queue_ids, job_ids, epochs, firsts, lasts, device_ids, waiting) t;
     exception when lock_not_available then
-      -- A row that another transaction is inserting cannot be seen. All devices wait; the next try tells them apart.
       waiting := device_ids;
     end;
   end;
@@ -311,19 +312,23 @@ end $$;
 -- to its `lasts`. The lease fences this, and its row is only read: a worker calls this right before it ends the job or
 -- gives it back. If that fails, the next holder takes new places.
 --
--- Places that another transaction keeps locked stay unchanged, so the device may get one push less in this period. A
--- worker that waited for them could not renew its leases meanwhile, and pushes of other tenants would be sent twice.
+-- Places that another transaction keeps locked for more than 50 ms stay unchanged, so the device may get one push less
+-- in this period. A worker that waited for them could not renew its leases meanwhile, and pushes of other tenants would
+-- be sent twice.
 create or replace function pushq.note_capped(
   worker bigint, queue_ids int[], job_ids bigint[], epochs int[], firsts int[], lasts int[], device_ids bigint[],
   arrived boolean[]
 ) returns void
-language plpgsql set lock_timeout = '250ms' as $$
+language plpgsql set lock_timeout = '50ms' as $$
 begin
-  perform pushq.note_free_capped(worker, queue_ids, job_ids, epochs, firsts, lasts, device_ids, arrived, '{}');
-exception when lock_not_available then
   perform pushq.note_free_capped(
     worker, queue_ids, job_ids, epochs, firsts, lasts, device_ids, arrived,
-    pushq.locked_places(queue_ids, pushq.with_newer_tokens(queue_ids, device_ids)));
+    pushq.lock_rows(
+      'recent_push', queue_ids, pushq.with_newer_tokens(queue_ids, device_ids),
+      clock_timestamp() + interval '50 ms'));
+exception when lock_not_available then
+  -- Places have moved at this moment, and their new row is locked.
+  null;
 end $$;
 
 -- Records as above, except for the devices in `except_devices`. It goes in the order of devices, in which places are

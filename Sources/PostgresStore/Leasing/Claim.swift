@@ -221,6 +221,8 @@ package struct ClaimedJob: Sendable {
     package var badgeIncrement: Int?
     /// Recipients that have no badge number yet, because another transaction has locked their badge.
     package var lockedBadges: Set<Int64> = []
+    /// How long recipients wait whose rows another transaction keeps, by device; a second if the device is not in it.
+    package var keptFor: [Int64: Duration] = [:]
     /// The answer of the queue's frequency cap about the recipients; nil if no cap applies to them.
     package var capAnswer: CapAnswer?
 

@@ -6,4 +6,8 @@ package enum RecipientHold: Equatable, Sendable {
     /// The recipient must not be sent to: its device has had as many pushes as a cap allows, or the push would be too
     /// late after its quiet hours.
     case forGood
+
+    /// What a cap answers if another transaction keeps the device's places. It also answers so if a push to the device
+    /// is not older than a second and in flight.
+    package static let whileKept = RecipientHold.until(.seconds(1))
 }

@@ -27,6 +27,7 @@ final class Intake {
     private let signal: Signal
     private let drainProgress: Signal
     private var state: IntakeState
+    private var kept = KeptRecipients()
 
     init(
         _ context: EngineContext, jobs: HeldJobs, queues: Queues, gateways: Gateways, dispatcher: Dispatcher,
@@ -203,11 +204,13 @@ final class Intake {
                     start(claim, claimedAt: sentAt)
                 }
             }
-            for part in PreSendChecks.parts(of: held) {
+            let tenant = { (claim: ClaimedJob) in self.queues[claim.key.queueID]?.settings.tenantID ?? 0 }
+            for part in kept.groups(of: held, tenant: tenant, now: .now).flatMap(PreSendChecks.parts) {
                 // A recipient in quiet hours takes no place under a cap.
                 let awake = try await connection.heldToQuietHours(part, workerID: workerID)
                 let allowed = try await connection.heldToCaps(awake, workerID: workerID)
-                for claim in try await connection.takingBadges(allowed, workerID: workerID) {
+                for var claim in try await connection.takingBadges(allowed, workerID: workerID) {
+                    kept.note(&claim, of: tenant(claim), now: .now)
                     start(claim, claimedAt: sentAt)
                 }
             }

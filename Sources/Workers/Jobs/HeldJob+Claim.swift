@@ -76,7 +76,7 @@ extension HeldJob {
             switch answer.held[claim.deviceIDs[ordinal]] {
             case .forGood: record(isUncertain(ordinal) && !answer.isWhole ? .unknown : .capped, for: ordinal)
             case .until(let delay):
-                postpone(ordinal, for: delay, because: .givenBack)
+                postpone(ordinal, for: claim.keptFor[claim.deviceIDs[ordinal]] ?? delay, because: .givenBack)
             case nil: break
             }
         }
@@ -87,7 +87,7 @@ extension HeldJob {
         for ordinal in outcomes.indices where outcomes[ordinal] == 0 {
             guard claim.lockedBadges.contains(claim.deviceIDs[ordinal]) else { continue }
             if claim.isAtMostOnce, isUncertain(ordinal) { continue }
-            postpone(ordinal, for: .seconds(1), because: .givenBack)
+            postpone(ordinal, for: claim.keptFor[claim.deviceIDs[ordinal]] ?? .seconds(1), because: .givenBack)
         }
     }
 

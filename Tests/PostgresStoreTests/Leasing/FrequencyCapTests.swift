@@ -54,6 +54,19 @@ import Transport
             }
             try await eventually("twelve answers", { asked }, until: { $0 == 12 })
             #expect(problems == [])
+            // A worker does not wait long for others: it asks again later.
+            for (number, (connection, jobs)) in claims.enumerated() {
+                let late = answers.filter { job in
+                    job.capAnswer?.held.isEmpty == false && jobs.contains { $0.key == job.key }
+                }
+                answers.removeAll { job in late.contains { $0.key == job.key } }
+                let asked = late.map { job in
+                    var job = job
+                    job.capAnswer = CapAnswer()
+                    return job
+                }
+                answers += try await connection.heldToCaps(asked, workerID: Int64(number + 1))
+            }
             var places: [Int64: Int] = [:]
             for job in answers {
                 #expect(job.capAnswer?.wasAsked == true)

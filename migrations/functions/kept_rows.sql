@@ -1,0 +1,112 @@
+-- Rows of `pushq.badge` and `pushq.recent_push` that transactions of producers keep locked, or insert, for as long as
+-- these last. A worker asks about the recipients of many tenants with one statement, and its other pushes wait behind
+-- it. So it waits only for some milliseconds: long enough for other workers, whose statements are short.
+
+-- The time in which a worker waits for rows that others keep, before it sends. It looks as long again for those that it
+-- cannot have.
+create or replace function pushq.patience() returns interval
+language sql immutable parallel safe as $$
+  select interval '15 milliseconds'
+$$;
+
+-- Makes this transaction wait for each lock until a time, and for a millisecond if that has passed. Called by functions
+-- that have a `lock_timeout` of their own, so it ends with them.
+create or replace function pushq.wait_until(at timestamptz) returns void
+language plpgsql as $$
+begin
+  perform set_config(
+    'lock_timeout', greatest(1, ceil(extract(epoch from at - clock_timestamp()) * 1000))::int || 'ms', true);
+end $$;
+
+-- Locks the rows of devices, and waits until a time for those that others keep locked. Returns the devices whose rows
+-- are still locked then. `tab` is `badge` or `recent_push`.
+create or replace function pushq.lock_rows(tab text, queue_ids int[], device_ids bigint[], until timestamptz)
+returns bigint[]
+language plpgsql set lock_timeout = '1ms' as $$
+declare
+  locked bigint[] := device_ids;
+begin
+  loop
+    locked := case tab when 'badge' then pushq.locked_badges(queue_ids, locked)
+                       else pushq.locked_places(queue_ids, locked) end;
+    exit when locked = '{}' or clock_timestamp() >= until;
+    -- While it waits for one row, others become free.
+    begin
+      perform pushq.wait_until(until);
+      execute format('select from pushq.%I where queue_id = any ($1) and device_id = $2 for no key update', tab)
+      using queue_ids, locked[1];
+    exception when lock_not_available then
+      null;
+    end;
+  end loop;
+  return locked;
+end $$;
+
+-- Inserts empty rows for devices that have none.
+create or replace function pushq.insert_rows(tab text, queue_ids int[], device_ids bigint[]) returns void
+language plpgsql as $$
+begin
+  if tab = 'badge' then
+    insert into pushq.badge (queue_id, device_id, count)
+    select n.queue_id, n.device_id, 0 from unnest(queue_ids, device_ids) n(queue_id, device_id)
+    on conflict do nothing;
+  else
+    insert into pushq.recent_push (queue_id, device_id, root_ids, job_ids, sent_at)
+    select n.queue_id, n.device_id, '{}', '{}', '{}' from unnest(queue_ids, device_ids) n(queue_id, device_id)
+    on conflict do nothing;
+  end if;
+end $$;
+
+-- Finds the devices whose rows another transaction is inserting. Nobody can see such rows, but an insert waits for
+-- them: so this inserts empty rows for all recipients of jobs, as in `pushq.take_badges`, except for the devices in
+-- `except_devices`. It tries each tenant by itself. Where that fails, it tries halves, until a time. Returns the
+-- devices that are left, among them all those with such rows.
+create or replace function pushq.unseen_rows(
+  tab text, queue_ids int[], firsts int[], lasts int[], device_ids bigint[], except_devices bigint[],
+  until timestamptz
+) returns bigint[]
+language plpgsql set lock_timeout = '1ms' set enable_seqscan = off as $$
+declare
+  unseen  bigint[] := '{}';
+  queues  int[];                                          -- the rows to insert, those of a tenant together
+  devices bigint[];
+  begins  int[];                                          -- the parts to try: their first and last rows
+  ends    int[];
+  tenants int;
+  middle  int;
+  this    int := 1;
+begin
+  with wanted as materialized (
+    select distinct u.tenant_id, u.id as queue_id, d.id as device_id
+    from unnest(queue_ids, firsts, lasts) g(queue_id, first, last)
+    join pushq.queue u on u.id = g.queue_id
+    cross join lateral unnest(device_ids[g.first : g.last]) d(id)
+    where d.id <> all (except_devices)),
+  placed as materialized (
+    select w.*, row_number() over (order by w.tenant_id, w.queue_id, w.device_id) as place from wanted w),
+  tenant as (select min(p.place) as first, max(p.place) as last from placed p group by p.tenant_id)
+  select (select array_agg(p.queue_id order by p.place) from placed p),
+         (select array_agg(p.device_id order by p.place) from placed p),
+         array_agg(t.first order by t.first), array_agg(t.last order by t.first), count(*)
+  into queues, devices, begins, ends, tenants
+  from tenant t;
+  while this <= coalesce(cardinality(begins), 0) loop
+    if this > tenants and clock_timestamp() >= until then
+      unseen := unseen || devices[begins[this] : ends[this]];
+    else
+      begin
+        perform pushq.insert_rows(tab, queues[begins[this] : ends[this]], devices[begins[this] : ends[this]]);
+      exception when lock_not_available then
+        if begins[this] = ends[this] then
+          unseen := unseen || devices[begins[this]];
+        else
+          middle := (begins[this] + ends[this]) / 2;
+          begins := begins || begins[this] || middle + 1;
+          ends := ends || middle || ends[this];
+        end if;
+      end;
+    end if;
+    this := this + 1;
+  end loop;
+  return unseen;
+end $$;
