@@ -39,6 +39,7 @@ begin
   payloads := '{}';
   for v in select value, n from json_array_elements(coalesce(variants, '[]')) with ordinality e(value, n) loop
     wrong := null;
+    given := null;
     remedy := 'write {"name": "b", "share": 0.5, "payload": {"aps": …}}';
     if json_typeof(v.value) <> 'object' then
       wrong := 'is not a JSON object';
@@ -60,10 +61,13 @@ begin
     elsif coalesce(json_typeof(v.value -> 'payload'), 'null') = 'null' then
       wrong := 'has no payload';
     else
-      given := trim_scale((v.value ->> 'share')::numeric);
-      if given <= 0 or given >= 1 then
-        wrong := format('has the share %s', v.value ->> 'share');
-        remedy := 'a share is more than 0 and less than 1, such as 0.5';
+      -- No type can store a number with any exponent, and programs read the share as float8.
+      if v.value ->> 'share' !~ '[eE][-+]?[0-9]{3}' then
+        given := trim_scale((v.value ->> 'share')::numeric);
+      end if;
+      if not coalesce(given >= 0.000000001 and given < 1, false) then
+        wrong := format('has the share %s', left(v.value ->> 'share', 40));
+        remedy := 'a share is 0.000000001 or more and less than 1, such as 0.5';
       end if;
     end if;
     if wrong is not null then

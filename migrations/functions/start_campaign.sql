@@ -43,10 +43,11 @@ begin
   perform pushq.check_times(start_at, 'start_at', send_by, expiration);
   perform pushq.check_clock(clock, start_at);
   perform pushq.check_max_rate(max_rate);
-  if not coalesce(stop_at_errors >= 0 and stop_at_errors < 1, true) then
+  -- The column is narrower than the argument.
+  if not coalesce(stop_at_errors = 0 or stop_at_errors between 0.000000001 and 0.999999, true) then
     raise exception using errcode = 'PQ400',
       message = format('stop_at_errors %s is not a share of the answers', stop_at_errors),
-      hint = 'it is 0 or more and less than 1, such as 0.05';
+      hint = 'it is 0, or 0.000000001 to 0.999999, such as 0.05';
   end if;
   if payload is null then
     problem := pushq.header_problem(push_type, priority, expiration, collapse_id);

@@ -17,7 +17,7 @@ import Testing
             ["now() - interval '1 hour'", "now() - interval '1 day'", "'infinity'"]
         ),
         ("max_rate", ["250", "0.5"], ["0", "-1", "2e6", "'NaN'"]),
-        ("stop_at_errors", ["0.05", "0"], ["1", "-0.1", "'NaN'"]),
+        ("stop_at_errors", ["0.05", "0", "0.999999"], ["1", "-0.1", "'NaN'", "1e-308", "0.9999999999"]),
         ("filter", ["'locale = ''de'''", "'audience vips'"], ["'locle = 1'", "'audience strangers'"]),
         ("local_time", ["'09:00'", "'2099-01-01T09:00'"], ["'25:00'", "'2020-01-01T09:00'", "'2020-02-30T09:00'"]),
         ("if_passed", ["'now'", "'next-day'"], ["'later'"]),
@@ -26,7 +26,10 @@ import Testing
         (
             "variants", [#"'[{"name":"b","share":0.4,"payload":{"aps":{"alert":"Ho"}}}]'"#],
             [
-                "'{}'", #"'[{"name":"b","share":2,"payload":{"aps":{"alert":"Ho"}}}]'"#,
+                "'{}'", #"'[{"name":"b","share":1e-400,"payload":{"aps":{"alert":"Ho"}}}]'"#,
+                #"'[{"name":"b","share":1e-99999,"payload":{"aps":{"alert":"Ho"}}}]'"#,
+                #"'[{"name":"b","share":1e999999,"payload":{"aps":{"alert":"Ho"}}}]'"#,
+                #"'[{"name":"b","share":2,"payload":{"aps":{"alert":"Ho"}}}]'"#,
                 #"'[{"name":"b","share":0.4,"payload":{"aps":{"alert":7}}}]'"#,
             ]
         ),
