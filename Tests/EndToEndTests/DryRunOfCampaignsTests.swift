@@ -5,7 +5,7 @@ import QueueCore
 import TestSupport
 import Testing
 
-extension `Real processes that send campaigns` {
+extension `Real processes that start campaigns` {
     /// Random devices and campaigns of all kinds, the same for the same seed.
     @Suite struct `What a dry run counts` {
         /// Two in five devices have an alert token. The others are for starting and updating Live Activities, and for

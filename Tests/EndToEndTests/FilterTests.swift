@@ -3,7 +3,7 @@ import QueueCore
 import TestSupport
 import Testing
 
-extension `Real processes that send campaigns` {
+extension `Real processes that start campaigns` {
     @Suite struct `A campaign by filter` {
         /// A campaign to a million devices works in the same way, in steps of 50,000 devices. Here the filter matches
         /// few devices of more than one step, a worker dies half-way, and the command is repeated as cron would.

@@ -4,7 +4,7 @@ import QueueCore
 import TestSupport
 import Testing
 
-extension `Real processes that send campaigns` {
+extension `Real processes that start campaigns` {
     @Suite struct `A frequency cap by command` {
         private struct Shown: Decodable {
             let delivered: Int

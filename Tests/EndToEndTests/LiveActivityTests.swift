@@ -3,7 +3,7 @@ import LocalStack
 import TestSupport
 import Testing
 
-extension `Real processes that send campaigns` {
+extension `Real processes that start campaigns` {
     @Suite struct `Live Activities of many devices` {
         private static let start = """
             {"aps":{"timestamp":1795305600,"event":"start","attributes-type":"Match","attributes":{"id":42},\

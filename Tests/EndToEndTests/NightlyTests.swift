@@ -4,7 +4,7 @@ import LocalStack
 import TestSupport
 import Testing
 
-extension `Real processes that send campaigns` {
+extension `Real processes that start campaigns` {
     @Suite struct `The example of a nightly campaign` {
         private static let script = Executable(
             path: URL(fileURLWithPath: #filePath).deletingLastPathComponent().appending(

@@ -3,7 +3,7 @@ import LocalStack
 import TestSupport
 import Testing
 
-extension `Real processes with databases of their own` {
+extension `Real processes that an oracle judges` {
     /// The judge that shares no code with pushq: `Tests/Oracle`, docs/oracle.md.
     @Suite struct `The oracle` {
         @Test func `finds each kind of altered record, and nothing in one that is right`() async throws {

@@ -4,7 +4,7 @@ import PostgresStore
 import TestSupport
 import Testing
 
-extension `Real processes that send campaigns` {
+extension `Real processes that start campaigns` {
     @Suite struct `Quiet hours by command` {
         /// A range of hours that contains the current time in UTC, but not in Kathmandu.
         private static func hoursNow() -> String {

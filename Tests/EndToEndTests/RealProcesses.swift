@@ -11,11 +11,20 @@ import Testing
 /// Like ``Real processes``, but workers send campaigns, and most of them are killed meanwhile.
 @Suite(.serialized, .timeLimit(.minutes(10))) enum `Real processes that send campaigns` {}
 
-/// Like ``Real processes``, but databases are restored, migrated, unreachable, or judged by other programs.
+/// Like ``Real processes``, but commands and schedules start campaigns, and the tests see whom these reach, and when.
+@Suite(.serialized, .timeLimit(.minutes(10))) enum `Real processes that start campaigns` {}
+
+/// Like ``Real processes``, but databases are restored, migrated or unreachable.
 @Suite(.serialized, .timeLimit(.minutes(10))) enum `Real processes with databases of their own` {}
 
-/// Like ``Real processes``, but tenants are in several databases, or move between them.
+/// Like ``Real processes``, but another program judges what they have done.
+@Suite(.serialized, .timeLimit(.minutes(10))) enum `Real processes that an oracle judges` {}
+
+/// Like ``Real processes``, but tenants are in several databases.
 @Suite(.serialized, .timeLimit(.minutes(10))) enum `Real processes with several databases` {}
+
+/// Like ``Real processes``, but tenants move between databases.
+@Suite(.serialized, .timeLimit(.minutes(10))) enum `Real processes of tenants that move` {}
 
 /// Like ``Real processes``, but the tests measure rates, and how soon an order takes effect.
 @Suite(.serialized, .timeLimit(.minutes(10))) enum `Measured processes` {}

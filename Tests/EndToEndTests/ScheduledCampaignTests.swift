@@ -3,7 +3,7 @@ import LocalStack
 import TestSupport
 import Testing
 
-extension `Real processes that send campaigns` {
+extension `Real processes that start campaigns` {
     @Suite struct `A schedule` {
         @Test func `is run once by two workers of which one is killed, and each device gets it once`() async throws {
             try await withRig { rig in
@@ -42,7 +42,7 @@ extension `Real processes that send campaigns` {
     }
 }
 
-extension `Real processes that send campaigns` {
+extension `Real processes that start campaigns` {
     @Suite struct `A campaign at a local time` {
         @Test
         func `reaches each device once when it is that time in its zone, though a worker is killed and devices move`()

@@ -4,7 +4,7 @@ import QueueCore
 import TestSupport
 import Testing
 
-extension `Real processes that send campaigns` {
+extension `Real processes that start campaigns` {
     @Suite struct `A campaign in shares by command` {
         @Test
         func `sends each device the payload of its share once, though a worker is killed and the command repeated`()

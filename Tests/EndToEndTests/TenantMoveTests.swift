@@ -6,7 +6,7 @@ import QueueCore
 import TestSupport
 import Testing
 
-extension `Real processes with several databases` {
+extension `Real processes of tenants that move` {
     /// Two servers, workers for both, a campaign and single sends under way, and a mover that is killed again and
     /// again.
     @Suite struct `Moving a tenant that a worker serves` {

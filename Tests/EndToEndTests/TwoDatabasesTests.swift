@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 import Transport
 
-extension `Real processes with several databases` {
+extension `Real processes of tenants that move` {
     /// Two servers with twenty tenants each, four workers for both, and campaigns and single sends under way
     /// everywhere.
     @Suite struct `Two databases, four workers and forty tenants` {
