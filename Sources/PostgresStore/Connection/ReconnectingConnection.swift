@@ -43,7 +43,8 @@ package final class ReconnectingConnection {
     private var nextHost = 0
     private var lastFailure: PostgresError?
     private var nextAttempt: ContinuousClock.Instant
-    private var isLost = false
+    /// Whether a connection was lost, and none has been opened since.
+    package private(set) var isLost = false
     private var isClosed = false
 
     /// Creates the object without connecting.
@@ -65,7 +66,10 @@ package final class ReconnectingConnection {
     package var isFailing: Bool { failures > 0 }
 
     /// Whether there is an open connection at this moment.
-    package var isOpen: Bool { connection?.isOpen ?? false }
+    package var isOpen: Bool { open != nil }
+
+    /// The connection, if it is open at this moment.
+    package var open: PostgresConnection? { connection.flatMap { $0.isOpen ? $0 : nil } }
 
     /// Returns the open connection.
     /// - Parameter limit: how long to wait for one.

@@ -15,7 +15,8 @@ protocol EngineConnectionsDelegate: AnyObject {
 final class EngineConnections {
     /// For polling, claiming, and reading settings.
     let claims: RetryingConnection
-    /// For renewing leases and ending jobs, which nothing may delay.
+    /// For renewing leases and ending jobs, which nothing may delay. While PostgreSQL has no session for it, such as at
+    /// the login's limit, that for claims is used: what was sent and is not recorded would be sent again.
     let leases: RetryingConnection
     /// For fan-out and lease audits, whose steps take 25 ms or more.
     let fanOut: RetryingConnection
@@ -58,7 +59,9 @@ final class EngineConnections {
             connections.append(
                 ReconnectingConnection(to: keeper, as: "pushq work (tokens)", on: loop, prepare: session.prepare))
         }
-        let retrying = connections.map { RetryingConnection($0, loop: loop, report: report) }
+        let retrying = connections.enumerated().map { index, connection in
+            RetryingConnection(connection, orElse: index == 1 ? connections[0] : nil, loop: loop, report: report)
+        }
         (claims, leases, fanOut, upkeep) = (retrying[0], retrying[1], retrying[2], retrying[3])
         tokens = keeper == nil ? nil : retrying[4]
         self.connections = connections + [notifications]

@@ -63,6 +63,8 @@ package struct EngineSettings: Sendable {
 
     /// How often outcomes are written.
     package var flushInterval = Duration.milliseconds(100)
+    /// How long writing outcomes may take before the worker sends nothing more. A busy disk takes a second at times.
+    package var writePatience = Duration.seconds(2)
     /// Whether this worker may be the one that asks the database for the figures of the fleet.
     package var publishesMetrics = false
 

@@ -8,6 +8,8 @@ import Transport
 /// Belongs to the engine's event loop.
 final class RetryingConnection {
     private let reconnecting: ReconnectingConnection
+    /// Another connection, which is used while this one is lost.
+    private let substitute: ReconnectingConnection?
     private let loop: EventLoop
     private let report: (EngineEvent) -> Void
     private var generator = SystemRandomNumberGenerator()
@@ -16,8 +18,12 @@ final class RetryingConnection {
     /// Whether the last wait for a connection failed.
     private(set) var isAway = false
 
-    init(_ reconnecting: ReconnectingConnection, loop: EventLoop, report: @escaping (EngineEvent) -> Void) {
+    init(
+        _ reconnecting: ReconnectingConnection, orElse substitute: ReconnectingConnection? = nil, loop: EventLoop,
+        report: @escaping (EngineEvent) -> Void
+    ) {
         self.reconnecting = reconnecting
+        self.substitute = substitute
         self.report = report
         self.loop = loop
     }
@@ -25,8 +31,12 @@ final class RetryingConnection {
     /// How long to wait for a connection, unless the caller passes another limit.
     static let patience = Duration.seconds(5)
 
+    /// Whether there is an open connection at this moment.
+    var isOpen: Bool { reconnecting.isOpen || substitute?.isOpen == true }
+
     /// Returns the connection as soon as there is one. Throws if PostgreSQL is out of reach.
     func connection(within limit: Duration = patience) async throws(PostgresError) -> PostgresConnection {
+        if reconnecting.isLost, let open = substitute?.open { return open }
         do throws(PostgresError) {
             let connection = try await reconnecting.current(within: limit)
             isAway = false

@@ -21,6 +21,8 @@ final class Dispatcher {
     private var turns: Turns<QueueState>
     private var isScheduled = false
     private var isStopped = false
+    /// Whether a round was left out because outcomes cannot be recorded.
+    private var isHeldUp = false
     private var permitTimer: Timer?
     /// Starts a round that looks at the parked queues, so that none is forgotten.
     private var sweepTimer: Timer?
@@ -59,6 +61,13 @@ final class Dispatcher {
     /// Sends from a job again after its lease was renewed or its watermark moved.
     func goOn(with job: HeldJob) {
         if job.isSendable { add(job, of: jobs.queue(of: job)) }
+    }
+
+    /// Sends again if it was held up because outcomes could not be recorded. They can be now.
+    func goOn() {
+        guard isHeldUp else { return }
+        schedule()
+        mayHaveWork.raise()
     }
 
     /// Continues jobs after a gateway has a connection again. Such jobs wait for answers over an earlier connection,
@@ -103,6 +112,8 @@ final class Dispatcher {
     private func dispatch() {
         guard !isStopped else { return }
         let now = loop.now
+        isHeldUp = !settler.canRecord(now: now)
+        guard !isHeldUp else { return }
         turns.beginRound(now: now)
         while let turn = turns.next(now: now) { send(turn, now: now) }
         askForMore()

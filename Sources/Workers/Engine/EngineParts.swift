@@ -221,6 +221,8 @@ final class EngineParts {
 extension EngineParts: SettlerDelegate {
     func mayGoOn(with job: HeldJob) { dispatcher.goOn(with: job) }
 
+    func canRecordAgain() { dispatcher.goOn() }
+
     func queueIsHalted(_ id: Int32) { queues.halt(id) }
 
     func campaignHasAnswers(_ campaign: CampaignKey) { judge.note(campaign) }
@@ -231,5 +233,6 @@ extension EngineParts: EngineConnectionsDelegate {
         intake.noteInterruption()
         notifications.listenAnew()
         rescuer.holdOff()
+        dispatcher.goOn()
     }
 }

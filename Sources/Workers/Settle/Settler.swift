@@ -6,6 +6,8 @@ import Transport
 protocol SettlerDelegate: AnyObject {
     /// The lease of a job was renewed, and its watermark may have moved: sending may continue.
     func mayGoOn(with job: HeldJob)
+    /// PostgreSQL stores outcomes again: see ``Settler/canRecord(now:)``.
+    func canRecordAgain()
     /// A queue was paused, or its tenant suspended.
     func queueIsHalted(_ id: Int32)
     /// Jobs have ended whose campaign pauses itself when too many answers are bad.
@@ -36,12 +38,21 @@ final class Settler {
     private(set) var answerDelay = AnswerDelay()
     /// Whether it was reported that PostgreSQL refuses ends, and not yet that this is over.
     private var hasReportedPrevention = false
+    /// When the first of the statements was sent since which PostgreSQL has stored nothing; nil if none waits.
+    private var unstoredSince: ContinuousClock.Instant?
+
+    /// Whether outcomes can be recorded. If not, nothing may be sent: if this worker does not get a session again before
+    /// its leases expire, others send again what it has sent and not recorded.
+    func canRecord(now: ContinuousClock.Instant) -> Bool {
+        guard store.isOpen else { return false }
+        return unstoredSince.map { now < $0 + settings.writePatience } ?? true
+    }
 
     /// Why PostgreSQL probably refuses the ends of all jobs; nil if it does not. Meanwhile nothing may be claimed.
     var prevention: String? { settlement.prevention?.problem }
 
-    /// The maximum number of leases that this worker may hold now.
-    var maximumLeases: Int { settlement.maximumLeases }
+    /// The maximum number of leases that this worker may hold now. What it may not send, others can.
+    var maximumLeases: Int { canRecord(now: .now) ? settlement.maximumLeases : 0 }
 
     weak var delegate: (any SettlerDelegate)?
 
@@ -169,6 +180,7 @@ final class Settler {
     /// Counts the jobs and outcomes that PostgreSQL has stored now.
     private func count(_ answer: Endings.Answer, to batch: Endings.Batch) {
         guard case .written(let written, _) = answer else { return }
+        noteStored()
         switch batch.statement {
         case .endJobs:
             for job in batch.jobs where written.keys.contains(job.claim.key) {
@@ -210,6 +222,9 @@ final class Settler {
     private func carryOut(_ step: Renewals.Step) async {
         switch step {
         case .askForHalts(let ids):
+            // The writes of this round follow. If it fails, they show whether they fail, too.
+            let isFirst = noteAsked()
+            defer { if isFirst { noteStored() } }
             for id in await store.attempt({ try await $0.haltedQueues(ids) }) ?? [] { delegate?.queueIsHalted(id) }
         case .flush(let batch):
             let answer = await ask(.flush) {
@@ -225,17 +240,37 @@ final class Settler {
     private func ask(
         _ statement: TimedStatement, _ body: (PostgresConnection) async throws -> KeptLeases
     ) async -> Renewals.Answer {
+        noteAsked()
         do {
             let connection = try await store.connection()
-            return .kept(try await timed(statement) { try await body(connection) })
+            let kept = try await timed(statement) { try await body(connection) }
+            noteStored()
+            return .kept(kept)
         } catch {
             store.note(error)
             figures.counts.flushRetries += 1
             switch error as? PostgresError {
             case .cannotConnect, .refused, .timedOut, .connectionLost: return .unanswered
-            case let error?: return error.isPassing ? .failed : .refused
-            case nil: return .refused
+            case let error? where error.isPassing: return .failed
+            default:
+                // The batch may contain a lease that cannot be written. The others follow.
+                noteStored()
+                return .refused
             }
         }
+    }
+
+    /// Returns whether PostgreSQL has stored everything before.
+    @discardableResult
+    private func noteAsked() -> Bool {
+        guard unstoredSince == nil else { return false }
+        unstoredSince = .now
+        return true
+    }
+
+    private func noteStored() {
+        guard unstoredSince != nil else { return }
+        unstoredSince = nil
+        delegate?.canRecordAgain()
     }
 }

@@ -1,5 +1,6 @@
 import APNsSimulator
 import PostgresStore
+import QueueCore
 import TestSupport
 import Testing
 import Transport
@@ -101,8 +102,35 @@ import Transport
 
     /// A login may be limited to three sessions, and a worker needs five. Such a worker would send pushes whose
     /// outcomes it cannot record, and the next worker would do the same.
-    @Test(arguments: [true, false])
-    func `sends nothing while it has no connection on which it could record that`(isStarting: Bool) async throws {
+    @Test func `sends nothing while it has no connection on which it could record that`() async throws {
+        try await Self.withEngineLackingLeases(fromStart: true) { fixture, queue, allow in
+            try await fixture.startCampaign(queue)
+            // Long enough for several claims, if there were any.
+            try await stays("nothing has arrived", for: .seconds(3)) {
+                await fixture.simulator.snapshot().arrived == 0
+            }
+            allow()
+            try await fixture.waitForCampaigns(within: .seconds(90))
+        }
+    }
+
+    @Test func `goes on over the connection for claims when it has lost that for leases alone`() async throws {
+        try await Self.withEngineLackingLeases(fromStart: false) { fixture, queue, allow in
+            try await fixture.startCampaign(queue)
+            try await fixture.waitForCampaigns(within: .seconds(90))
+            allow()
+            try await eventually("all to be well again", within: .seconds(90)) {
+                fixture.events.contains("PostgreSQL is back")
+            }
+        }
+    }
+
+    /// Runs `body` with an engine that gets no session for leases until the closure is called, and expects that the
+    /// queue's 20 devices got their push.
+    private static func withEngineLackingLeases(
+        fromStart isStarting: Bool,
+        _ body: @escaping @Sendable (EngineFixture, QueueName, _ allow: @Sendable () -> Void) async throws -> Void
+    ) async throws {
         try await EngineFixture.run { _, fixture in
             let queue = try await fixture.makeQueue(devices: 20)
             let isRefused = Locked(isStarting)
@@ -128,15 +156,10 @@ import Transport
                     await !engine.snapshot().obstacles.isEmpty
                         && (fixture.events.contains("out of reach") || fixture.events.contains("cannot be used"))
                 }
-                try await fixture.startCampaign(queue)
-                // Long enough for several claims, if there were any.
-                try await stays("nothing has arrived", for: .seconds(3)) {
-                    await fixture.simulator.snapshot().arrived == 0
-                }
-                isRefused.withLock { $0 = false }
-                try await fixture.waitForCampaigns(within: .seconds(90))
+                try await body(fixture, queue) { isRefused.withLock { $0 = false } }
             }
             #expect(try await fixture.progress()["delivered"] == 20)
+            #expect(await fixture.simulator.snapshot().arrived == 20)
         }
     }
 }
