@@ -51,7 +51,8 @@ struct LogBursts {
             bursts[key]!.lastAt = now
             return []
         }
-        let ended = end(entry.opposites, at: now)
+        // What was held back of other causes of the event came before.
+        let ended = end(entry.opposites, at: now) + say(at: now) { $0.heldBack > 0 && $0.last.event == entry.event }
         bursts[key] = Burst(
             beginsAt: now, endsAt: now + Self.gathering, turns: bursts[key]?.turns ?? 0, last: entry, lastAt: now)
         return ended + [entry]
@@ -68,11 +69,12 @@ struct LogBursts {
     }
 
     /// Returns the summaries in the order in which the bursts' last entries came, so that the last line is the current
-    /// state. With a summary come the summaries of its event's opposites, whichever of the two was last.
+    /// state. With a summary come those of the same event's other causes, and of its opposites, whichever was last.
     private mutating func say(at now: ContinuousClock.Instant, _ isDue: (Burst) -> Bool) -> [LogEntry] {
         var entries: [LogEntry] = []
-        let opposites = Set(bursts.values.filter { isDue($0) && $0.heldBack > 0 }.flatMap(\.last.opposites))
-        let said = bursts.filter { isDue($1) || $1.heldBack > 0 && opposites.contains($1.last.event) }
+        let due = bursts.values.filter { isDue($0) && $0.heldBack > 0 }
+        let events = Set(due.flatMap { [$0.last.event] + $0.last.opposites })
+        let said = bursts.filter { isDue($1) || $1.heldBack > 0 && events.contains($1.last.event) }
         for (key, burst) in said.sorted(by: { $0.value.lastAt < $1.value.lastAt }) {
             let isLast = burst.heldBack == 0 && burst.isQuiet
             if let entry = bursts[key]!.summary(at: now) { entries.append(entry) }

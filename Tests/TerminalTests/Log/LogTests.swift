@@ -60,7 +60,7 @@ import Transport
         var bursts = LogBursts()
         #expect(bursts.take(unreachable(1), at: start).count == 1)
         #expect(bursts.take(unreachable(2, "refused by 10.0.0.27"), at: start).isEmpty)
-        #expect(bursts.take(unreachable(3, "timed out"), at: start).count == 1)
+        #expect(texts(bursts.take(unreachable(3, "timed out"), at: start)) == ["no APNs for 2 (1)", "no APNs for 3"])
         #expect(bursts.take(LogEntry(.error, "other", "x", cause: "timed out"), at: start).count == 1)
         for _ in 0..<3 { #expect(bursts.take(LogEntry(.info, "draining", "draining"), at: start).count == 1) }
     }
@@ -101,6 +101,34 @@ import Transport
         }
         lines += texts(bursts.rest(at: start + .seconds(240)))
         #expect(lines.last?.hasPrefix("APNs is back for 0") == true, "\(lines.suffix(6))")
+    }
+
+    /// A login's limit is reached while a failover is still being waited out.
+    @Test func `is said before another cause of the same event, so that the last line holds`() {
+        var bursts = LogBursts()
+        let lost = { (reason: String) in LogEntry(.error, "lost", reason, cause: reason, opposites: ["back"]) }
+        var lines: [String] = []
+        for second in 0..<120 {
+            let now = start + .seconds(second)
+            lines += texts(bursts.due(at: now))
+            lines += texts(bursts.take(lost(second < 20 ? "read-only" : "no slot"), at: now))
+        }
+        #expect(
+            lines == [
+                "read-only", "read-only (4)", "read-only (15)", "no slot", "no slot (4)", "no slot (60)",
+            ], "\(lines)")
+    }
+
+    /// Two servers of an address refuse for reasons of their own.
+    @Test func `is said with that of another cause of the same event, in the order of their last entries`() {
+        var bursts = LogBursts()
+        let lost = { (reason: String) in LogEntry(.error, "lost", reason, cause: reason, opposites: ["back"]) }
+        _ = bursts.take(lost("no slot"), at: start)
+        _ = bursts.take(lost("read-only"), at: start + .seconds(3))
+        _ = bursts.take(lost("read-only"), at: start + .seconds(4))
+        _ = bursts.take(lost("no slot"), at: start + .seconds(4.5))
+        #expect(texts(bursts.due(at: start + .seconds(5))) == ["read-only (1)", "no slot (1)"])
+        #expect(bursts.due(at: start + .seconds(8)).isEmpty)
     }
 
     @Test func `ends with each of several opposites, also one that is always said`() {
