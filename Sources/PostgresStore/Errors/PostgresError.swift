@@ -94,6 +94,9 @@ package enum PostgresError: Error, Equatable {
         }
     }
 
+    /// The name of the statement that the server refuses, whatever rows it is about; nil for any other error.
+    package var refusedStatement: String? { mayBlameRows ? nil : serverError?.task }
+
     /// Whether waiting and trying again may help without any change by an operator.
     package var isPassing: Bool {
         switch self {

@@ -16,6 +16,8 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
     case sessionMissing(String)
     case sessionsBack
     case storeRefused(String)
+    /// A statement that was refused for another reason than its rows was carried out.
+    case storeTakes(String)
     /// PostgreSQL refuses the ends of all jobs, and no job is to blame.
     case endsRefused(String)
     case endsTaken
@@ -80,6 +82,7 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
         case .sessionMissing(let reason): "PostgreSQL has no session for fan-out or upkeep, trying again: \(reason)"
         case .sessionsBack: "PostgreSQL has sessions for fan-out and upkeep again"
         case .storeRefused(let reason): "PostgreSQL refused: \(reason)"
+        case .storeTakes(let statement): "PostgreSQL no longer refuses \(statement)"
         case .endsRefused(let reason):
             "PostgreSQL refuses to store the ends of jobs, trying again: \(reason). The worker keeps what it has sent, and "
                 + "claims nothing until this is corrected"

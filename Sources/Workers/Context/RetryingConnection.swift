@@ -15,6 +15,8 @@ final class RetryingConnection {
     private var generator = SystemRandomNumberGenerator()
     /// The time after which writes are not repeated any more; their leases expire.
     private var lastTry: ContinuousClock.Instant?
+    /// The statements that PostgreSQL refused when they were last sent.
+    private var refused: [Call: String] = [:]
     /// Whether the last wait for a connection failed.
     private(set) var isAway = false
 
@@ -26,6 +28,12 @@ final class RetryingConnection {
         self.substitute = substitute
         self.report = report
         self.loop = loop
+    }
+
+    /// A place in the source that sends statements of one kind.
+    struct Call: Hashable {
+        let file: String
+        let line: UInt
     }
 
     /// How long to wait for a connection, unless the caller passes another limit.
@@ -53,13 +61,16 @@ final class RetryingConnection {
     @discardableResult
     func attempt<Result>(
         within limit: Duration = patience, _ body: (PostgresConnection) async throws -> Result,
-        failed: (any Error) -> Void = { _ in }
+        failed: (any Error) -> Void = { _ in }, file: String = #fileID, line: UInt = #line
     ) async -> Result? {
+        let call = Call(file: file, line: line)
         do {
-            return try await body(connection(within: limit))
+            let result = try await body(connection(within: limit))
+            noteTaken(call)
+            return result
         } catch {
             failed(error)
-            note(error)
+            note(error, call)
             return nil
         }
     }
@@ -67,10 +78,11 @@ final class RetryingConnection {
     /// The same for a statement whose delay keeps the worker from being ready.
     func attempt<Result>(
         _ delay: ReferenceWritableKeyPath<AnswerDelays, AnswerDelay>, of delays: AnswerDelays,
-        _ body: (PostgresConnection) async throws -> Result
+        file: String = #fileID, line: UInt = #line, _ body: (PostgresConnection) async throws -> Result
     ) async -> Result? {
         delays[keyPath: delay].noteAsked()
-        let result = await attempt(body) { delays[keyPath: delay].noteFailed($0) }
+        let result = await attempt(
+            body, failed: { delays[keyPath: delay].noteFailed($0) }, file: file, line: line)
         if result != nil { delays[keyPath: delay].noteAnswered() }
         return result
     }
@@ -85,22 +97,25 @@ final class RetryingConnection {
     @discardableResult
     func persist<Result>(
         _ body: (PostgresConnection) async throws -> Result, isRefusal: (PostgresError) -> Bool = { _ in false },
-        refused: (PostgresError) -> Void = { _ in }
+        refused: (PostgresError) -> Void = { _ in }, file: String = #fileID, line: UInt = #line
     ) async -> Result? {
+        let call = Call(file: file, line: line)
         var attempt = 0
         while true {
             do {
-                return try await body(connection())
+                let result = try await body(connection())
+                noteTaken(call)
+                return result
             } catch let error as PostgresError where (error.isPassing || error.isLockedOut) && !hasGivenUp {
                 guard !isRefusal(error) else {
                     refused(error)
                     return nil
                 }
                 attempt += 1
-                note(error)
+                note(error, call)
                 await Signal(loop: loop).wait(atMost: Backoff.store.delay(afterAttempt: attempt, using: &generator))
             } catch {
-                note(error)
+                note(error, call)
                 if let error = error as? PostgresError { refused(error) }
                 return nil
             }
@@ -112,11 +127,20 @@ final class RetryingConnection {
 
     /// Reports a refusal, for example a full disk, because the operator has to know of it. A repeated write is refused
     /// again, and the log shows the same line once. The connection itself reports that PostgreSQL is out of reach.
-    func note(_ error: any Error) {
-        if let error = error as? PostgresError, error.isPassing {
-            guard case .server = error else { return }
+    func note(_ error: any Error, _ call: Call) {
+        if let error = error as? PostgresError {
+            if error.isPassing {
+                guard case .server = error else { return }
+            }
+            if let statement = error.refusedStatement { refused[call] = statement }
         }
         report(.storeRefused("\(error)"))
+    }
+
+    /// Reports that PostgreSQL takes what it refused before, for any other reason than rows: one row may be refused
+    /// again and again while others are taken.
+    func noteTaken(_ call: Call) {
+        if !refused.isEmpty, let statement = refused.removeValue(forKey: call) { report(.storeTakes(statement)) }
     }
 
     /// Sets the time after which writes are not repeated.

@@ -97,15 +97,18 @@ final class Intake {
     }
 
     private func carryOut(
-        _ delay: ReferenceWritableKeyPath<AnswerDelays, AnswerDelay>, _ step: () async throws(PostgresError) -> Void
+        _ delay: ReferenceWritableKeyPath<AnswerDelays, AnswerDelay>, line: UInt = #line,
+        _ step: () async throws(PostgresError) -> Void
     ) async {
+        let call = RetryingConnection.Call(file: #fileID, line: line)
         delays[keyPath: delay].noteAsked()
         do throws(PostgresError) {
             try await step()
             delays[keyPath: delay].noteAnswered()
+            store.noteTaken(call)
         } catch {
             delays[keyPath: delay].noteFailed(error)
-            store.note(error)
+            store.note(error, call)
             state.noteFailed()
         }
     }

@@ -41,8 +41,8 @@ final class Settler {
     /// When the first of the statements was sent since which PostgreSQL has stored nothing; nil if none waits.
     private var unstoredSince: ContinuousClock.Instant?
 
-    /// Whether outcomes can be recorded. If not, nothing may be sent: if this worker does not get a session again before
-    /// its leases expire, others send again what it has sent and not recorded.
+    /// Whether outcomes can be recorded. If not, nothing may be sent: if this worker gets no session again before its
+    /// leases expire, others send again what it has sent and not recorded.
     func canRecord(now: ContinuousClock.Instant) -> Bool {
         guard store.isOpen else { return false }
         return unstoredSince.map { now < $0 + settings.writePatience } ?? true
@@ -238,16 +238,18 @@ final class Settler {
     }
 
     private func ask(
-        _ statement: TimedStatement, _ body: (PostgresConnection) async throws -> KeptLeases
+        _ statement: TimedStatement, line: UInt = #line, _ body: (PostgresConnection) async throws -> KeptLeases
     ) async -> Renewals.Answer {
+        let call = RetryingConnection.Call(file: #fileID, line: line)
         noteAsked()
         do {
             let connection = try await store.connection()
             let kept = try await timed(statement) { try await body(connection) }
             noteStored()
+            store.noteTaken(call)
             return .kept(kept)
         } catch {
-            store.note(error)
+            store.note(error, call)
             figures.counts.flushRetries += 1
             switch error as? PostgresError {
             case .cannotConnect, .refused, .timedOut, .connectionLost: return .unanswered

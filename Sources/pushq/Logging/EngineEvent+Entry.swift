@@ -22,7 +22,8 @@ extension EngineEvent {
             .webhookFailing,
             .scheduleMissed, .endHindered:
             .warning
-        case .started, .storeBack, .sessionsBack, .endsTaken, .webhookBack, .queueIsPaused, .queueResumed,
+        case .started, .storeBack, .sessionsBack, .storeTakes, .endsTaken, .webhookBack, .queueIsPaused,
+            .queueResumed,
             .gatewayReachable,
             .outageOver,
             .leasesFound,
@@ -65,6 +66,7 @@ extension EngineEvent {
         case .sessionMissing(let reason): ("session_missing", [("reason", .string(reason))])
         case .sessionsBack: ("sessions_back", [])
         case .storeRefused(let reason): ("store_refused", [("reason", .string(reason))])
+        case .storeTakes(let statement): ("store_takes", [("statement", .string(statement))])
         case .endsRefused(let reason): ("ends_refused", [("reason", .string(reason))])
         case .endsTaken: ("ends_taken", [])
         case .oldPrimary(let timeline, let newest):
@@ -161,7 +163,8 @@ extension EngineEvent {
             reason
         case .dutyFailed(let name, let reason): "\(name): \(reason)"
         case .storeUnavailable(let database, let reason): "\(database): \(reason)"
-        case .storeBack, .sessionsBack, .endsTaken, .queueIsPaused, .queueResumed, .queueWithoutCredential,
+        case .storeBack, .sessionsBack, .storeTakes, .endsTaken, .queueIsPaused, .queueResumed,
+            .queueWithoutCredential,
             .gatewayReachable,
             .outageOver,
             .deliveredTooSoon, .jobsRescued, .leasesLost, .leasesFound, .drainTooShort, .feedbackRead, .oldPrimary,
@@ -183,6 +186,8 @@ extension EngineEvent {
         case .storeBack: ["store_lost"]
         case .sessionMissing: ["sessions_back"]
         case .sessionsBack: ["session_missing"]
+        case .storeRefused: ["store_takes"]
+        case .storeTakes: ["store_refused"]
         case .endsRefused: ["ends_taken"]
         case .endsTaken: ["ends_refused"]
         case .gatewayUnreachable, .gatewayStillUnreachable: ["gateway_reachable"]

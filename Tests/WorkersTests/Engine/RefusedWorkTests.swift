@@ -13,12 +13,14 @@ private struct Need: Sendable, CustomTestStringConvertible {
     /// Why the worker is not ready meanwhile, and what operators read.
     let obstacle: String
     let problem: String
+    /// The name of the statement.
+    let statement: String
 
     private static func right(to function: String, obstacle: String, problem: String) -> Need {
         Need(
             testDescription: function, refusal: "revoke execute on function pushq.\(function) from pushq_worker",
             grant: "grant execute on function pushq.\(function) to pushq_worker", obstacle: obstacle,
-            problem: "\(problem): \(function): permission denied for function \(function)")
+            problem: "\(problem): \(function): permission denied for function \(function)", statement: function)
     }
 
     static let all = [
@@ -37,7 +39,7 @@ private struct Need: Sendable, CustomTestStringConvertible {
                 """,
             grant: "drop trigger refusal on pushq.lease",
             obstacle: "PostgreSQL has leased no job to this worker for some seconds",
-            problem: "PostgreSQL refuses to lease jobs: claim: No space left on device"),
+            problem: "PostgreSQL refuses to lease jobs: claim: No space left on device", statement: "claim"),
     ]
 }
 
@@ -77,6 +79,10 @@ private struct Need: Sendable, CustomTestStringConvertible {
                 try await eventually("that its row says so", within: .seconds(30)) {
                     try await fixture.connection.workers().map(\.state) != [.refused]
                 }
+                let isOver = "PostgreSQL no longer refuses \(need.statement)"
+                // Where nothing is needed any more, nobody knows.
+                guard !isCancelled else { return }
+                try await eventually("its log to say so") { fixture.events.contains(isOver) }
             }
             let delivered = try await fixture.progress()["delivered"]
             #expect(delivered == (isCancelled ? 0 : 2))
