@@ -99,7 +99,9 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
                 + "\(lack.settings.joined(separator: ", ")); work will be slower. Set them for the role with: "
                 + "pushq-admin migrate --worker-role \(lack.role)"
         case .queuePaused(let queue, let reason): "\(queue) paused: \(reason)"
-        case .queueIsPaused(let queue): "\(queue) is paused, or its tenant suspended; see: pushq-admin queue list"
+        case .queueIsPaused(let queue):
+            "\(queue) is paused, or its tenant is suspended or moves to another database; see: "
+                + "pushq-admin queue list; pushq-admin tenant show \(queue.prefix { $0 != "/" })"
         case .queueResumed(let queue): "\(queue) resumed"
         case .queueWithoutCredential(let queue):
             "\(queue) has no credential; set one with: pushq-admin credential add"

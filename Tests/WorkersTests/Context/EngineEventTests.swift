@@ -18,6 +18,14 @@ import Testing
         #expect(!event.description.contains("1 requests"))
     }
 
+    /// In the database that a tenant has left, lists show its queues no more.
+    @Test func `says of a queue that halts where each possible reason is shown`() {
+        let event = EngineEvent.queueIsPaused(queue: "acme/com.acme/production")
+        let reasons = "is paused, or its tenant is suspended or moves to another database"
+        let commands = "pushq-admin queue list; pushq-admin tenant show acme"
+        #expect(event.description == "acme/com.acme/production \(reasons); see: \(commands)")
+    }
+
     @Test(arguments: [
         EngineEvent.pushesUncertain(queue: "q", count: 1, reason: "it was cut"), .leftInFlight(1, drain: .seconds(25)),
     ])
