@@ -173,31 +173,31 @@ end $$;
 -- When a campaign that a schedule started is due in a zone: at the first such local time after its run. `run` is the
 -- run's time by the clocks of `run_zone`, however late the campaign was started.
 --
--- The runs of a daily schedule cover each local day once. The clocks of the two zones may change on different days, or
--- only in one zone. So a time just after the run in winter may be just before it in summer. If each day were taken by
--- itself, one local day would have two runs and another none. So the function uses the difference between the zones on
--- the days of the year on which the zone's clocks are furthest ahead of the schedule's. It samples the year on
--- Wednesdays, because clocks change on other days. If a zone moves across the date line, its day changes, but not its
--- time.
+-- The runs of a daily schedule cover each local day once, because the day on which a campaign is due is always the same
+-- number of days after its run. The clocks of the two zones may change on different days, or only in one zone, so a
+-- time just after the run on most days may be just before it on others. If each day were taken by itself, one local day
+-- would have two runs and another none. So what counts is the difference between the zones when the zone's clocks are
+-- furthest ahead of the schedule's, in years that do not depend on the run. Twelve years have every date on each day of
+-- the week, and every fifth day of them finds the largest difference that any two zones have until 2087, even if it
+-- lasts two days. If a zone moves across the date line, its day changes, but not its time.
 create or replace function pushq.run_wave(clock jsonb, time_zone text) returns timestamptz
 language plpgsql stable as $$
 declare
-  run   pg_catalog.timestamp := clock ->> 'run';
-  zone  pg_catalog.text      := clock ->> 'run_zone';
-  today interval             := (run at time zone zone) at time zone time_zone - run;
-  week  pg_catalog.timestamp := date_trunc('week', run) + interval '60 hours';
-  ahead interval;
-  due   pg_catalog.timestamp;
+  run    pg_catalog.timestamp := clock ->> 'run';
+  zone   pg_catalog.text      := clock ->> 'run_zone';
+  today  interval             := (run at time zone zone) at time zone time_zone - run;
+  due    pg_catalog.timestamp := run::date + (clock ->> 'time')::time;
+  passed pg_catalog.float8    := extract(epoch from run + today - due);
+  more   pg_catalog.float8;
 begin
-  select max(a.ahead - interval '24 hours' * round(extract(epoch from a.ahead - today) / 86400)::int) into ahead
-  from (
-    select w at time zone 'UTC' at time zone time_zone - w at time zone 'UTC' at time zone zone as ahead
-    from generate_series(week, week + interval '52 weeks', interval '1 week') w) a;
-  due := (run + ahead)::date + (clock ->> 'time')::time;
-  if due < run + ahead then
-    due := due + interval '1 day';
+  -- The difference between two zones never varies by more than three hours. The sample takes a millisecond, so it is
+  -- taken only for zones where the time is that close to the run.
+  if ceil((passed - 3 * 3600) / 86400) <> ceil((passed + 3 * 3600) / 86400) then
+    select extract(epoch from max(w at time zone time_zone - w at time zone zone) - today) into more
+    from generate_series(timestamptz '2026-01-01 12:00Z', timestamptz '2037-12-31 12:00Z', interval '120 hours') w;
+    passed := passed + more - 86400 * round(more / 86400);
   end if;
-  return (select t.first from pushq.local_times(due, time_zone) t);
+  return (select t.first from pushq.local_times(due + interval '1 day' * ceil(passed / 86400), time_zone) t);
 end $$;
 
 -- When a campaign is due for devices of a wave that was due at `dealt` and that are in this zone now.

@@ -55,6 +55,9 @@ import Testing
         Case(zone: "Asia/Kolkata", time: "12:00", cron: "0 8 * * *", runZone: "Europe/Berlin"),
         Case(zone: "America/New_York", time: "08:30", cron: "0 14 * * *", runZone: "Europe/Berlin"),
         Case(zone: "Africa/Casablanca", time: "00:30", cron: "0 0 * * *"),
+        // In some years, Cairo's clocks are put back some days after Vienna's.
+        Case(zone: "Africa/Cairo", time: "10:30", cron: "0 9 * * *", runZone: "Europe/Vienna", start: "2026-06-01"),
+        Case(zone: "Africa/Cairo", time: "10:30", cron: "0 9 * * *", runZone: "Europe/Vienna", start: "2029-06-01"),
         Case(zone: "Australia/Lord_Howe", time: "10:45", cron: "@daily"),
         Case(zone: "Pacific/Chatham", time: "13:00", cron: "@daily"),
         // A zone that skipped 30 December, on either side of the change, which was at 10:00 UTC.
@@ -66,8 +69,8 @@ import Testing
         "Australia/Adelaide", "Australia/Lord_Howe", "Pacific/Chatham", "Pacific/Easter", "Asia/Kolkata",
         "Asia/Kathmandu", "America/St_Johns", "America/New_York", "America/Havana", "America/Santiago", "America/Nuuk",
         "America/Scoresbysund", "Europe/Berlin", "Europe/Dublin", "Africa/Casablanca", "Africa/Cairo", "Asia/Beirut",
-        "Asia/Gaza", "Antarctica/Troll",
-        "Pacific/Kiritimati", "Etc/GMT+12", "UTC",
+        "Asia/Gaza", "Asia/Jerusalem", "Antarctica/Troll", "Europe/Vienna", "Atlantic/Azores", "Africa/El_Aaiun",
+        "Pacific/Apia", "Pacific/Kiritimati", "Etc/GMT+12", "UTC",
     ]
 
     private static func randomCase(_ dice: inout SeededGenerator) -> Case {
@@ -97,6 +100,61 @@ import Testing
                 // A campaign is due before its run only on a day of a clock change. Clocks in Troll change by two
                 // hours.
                 #expect(found.int8("earliest") >= -60 && found.int8("latest") <= 27 * 60, "\(each)")
+            }
+        }
+    }
+
+    /// On some days of ten years: how many different numbers of days after its run a campaign is due, and how many
+    /// minutes after its run at least and at most. On 15 January, it is due `wait` minutes after its run, or a day
+    /// later. A time at the end of a day that clocks skip counts for that day.
+    private static let lags = Statement(
+        "lags",
+        #"""
+        with clock as (
+          select to_char((timestamp '2026-01-15' + $hour * interval '1 hour') at time zone $run_zone at time zone $zone
+                           + $wait * interval '1 minute', 'HH24:MI') as time),
+        due as (
+          select d.day + c.time::time as local, t.run,
+                 pushq.wave_of(
+                   pushq.read_clock(c.time) || jsonb_build_object(
+                     'start', t.run, 'run', d.day + $hour * interval '1 hour', 'run_zone', $run_zone::text),
+                   $zone) as due
+          from clock c
+          cross join unnest($days::text[]::date[]) d(day)
+          cross join lateral (select (d.day + $hour * interval '1 hour') at time zone $run_zone as run) t)
+        select count(distinct round(extract(epoch from due at time zone $zone - local) / 86400)) as lags,
+               (extract(epoch from min(due - run)) / 60)::int8 as earliest,
+               (extract(epoch from max(due - run)) / 60)::int8 as latest
+        from due
+        """#)
+
+    /// Days on which clocks of some zones have changed and those of others have not yet, and ends of years.
+    private static let oddDays = [
+        "03-13", "03-26", "03-27", "03-31", "04-07", "04-25", "09-20", "10-02", "10-25", "10-26", "10-27", "10-28",
+        "10-29", "10-30", "11-03", "12-31",
+    ]
+
+    @Test func `is as many days behind its run in each year, whatever the clocks of the two zones do`() async throws {
+        try await withDatabase { _, database in
+            let store = try await database.connect()
+            var dice = SeededGenerator(seed: 12)
+            for (zone, runZone) in Self.zones.flatMap({ zone in Self.zones.map { (zone, $0) } }) {
+                let days = (0..<8).map { _ in
+                    "\(Int.random(in: 2026...2036, using: &dice))-\(Self.oddDays.randomElement(using: &dice)!)"
+                }
+                // By day, so that the run is not at a time that clocks skip or show twice.
+                let hour = Int.random(in: 6...20, using: &dice)
+                let wait = [-30, 0, 30, 60, 90].randomElement(using: &dice)!
+                let found = try await store.execute(
+                    Self.lags,
+                    [
+                        "zone": .text(zone), "run_zone": .text(runZone), "days": .textArray(days),
+                        "hour": .int4(Int32(hour)), "wait": .int4(Int32(wait)),
+                    ]
+                ).one()
+                let what: Comment = "\(runZone) at \(hour):00, \(zone) \(wait) minutes later, on \(days)"
+                #expect(found.int8("lags") == 1, what)
+                #expect(found.int8("earliest") >= 0 && found.int8("latest") <= 27 * 60, what)
             }
         }
     }
