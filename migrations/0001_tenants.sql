@@ -22,7 +22,7 @@ create sequence pushq.old_id minvalue 0;
 create table pushq.lineage (
   id         int         generated always as identity,
   name       text        not null,                        -- `pushq.current_lineage()`
-  found_at   timestamptz not null default clock_timestamp(),
+  found_at   timestamptz not null default clock_timestamp(), -- `back_to`, if that is later: a clock was wrong
   is_restore boolean     not null,                        -- the database lost what happened after `back_to`
   back_to    timestamptz,                                 -- the last moment that the copy knows of the one before
   old_id     bigint      not null,                        -- ids up to this one were drawn in earlier copies
@@ -325,6 +325,7 @@ create table pushq.tenant_move (
   reports_held_until timestamptz,                         -- where it leaves: its webhook waits until then
   begun_at      timestamptz not null default clock_timestamp(),
   changed_at    timestamptz not null default clock_timestamp(),
+  lineage_id    int         not null,                     -- the newest `lineage` when `changed_at` was written
   constraint tenant_move_pkey primary key (tenant),
   constraint tenant_move_stage_known check (
     stage in ('copying', 'stopping', 'detached', 'moved') and leaves or stage in ('copying', 'arrived') and not leaves),

@@ -293,7 +293,7 @@ begin
   from pushq.tenant_move m
   where m.tenant = take_late_settings.tenant and m.leaves and m.stage = 'detached'
   for update;
-  if exists (select from pushq.lineage l where l.is_restore and l.found_at > move.changed_at) then
+  if exists (select from pushq.lineage l where l.is_restore and l.id > move.lineage_id) then
     raise exception using errcode = 'PQ409',
       message = format('the database was restored while %s was being moved, so it is back here', tenant),
       hint = 'decide about its queues, then repeat the command; list them with: pushq-admin restore show';
@@ -322,7 +322,7 @@ begin
   perform pushq.put_settings(move.settings, null);
   select l.* into restore
   from pushq.lineage l
-  where l.is_restore and l.found_at > move.changed_at
+  where l.is_restore and l.id > move.lineage_id
   order by l.id desc
   limit 1;
   if found then

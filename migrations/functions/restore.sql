@@ -48,18 +48,20 @@ begin
     perform pushq.skip_ids();
     perform pushq.skip_setting_ids();
   end if;
-  insert into pushq.lineage (name, is_restore, back_to, old_id)
-  select here, r.is_restore,
-         case when r.is_restore then
-           -- For a base backup: the last transaction that was read from the archive. The value of another cluster means
-           -- nothing.
-           coalesce(case when not declared and pushq.is_same_cluster(before, here)
-                         then pg_last_xact_replay_timestamp() end,
-                    pushq.last_sign(), clock_timestamp())
-         -- The last commit of the old primary that this copy has, too.
-         when before is not null then pg_last_xact_replay_timestamp() end,
-         (select last_value from pushq.old_id)
+  insert into pushq.lineage (name, found_at, is_restore, back_to, old_id)
+  -- If the lost server's clock was ahead of this one's, it has sent what was due by its own clock.
+  select here, greatest(clock_timestamp(), b.back_to), r.is_restore, b.back_to, (select last_value from pushq.old_id)
   from (select declared or before is not null and not pushq.is_promoted(before, here) as is_restore) r
+  cross join lateral (
+    select case
+      when r.is_restore then
+        -- For a base backup: the last transaction that was read from the archive. The value of another cluster means
+        -- nothing.
+        coalesce(case when not declared and pushq.is_same_cluster(before, here)
+                      then pg_last_xact_replay_timestamp() end,
+                 pushq.last_sign(), clock_timestamp())
+      -- The last commit of the old primary that this copy has, too.
+      when before is not null then pg_last_xact_replay_timestamp() end as back_to) b
   returning * into made;
   if made.is_restore then
     perform pushq.pause_restored(made);

@@ -41,7 +41,8 @@ extension Statement {
         """#)
 
     /// Replaces the secret byte for byte in the text of the settings, which contains it as hexadecimal digits; no other
-    /// part is equal to these. `changed_at` stays unchanged: it says which restores came after the tenant was detached.
+    /// part is equal to these. `changed_at` stays unchanged, and with it `lineage_id`, which says which restores came
+    /// after the tenant was detached.
     fileprivate static let resealDetached = Statement(
         "reseal_detached",
         #"""

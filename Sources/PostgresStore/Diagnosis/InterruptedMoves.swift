@@ -39,7 +39,7 @@ extension Statement {
         "interrupted_moves",
         #"""
         select m.tenant, m.peer, m.leaves, m.stage <> 'copying' as is_stopped,
-               exists (select from pushq.lineage l where l.is_restore and l.found_at > m.changed_at) as is_restored,
+               exists (select from pushq.lineage l where l.is_restore and l.id > m.lineage_id) as is_restored,
                extract(epoch from now() - m.changed_at)::float8 as seconds
         from pushq.tenant_move m
         where (m.leaves and m.stage <> 'moved' or not m.leaves and m.stage = 'copying')

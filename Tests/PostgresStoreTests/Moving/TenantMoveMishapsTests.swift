@@ -90,6 +90,31 @@ import Transport
         }
     }
 
+    @Test(arguments: [false, true])
+    func `a restore counts by its place in the history, whatever the clock showed then`(isBefore: Bool) async throws {
+        try await withMoveWorld { _, world in
+            let first = world.first.connection
+            _ = try await world.first.startCampaign()
+            // The clock is half an hour ahead when the restore is found, and right when the tenant is moved; or the
+            // other way round.
+            if isBefore {
+                try await first.declareRestore()
+                _ = try await first.resumeRestored(QueueFixture.name, sends: true)
+                try await world.first.run("update pushq.lineage set found_at = now() + interval '30 minutes'")
+            }
+            try await world.begin()
+            try await world.detach()
+            if !isBefore {
+                try await world.first.run("update pushq.tenant_move set changed_at = now() + interval '30 minutes'")
+                try await first.declareRestore()
+            }
+            #expect(
+                try await message { _ = try await world.mover().run(under: world.keys) }
+                    == (isBefore ? nil : "the database was restored while acme was being moved, so it is back here"))
+            #expect(try await first.restoredQueues().count == (isBefore ? 0 : 1))
+        }
+    }
+
     @Test func `a decision about a queue that is gone is waited for no more`() async throws {
         try await withMoveWorld { _, world in
             try await world.first.run(

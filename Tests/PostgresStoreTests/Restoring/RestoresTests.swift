@@ -200,6 +200,21 @@ import Transport
         }
     }
 
+    @Test func `what was due by the clock of the lost server waits for a decision, even if this clock is behind`()
+        async throws
+    {
+        try await withQueue { _, queue in
+            try await queue.run(
+                """
+                select pushq.send('\(Self.name)', \(Self.payload), tokens => array['aa'], run_at => now() + interval '30 min');
+                update pushq.message set created_at = now() + interval '1 hour'
+                """)
+            try await restore(queue)
+            #expect(try await found(queue).undecidedQueues == 1)
+            #expect(try await queue.connection.restoredQueues().map(\.recipients) == [1])
+        }
+    }
+
     @Test func `what was not due yet waits for nobody's decision, and is sent at its time`() async throws {
         try await withQueue { _, queue in
             try await queue.run(
