@@ -3,39 +3,45 @@
 enum SettingPlace: Equatable {
     /// The server's files, or PostgreSQL's default.
     case server
+    /// The command that started the server, which replaces the files.
+    case commandLine
     /// Set for a role, for a database, for a role in a database, or for all roles if both are nil. Both are quoted.
     case stored(role: String?, database: String?)
 
-    /// - Parameter row: has the columns `is_stored`, `role` and `database`.
+    /// - Parameter row: has the columns `is_stored`, `at_start`, `role` and `database`.
     init(_ row: Row) {
         self =
-            row.bool("is_stored")
-            ? .stored(role: row.optionalText("role"), database: row.optionalText("database")) : .server
+            if row.bool("is_stored") {
+                .stored(role: row.optionalText("role"), database: row.optionalText("database"))
+            } else {
+                row.bool("at_start") ? .commandLine : .server
+            }
     }
 
     /// ` of role shop`; nothing for the server.
     var suffix: String {
         switch self {
-        case .server: ""
+        case .server, .commandLine: ""
         case .stored(nil, nil): " of all roles"
         case .stored(let role, let database): " of \(Self.owner(role, database))"
         }
     }
 
-    /// The statements that make a setting harmless for sessions that start afterwards. They also work in a session
-    /// that is read-only, if `isReadOnly` is set.
-    /// - Parameter value: for the server, whose files the statements cannot edit.
-    func remedy(for name: String, value: String, isReadOnly: Bool = false) -> HealthFinding.Remedy {
+    /// What makes a setting harmless for sessions that start afterwards. The statements also work in a session that is
+    /// read-only if that is the setting.
+    func remedy(for rule: SettingRule) -> HealthFinding.Remedy {
         switch self {
-        // This statement is allowed in a read-only session, but not in a transaction.
-        case .server: .sql("alter system set \(name) = \(value); select pg_reload_conf();")
+        // This statement is allowed in a read-only session, but not in a transaction, so it has a line of its own.
+        case .server: .sql("alter system set \(rule.name) = \(rule.value);\nselect pg_reload_conf();")
+        case .commandLine:
+            .advice("remove \(rule.name) from the command that starts the server (-c \(rule.name)=…), and restart it")
         case .stored(let role, let database):
-            .sql(Self.inTransaction("alter \(Self.owner(role, database)) reset \(name);", isReadOnly))
+            .sql(Self.writing("alter \(Self.owner(role, database)) reset \(rule.name);", rule))
         }
     }
 
-    private static func inTransaction(_ statement: String, _ isReadOnly: Bool) -> String {
-        isReadOnly ? "begin read write; \(statement) commit;" : statement
+    private static func writing(_ statement: String, _ rule: SettingRule) -> String {
+        rule.name == "default_transaction_read_only" ? "begin read write; \(statement) commit;" : statement
     }
 
     private static func owner(_ role: String?, _ database: String?) -> String {

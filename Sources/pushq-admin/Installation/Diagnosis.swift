@@ -131,8 +131,10 @@ struct Diagnosis {
     var text: String {
         let lines = sorted.map { _, finding in
             let place = finding.remedy.kind == "sql" ? "in psql: " : ""
+            // Each line can be run by itself, also with `psql -c`.
+            let remedies = finding.remedy.text.split(separator: "\n").map { "    \(place)\(String($0).printable())\n" }
             return "\(finding.severity): \(finding.subject.printable()): \(finding.evidence.printable())\n"
-                + "    \(place)\(finding.remedy.text.printable())\n"
+                + remedies.joined()
         }
         return (lines + [summary]).joined(separator: "\n")
     }

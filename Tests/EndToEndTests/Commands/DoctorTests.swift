@@ -23,7 +23,8 @@ import Testing
                 said.output.contains(
                     """
                     error: fsync: is off: a crash of the machine destroys the database
-                        in psql: alter system set fsync = on; select pg_reload_conf();
+                        in psql: alter system set fsync = on;
+                        in psql: select pg_reload_conf();
 
                     """), "\(said.output)")
             #expect(said.output.contains("warning: workers: none is running\n    pushq work\n"))

@@ -126,7 +126,7 @@ struct Fault: Sendable, CustomTestStringConvertible {
             .sql("alter role logged_$database reset log_min_duration_statement;")),
         Fault(
             "a database that is read only", .readOnly, setting("default_transaction_read_only", "on"), .error,
-            "session", "is read-only",
+            "default_transaction_read_only of database $database", "is on: its sessions may not write",
             .sql("begin read write; alter database $database reset default_transaction_read_only; commit;")),
         Fault(
             "a database with few connections left", .connections, "alter database $database connection limit 2", .error,

@@ -260,8 +260,7 @@ import Transport
                 $0.first?.severity == .warning
             }
             #expect(findings.allSatisfy { $0.evidence.hasPrefix("has 1 standby, none of them synchronous") })
-            let statements = try #require(findings.first).remedy.text.split(separator: "; ")
-            for statement in statements { try await connection.runScript(String(statement)) }
+            try await connection.carryOut(findings)
             try await eventually("it is mended", within: .seconds(30)) {
                 try await HealthCheck.standby.findings(in: connection).isEmpty
             }
