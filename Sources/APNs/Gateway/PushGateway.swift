@@ -55,8 +55,8 @@ package protocol PushGateway: AnyObject {
     /// which then opens one at once. Open connections stay.
     func rest()
 
-    /// Opens no more connections, waits for the answers that are still due (``GatewaySettings/drainTime``), then closes.
-    /// Must be called on the loop.
+    /// Opens no more connections, waits for the answers that are still due (``GatewaySettings/drainTime``), and then
+    /// closes. Must be called on the loop.
     func drain() async
 
     /// Closes all connections at once. Pushes in flight are reported as unanswered or untouched. A second call does

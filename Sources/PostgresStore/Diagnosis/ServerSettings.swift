@@ -45,8 +45,8 @@ extension Statement {
     /// pushq. `local` loses nothing if no standby is synchronous.
     ///
     /// Sessions of a login get the first value that is stored for the login in this database, the login, this database,
-    /// or all roles, and else the server's (PostgreSQL manual, 20.1.3). The first two are the login's own; the others are
-    /// common to all. Of either, a value counts if it and all before it are harmful.
+    /// or all roles, and else the server's (PostgreSQL manual, 20.1.3). The first two are the login's own; the others
+    /// are common to all. Of either, a value counts if it and all before it are harmful.
     fileprivate static let harmfulSettings = Statement(
         "harmful_settings",
         #"""
@@ -80,7 +80,7 @@ extension Statement {
                and (lower(l.value) <> 'local' or current_setting('synchronous_standby_names') <> ''))
         select j.number, j.value, j.is_stored, j.at_start, j.role, j.database
         from judged j
-        where j.is_reached and exists (select from unnest($names::text[]) name where name = j.name)
+        where j.is_reached
         order by j.name, j.role, j.depth
         limit 40
         """#)

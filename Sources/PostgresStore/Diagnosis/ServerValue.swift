@@ -43,7 +43,7 @@ struct ServerValue {
 }
 
 extension PostgresConnection {
-    /// Reads the server's values: as a session sees them, or, where it cannot, from the server's files if the login may.
+    /// Reads the server's values: as a session sees them, or from the server's files where it cannot and its login may.
     func serverValues(of names: [String]) async throws(PostgresError) -> [ServerValue] {
         let seen = try await execute(.sessionStartValues, ["names": .textArray(names)])
         let unsure = seen.filter { !$0.bool("is_sure") && $0.bool("may_read_files") }.map { $0.text("name") }

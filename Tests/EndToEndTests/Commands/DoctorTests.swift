@@ -23,8 +23,7 @@ import Testing
                 said.output.contains(
                     """
                     error: fsync: is off: a crash of the machine destroys the database
-                        in psql: alter system set fsync = on;
-                        in psql: select pg_reload_conf();
+                        remove fsync from the command that starts the server (-c fsync=…), and restart it
 
                     """), "\(said.output)")
             #expect(said.output.contains("warning: workers: none is running\n    pushq work\n"))

@@ -4,13 +4,13 @@ import Transport
 @testable import PostgresStore
 
 /// Runs `body` with a connection to a server of the test's own, which is closed afterwards.
-/// - Parameter options: what PGOPTIONS has.
+/// - Parameter options: options of the connection, as in PGOPTIONS.
 func withConnection(
     to server: PrivatePostgres, as login: String = PrivatePostgres.superuser, options: String? = nil,
     _ body: @Sendable (PostgresConnection) async throws -> Void
 ) async throws {
     let address = try DatabaseAddress(
-        url: server.connectionString(user: login), environment: options.map { ["PGOPTIONS": $0] } ?? [:])
+        url: server.connectionString(user: login) + (options.map { " options='\($0)'" } ?? ""), environment: [:])
     let loop = EventLoop(name: "diagnosis")
     defer { loop.shutDown() }
     try await loop.run { _ in

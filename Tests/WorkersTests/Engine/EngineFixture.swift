@@ -207,6 +207,14 @@ final class EngineFixture {
             [.text(queue.description), .text(key)])
     }
 
+    /// Makes `public.refuse`, the function of a trigger of `pushq.result`, let everything pass. To drop the trigger
+    /// would take locks that the engine may hold, in another order.
+    func stopRefusing() async throws {
+        try await connection.runScript(
+            "create or replace function public.refuse() returns trigger language plpgsql as $$ begin return new; end $$"
+        )
+    }
+
     /// Waits until all campaigns are finished.
     func waitForCampaigns(within limit: Duration = .seconds(30)) async throws {
         let sql = "select count(*) from pushq.campaign_progress where not finished"

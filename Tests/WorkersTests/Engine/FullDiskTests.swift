@@ -35,7 +35,7 @@ import Transport
                         "select count(*) from pushq.lease where epoch = 1 and deadline > (select max(created_at) from pushq.campaign) + interval '7 s'"
                     ) == 1
                 }
-                try await fixture.connection.runScript("drop trigger full_disk on pushq.result")
+                try await fixture.stopRefusing()
                 try await fixture.waitForCampaigns()
             }
             #expect(try await fixture.progress()["delivered"] == 100)
@@ -60,7 +60,7 @@ import Transport
                         "select count(*) from pushq.lease where epoch = 1 and deadline > (select max(created_at) from pushq.campaign) + interval '8 s'"
                     ) == 1
                 }
-                try await fixture.connection.runScript("drop trigger full_disk on pushq.result")
+                try await fixture.stopRefusing()
                 try await fixture.waitForCampaigns()
             }
             #expect(try await fixture.progress()["delivered"] == 100)

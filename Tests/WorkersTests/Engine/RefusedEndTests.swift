@@ -33,7 +33,7 @@ import Testing
                 // The end of this job may be tried last.
                 try await eventually("its refusal") { fixture.events.contains("not this one") }
                 #expect(await fixture.simulator.snapshot().repeated == 0)
-                try await fixture.connection.runScript("drop trigger refusal on pushq.result")
+                try await fixture.stopRefusing()
                 try await eventually("its own, once it is taken", within: .seconds(60)) {
                     try await fixture.number("select sum(delivered) from pushq.result") == 30
                 }
@@ -73,7 +73,7 @@ import Testing
                 #expect(before == 600, "what was answered is kept, and not sent again")
                 #expect(stuck.map(\.recipientCount) == [500])
                 #expect(stuck.first?.problem.contains("not this one") == true)
-                try await fixture.connection.runScript("drop trigger refusal on pushq.result")
+                try await fixture.stopRefusing()
                 #expect(try await fixture.connection.resumeJobs(ofQueue: queue, only: nil) == 1)
                 try await fixture.waitForCampaigns()
                 #expect(try await fixture.progress()["delivered"] == 600)
@@ -88,12 +88,12 @@ import Testing
             try await fixture.connection.runScript(
                 """
                 create sequence public.refusal_count;
-                create function public.count_refusal() returns trigger language plpgsql security definer as $$
+                create function public.refuse() returns trigger language plpgsql security definer as $$
                 begin
                   perform nextval('public.refusal_count');
                   raise exception using errcode = '42501', message = 'permission denied';
                 end $$;
-                create trigger refusal before insert on pushq.result for each row execute function public.count_refusal();
+                create trigger refusal before insert on pushq.result for each row execute function public.refuse();
                 """)
             try await fixture.startCampaign(queue)
             try await fixture.withEngine {
@@ -103,7 +103,7 @@ import Testing
                     try await fixture.number("select last_value from public.refusal_count") > 4
                 }
                 #expect(try await fixture.number("select count(*) from pushq.stuck_job") == 0)
-                try await fixture.connection.runScript("drop trigger refusal on pushq.result")
+                try await fixture.stopRefusing()
                 try await fixture.waitForCampaigns(within: .seconds(60))
             }
         }

@@ -53,7 +53,7 @@ import Transport
                 try await eventually("that operators see it") {
                     try await fixture.connection.workers().map(\.state) == [.refused]
                 }
-                try await fixture.connection.runScript("drop trigger refusal on pushq.result")
+                try await fixture.stopRefusing()
                 try await fixture.waitForCampaigns(within: .seconds(60))
                 try await eventually("that the worker says that it is over") {
                     fixture.events.contains("PostgreSQL takes the ends of jobs again")
@@ -90,7 +90,7 @@ import Transport
                 try await Self.waitForRefusals(before + 5, in: fixture)
                 #expect(await fixture.simulator.snapshot().arrived == 1)
                 #expect(try await fixture.number("select count(*) from pushq.job") == 1)
-                try await fixture.connection.runScript("drop trigger refusal on pushq.result")
+                try await fixture.stopRefusing()
                 try await fixture.waitForJobs()
             }
             #expect(await fixture.simulator.snapshot().arrived == 2)
