@@ -27,6 +27,8 @@ extension `Measured processes` {
                 // On a busy machine, its jobs may end before it is stopped.
                 try await eventually("the worker to be stopped while it holds leases") {
                     sleeper.process.signal(SIGSTOP)
+                    // What it has sent to PostgreSQL before is carried out meanwhile.
+                    try await Task.sleep(for: .seconds(1))
                     if try await rig.number("select count(*) from pushq.lease where worker_id = \(workerID)") > 0 {
                         return true
                     }

@@ -213,6 +213,8 @@ final class Settler {
     func runFlushing() async {
         while !settlement.isOver {
             await flushSignal.wait(atMost: settings.flushInterval)
+            // A job may be gone before the statement about it that failed is repeated.
+            if jobs.count == 0 { noteStored() }
             settlement.beginRound(now: .now)
             if settlement.hasEnough { endingSignal.raise() }
             while !settlement.isOver, let step = settlement.nextRenewal(now: .now) { await carryOut(step) }
