@@ -145,9 +145,9 @@ import Testing
         case dead, bad, busy
     }
 
-    /// A statement has ten seconds. When it compared each report with each other report, it took minutes, and all pushes
-    /// were sent again. Here it has a minute, because other tests take its time. One after the other: three at once
-    /// would take each other's.
+    /// A statement has ten seconds. When it compared each report with each other report, it took minutes, and all
+    /// pushes were sent again. Here it has a minute, because other tests take its time. One after the other: three at
+    /// once would take each other's.
     @Test(.serialized, arguments: SameAnswer.allCases)
     func `ends as many jobs as it may be about within its time, whatever the answers were`(_ answer: SameAnswer)
         async throws
