@@ -1,5 +1,6 @@
 import Glibc
 import LocalStack
+import PostgresStore
 import TestSupport
 import Testing
 
@@ -24,17 +25,24 @@ extension `Measured processes` {
                 let workerID = try await rig.workerID(of: sleeper)
                 try await rig.startCampaign()
                 try await rig.waitUntilEnded(500)
-                // On a busy machine, its jobs may end before it is stopped.
-                try await eventually("the worker to be stopped while it holds leases") {
-                    sleeper.process.signal(SIGSTOP)
-                    // What it has sent to PostgreSQL before is carried out meanwhile.
-                    try await Task.sleep(for: .seconds(1))
-                    if try await rig.number("select count(*) from pushq.lease where worker_id = \(workerID)") > 0 {
-                        return true
-                    }
-                    sleeper.process.signal(SIGCONT)
+                // Statements that it has sent before it is stopped could end its jobs. They pass over locked leases.
+                let keeper = try await rig.session()
+                defer { keeper.close() }
+                try await eventually("leases of the one to be stopped") {
+                    try await keeper.runScript("begin")
+                    if try await keeper.execute(.lockLeases, [.int8(workerID)]).count > 0 { return true }
+                    try await keeper.runScript("rollback")
                     return false
                 }
+                sleeper.process.signal(SIGSTOP)
+                try await eventually("its leases to expire") {
+                    try await rig.number(
+                        """
+                        select count(*) from pushq.lease
+                        where worker_id = \(workerID) and deadline > clock_timestamp()
+                        """) == 0
+                }
+                try await keeper.runScript("commit")
                 try await rig.waitUntilFinished()
 
                 let before = try await rig.number(Self.recorded)
@@ -52,4 +60,9 @@ extension `Measured processes` {
             }
         }
     }
+}
+
+extension Statement {
+    fileprivate static let lockLeases = Statement(
+        "lock_leases", "select from pushq.lease where worker_id = $1 for update skip locked")
 }

@@ -249,8 +249,7 @@ struct Endings {
                 noteLocked(job, in: &result, now: now)
             } else {
                 result.over.append(job)
-                // A job that was to be given back but belongs to another worker needs nothing more.
-                if case .endJobs = batch.statement, !written.keys.contains(job.claim.key) { result.lost += 1 }
+                if !written.keys.contains(job.claim.key) { result.lost += 1 }
             }
         }
         return result

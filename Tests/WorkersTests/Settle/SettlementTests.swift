@@ -282,16 +282,22 @@ private func written(_ jobs: [HeldJob], isRepeated: Bool = false) -> Endings.Ans
         #expect(said == [Endings.longestLocked])
     }
 
-    @Test func `tells that leases were lost, but not of a statement that may have been carried out before`() throws {
+    @Test(arguments: [false, true], [false, true])
+    func `tells that leases were lost, but not of a statement that may have been carried out before`(
+        isRepeated: Bool, areGivenBack: Bool
+    ) throws {
         let dialogue = Dialogue()
-        for isRepeated in [false, true] {
+        if areGivenBack {
+            for _ in 0..<3 { dialogue.settlement.close(dialogue.hold(), .yielded(after: .zero)) }
+        } else {
             _ = dialogue.holdDelivered(3)
-            dialogue.pass(.milliseconds(100))
-            let batch = try #require(dialogue.ending())
-            let consequences = dialogue.answer(written([], isRepeated: isRepeated), to: batch)
-            #expect(consequences.lost == (isRepeated ? 0 : 3))
-            #expect(dialogue.jobs.count == 0)
         }
+        dialogue.pass(.milliseconds(100))
+        let batch = try #require(dialogue.ending())
+        #expect(batch.isEnd != areGivenBack)
+        let consequences = dialogue.answer(written([], isRepeated: isRepeated), to: batch)
+        #expect(consequences.lost == (isRepeated ? 0 : 3))
+        #expect(dialogue.jobs.count == 0)
     }
 
     @Test func `ends a job that was closed with answers that only an end can write, and gives back the others`() throws
