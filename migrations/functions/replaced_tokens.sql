@@ -139,7 +139,17 @@ begin
     from (
       select d.id, count(*) over (
                partition by p.installation, coalesce(d.kind, 'alert'), p.activity_type, p.activity) as tokens
-      from (select distinct q as queue_id, i as installation from unnest(installations) i) s
+      from (
+        -- Nearly all installations have one token, and its device need not be read.
+        select s.queue_id, s.installation
+        from (select distinct q as queue_id, i as installation from unnest(installations) i) s
+        where 1 < (
+          select count(*)
+          from (
+            select from pushq.profile p
+            where p.queue_id = s.queue_id and p.installation = s.installation
+            limit 2) p)
+        offset 0) s
       cross join lateral (
         select * from pushq.profile p where p.queue_id = s.queue_id and p.installation = s.installation offset 0) p
       cross join lateral (

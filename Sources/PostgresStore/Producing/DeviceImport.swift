@@ -19,6 +19,10 @@ extension Statement {
     static let enterQueue = Statement(
         "enter_queue", "select e.q as queue_id, e.has_quota from pushq.enter($queue, sends => false) e")
 
+    /// Refuses a queue that does not exist or belongs to others.
+    static let checkQueue = Statement(
+        "check_queue", "select pushq.enter($queue, sends => false, counts => false)::text")
+
     static let hasDevices = Statement(
         "has_devices",
         "select exists (select from pushq.device d where d.queue_id = $queue_id) as has_devices")
@@ -190,15 +194,8 @@ extension Statement {
         #"""
         insert into pushq.profile as p (queue_id, device_id, installation, activity_type, activity, locale, time_zone,
                                         app_version, tags, attributes, first_seen_at, seen_at)
-        select d.queue_id, d.id, case when d.registered_at is null then s.installation end,
-               case when d.registered_at is null then s.activity_type end,
-               case when d.registered_at is null then s.activity end,
-               case when d.registered_at is null then pushq.plain_locale(s.locale) end,
-               case when d.registered_at is null then s.plain_zone end,
-               case when d.registered_at is null then s.app_version end,
-               case when o.is_theirs then coalesce(s.tags, '{}') else '{}' end,
-               case when o.is_theirs then coalesce(s.attributes, '{}') else '{}' end, s.first_seen_at,
-               case when s.seen_at > coalesce(d.registered_at, '-infinity') then s.seen_at end
+        select d.queue_id, d.id, l.installation, l.activity_type, l.activity, l.locale, l.time_zone, l.app_version,
+               l.tags, l.attributes, l.first_seen_at, l.seen_at
         from (
           -- Joined first (`offset 0`): PostgreSQL may expect a single device, and read all zones for each.
           select s.*, z.plain as plain_zone
@@ -206,9 +203,28 @@ extension Statement {
           left join zone_stage z on z.time_zone = s.time_zone
           offset 0) s
         join pushq.device d on d.queue_id = $queue_id and d.token = s.token
-        cross join lateral (select s.user_key is null or s.user_key is not distinct from d.user_key as is_theirs) o
+        -- Evaluated once (`offset 0`).
+        cross join lateral (
+          select case when d.registered_at is null then s.installation end as installation,
+                 case when d.registered_at is null then s.activity_type end as activity_type,
+                 case when d.registered_at is null then s.activity end as activity,
+                 case when d.registered_at is null then pushq.plain_locale(s.locale) end as locale,
+                 case when d.registered_at is null then s.plain_zone end as time_zone,
+                 case when d.registered_at is null then s.app_version end as app_version,
+                 case when o.is_theirs then coalesce(s.tags, '{}') else '{}' end as tags,
+                 case when o.is_theirs then coalesce(s.attributes, '{}') else '{}' end as attributes, s.first_seen_at,
+                 case when s.seen_at > coalesce(d.registered_at, '-infinity') then s.seen_at end as seen_at
+          from (select s.user_key is null or s.user_key is not distinct from d.user_key as is_theirs) o
+          offset 0) l
+        -- Most files say what is known. Such rows are not locked, because locks are written to the disk.
+        left join lateral (
+          select *
+          from pushq.profile p
+          where $names_known and p.queue_id = d.queue_id and p.device_id = d.id
+          offset 0) p on true
         where num_nonnulls(s.installation, s.activity_type, s.activity, s.locale, s.time_zone, s.app_version, s.tags,
                            s.attributes, s.first_seen_at, s.seen_at) > 0
+          and (p.device_id is null or \#(saysMore("l")))
         order by d.id
         -- Skips a device that is forgotten while this statement waits for another row.
         for key share of d
@@ -221,22 +237,30 @@ extension Statement {
               tags = coalesce(nullif(excluded.tags, '{}'), p.tags),
               attributes = coalesce(nullif(excluded.attributes, '{}'), p.attributes),
               first_seen_at = least(excluded.first_seen_at, p.first_seen_at),
-              seen_at = \#(latestSeen)
-          where coalesce(excluded.installation, p.installation) is distinct from p.installation
-            or coalesce(excluded.activity_type, p.activity_type) is distinct from p.activity_type
-            or coalesce(excluded.activity, p.activity) is distinct from p.activity
-            or coalesce(excluded.locale, p.locale) is distinct from p.locale
-            or coalesce(excluded.time_zone, p.time_zone) is distinct from p.time_zone
-            or coalesce(excluded.app_version, p.app_version) is distinct from p.app_version
-            or coalesce(nullif(excluded.tags, '{}'), p.tags) <> p.tags
-            or coalesce(nullif(excluded.attributes, '{}'), p.attributes) <> p.attributes
-            or least(excluded.first_seen_at, p.first_seen_at) is distinct from p.first_seen_at
-            or \#(latestSeen) is distinct from p.seen_at
+              seen_at = \#(latestSeen("excluded"))
+          where \#(saysMore("excluded"))
         """#)
 
+    /// Whether a line says something that the profile `p` does not.
+    private static func saysMore(_ line: String) -> String {
+        """
+        (coalesce(\(line).installation, p.installation) is distinct from p.installation
+         or coalesce(\(line).activity_type, p.activity_type) is distinct from p.activity_type
+         or coalesce(\(line).activity, p.activity) is distinct from p.activity
+         or coalesce(\(line).locale, p.locale) is distinct from p.locale
+         or coalesce(\(line).time_zone, p.time_zone) is distinct from p.time_zone
+         or coalesce(\(line).app_version, p.app_version) is distinct from p.app_version
+         or coalesce(nullif(\(line).tags, '{}'), p.tags) <> p.tags
+         or coalesce(nullif(\(line).attributes, '{}'), p.attributes) <> p.attributes
+         or least(\(line).first_seen_at, p.first_seen_at) is distinct from p.first_seen_at
+         or \(latestSeen(line)) is distinct from p.seen_at)
+        """
+    }
+
     /// The time of the line or the stored one. A stored time in the future is wrong, and would stay otherwise.
-    private static let latestSeen =
-        "greatest(excluded.seen_at, case when p.seen_at <= now() + interval '1 day' then p.seen_at end)"
+    private static func latestSeen(_ line: String) -> String {
+        "greatest(\(line).seen_at, case when p.seen_at <= now() + interval '1 day' then p.seen_at end)"
+    }
 }
 
 /// The result of an import.
@@ -302,6 +326,8 @@ extension PostgresConnection {
         // Runs before the transaction, which a refusal would abort. Lists and previews do not need it: the function
         // that adds tokens to a list does it itself, and a preview draws no number.
         try await followTimeline()
+        // A file may be long, and the name of its queue misspelt.
+        _ = try await execute(.checkQueue, ["queue": .queue(queue)])
         let (done, installations) = try await transaction(within: Self.fileLimit) {
             // Allows a sort of a million tokens in memory. Applies to this transaction only.
             try await runScript("set local work_mem = '256MB'")
@@ -354,7 +380,8 @@ extension PostgresConnection {
         var installations: [Installations] = []
         if lines.hasProfiles {
             let queue: Parameters = ["queue_id": .int4(queueID)]
-            profiles = try await execute(.importProfiles, queue).affectedRows
+            let namesKnown: Parameters = ["names_known": .bool(new < lines.read)]
+            profiles = try await execute(.importProfiles, namesKnown + queue).affectedRows
             _ = try await execute(.lockImportedTokens, queue)
             replaced = try await count(.replaceImportedTokens, queue)
             installations = try await importedInstallations(ofQueue: queueID)

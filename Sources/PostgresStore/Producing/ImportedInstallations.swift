@@ -16,6 +16,20 @@ extension Statement {
     private static let stagedInstallations =
         "(select distinct $queue_id::int as queue_id, installation from device_stage where installation <> '')"
 
+    /// Those of them that have several profiles. Nearly all installations have one token, and its device need not be
+    /// read.
+    private static let installationsWithSeveral = """
+        (select s.queue_id, s.installation
+         from \(stagedInstallations) s
+         where 1 < (
+           select count(*)
+           from (
+             select from pushq.profile p
+             where p.queue_id = s.queue_id and p.installation = s.installation
+             limit 2) p)
+         offset 0)
+        """
+
     /// Locks the active tokens of installations that have more than one, and those that they have replaced, in the
     /// order in which registrations lock them. Then every registration that ran meanwhile has ended, and the next
     /// statement sees it.
@@ -27,7 +41,7 @@ extension Statement {
           from (
             select d.queue_id, d.id, count(*) over (
                      partition by p.installation, coalesce(d.kind, 'alert'), p.activity_type, p.activity) as tokens
-            from \#(stagedInstallations) s
+            from \#(installationsWithSeveral) s
             \#(tokensOfInstallations)) t
           where t.tokens > 1)
         select pushq.lock_devices($queue_id, array(
@@ -68,19 +82,10 @@ extension Statement {
     static let replaceImportedTokens = Statement(
         "replace_imported_tokens",
         #"""
-        with told as materialized (
-          select s.queue_id, s.installation
-          from \#(stagedInstallations) s
-          where 1 < (
-            select count(*)
-            from (
-              select from pushq.profile p
-              where p.queue_id = s.queue_id and p.installation = s.installation
-              limit 2) p)),
-        tokens as materialized (
+        with tokens as materialized (
           select d.id, d.token, d.registered_at, coalesce(d.kind, 'alert') as kind, p.installation, p.activity_type,
                  p.activity, p.seen_at
-          from told s
+          from \#(installationsWithSeveral) s
           \#(tokensOfInstallations)),
         known as (
           select max(k.id) as id, max(k.registered_at) as registered_at, max(k.kind) as kind,
