@@ -93,6 +93,13 @@ create table pushq.badge (
     check (cardinality(root_ids) = cardinality(figures) and cardinality(root_ids) = cardinality(kept_until))
 ) with (fillfactor = 70);
 
+-- Parts of the devices. A worker that counts pushes to devices locks the rows of their parts for as long as its
+-- statement runs (`pushq.take_turns`). Several queues may have a part in common. Unlogged: a crash ends all turns.
+create unlogged table pushq.device_turn (
+  part int not null,
+  constraint device_turn_pkey primary key (part)
+);
+
 -- The recipients of broadcasts: channels that were created at Apple.
 create table pushq.channel (
   queue_id        int         not null,

@@ -40,17 +40,24 @@ $$;
 -- that changes badges and stays open for an hour delays only the pushes to these devices. The figure is also null for a
 -- device that was deactivated or deleted after the worker read its token: its badge may have moved to a newer token
 -- (`pushq.pass_on`), to which the push continues when the worker asks again.
+--
+-- `patience` is the time in which it waits for rows that producers keep. It looks as long again for those that it
+-- cannot have.
 create or replace function pushq.take_badges(
   worker bigint, queue_ids int[], job_ids bigint[], epochs int[], increments int[], firsts int[], lasts int[],
-  device_ids bigint[]
+  device_ids bigint[], patience interval
 ) returns table (queue_id int, job_id bigint, device_id bigint, figure int)
 language plpgsql set lock_timeout = '1ms' set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
-  until   pg_catalog.timestamptz := clock_timestamp() + pushq.patience();
-  -- Each transaction that moved other rows than these has ended, so the check for inactive devices sees what it did.
-  waiting bigint[]               := pushq.lock_rows('badge', queue_ids, device_ids, until);
+  until   pg_catalog.timestamptz;
+  waiting bigint[];                                       -- recipients that another transaction keeps
 begin
+  perform pushq.take_turns(queue_ids, firsts, lasts, device_ids);
+  until := clock_timestamp() + patience;
+  -- After this, each transaction that moved other rows than these has ended, so the check for inactive devices sees
+  -- what it did.
+  waiting := pushq.lock_rows('badge', queue_ids, device_ids, until);
   waiting := waiting || pushq.inactive_among(queue_ids, device_ids);
   begin
     perform pushq.wait_until(until);
@@ -59,7 +66,7 @@ begin
     from pushq.take_free_badges(worker, queue_ids, job_ids, epochs, increments, firsts, lasts, device_ids, waiting) t;
   exception when lock_not_available then
     waiting := waiting || pushq.unseen_rows(
-      'badge', queue_ids, firsts, lasts, device_ids, waiting, clock_timestamp() + pushq.patience());
+      'badge', queue_ids, firsts, lasts, device_ids, waiting, clock_timestamp() + patience);
     -- What was inserted meanwhile can be seen now.
     waiting := waiting || pushq.lock_rows('badge', queue_ids, device_ids, until)
       || pushq.inactive_among(queue_ids, device_ids);
@@ -181,13 +188,19 @@ create or replace function pushq.give_back_badges(
 ) returns void
 language plpgsql set lock_timeout = '50ms' as $$
 begin
-  perform pushq.give_back_free_badges(
-    worker, queue_ids, job_ids, epochs, increments, firsts, lasts, device_ids,
-    pushq.lock_rows(
-      'badge', queue_ids, pushq.with_newer_tokens(queue_ids, device_ids), clock_timestamp() + interval '50 ms'));
-exception when lock_not_available then
-  -- A badge has moved at this moment, and its new row is locked.
-  null;
+  perform pushq.take_turns(queue_ids, firsts, lasts, device_ids);
+  -- Again if a badge has moved at this moment, and its new row is locked.
+  for try in 1..3 loop
+    begin
+      perform pushq.give_back_free_badges(
+        worker, queue_ids, job_ids, epochs, increments, firsts, lasts, device_ids,
+        pushq.lock_rows(
+          'badge', queue_ids, pushq.with_newer_tokens(queue_ids, device_ids), clock_timestamp() + interval '50 ms'));
+      return;
+    exception when lock_not_available then
+      null;
+    end;
+  end loop;
 end $$;
 
 -- Gives back as above, except for the devices in `except_devices`. It goes in the order of devices, in which figures

@@ -115,16 +115,22 @@ $$;
 -- open; if another transaction keeps the device's places locked; or if the device was deactivated or deleted after the
 -- worker read its token, as its places may have moved to a newer token. A recipient that has a place keeps it, because
 -- sending again is a repeat. If the place is of a day that has ended, the recipient needs a place of this day.
+-- `patience` is as for `pushq.take_badges`.
 create or replace function pushq.hold_to_caps(
-  worker bigint, queue_ids int[], job_ids bigint[], epochs int[], firsts int[], lasts int[], device_ids bigint[]
+  worker bigint, queue_ids int[], job_ids bigint[], epochs int[], firsts int[], lasts int[], device_ids bigint[],
+  patience interval
 ) returns table (queue_id int, job_id bigint, device_id bigint, wait bigint)
 language plpgsql set lock_timeout = '1ms' set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
-  until   pg_catalog.timestamptz := clock_timestamp() + pushq.patience();
-  -- Each transaction that moved other rows than these has ended, so the check for inactive devices sees what it did.
-  waiting bigint[]               := pushq.lock_rows('recent_push', queue_ids, device_ids, until);
+  until   pg_catalog.timestamptz;
+  waiting bigint[];                                       -- recipients that another transaction keeps
 begin
+  perform pushq.take_turns(queue_ids, firsts, lasts, device_ids);
+  until := clock_timestamp() + patience;
+  -- After this, each transaction that moved other rows than these has ended, so the check for inactive devices sees
+  -- what it did.
+  waiting := pushq.lock_rows('recent_push', queue_ids, device_ids, until);
   waiting := waiting || pushq.inactive_among(queue_ids, device_ids);
   begin
     perform pushq.wait_until(until);
@@ -133,7 +139,7 @@ begin
     from pushq.take_free_places(worker, queue_ids, job_ids, epochs, firsts, lasts, device_ids, waiting) t;
   exception when lock_not_available then
     waiting := waiting || pushq.unseen_rows(
-      'recent_push', queue_ids, firsts, lasts, device_ids, waiting, clock_timestamp() + pushq.patience());
+      'recent_push', queue_ids, firsts, lasts, device_ids, waiting, clock_timestamp() + patience);
     -- What was inserted meanwhile can be seen now.
     waiting := waiting || pushq.lock_rows('recent_push', queue_ids, device_ids, until)
       || pushq.inactive_among(queue_ids, device_ids);
@@ -321,14 +327,20 @@ create or replace function pushq.note_capped(
 ) returns void
 language plpgsql set lock_timeout = '50ms' as $$
 begin
-  perform pushq.note_free_capped(
-    worker, queue_ids, job_ids, epochs, firsts, lasts, device_ids, arrived,
-    pushq.lock_rows(
-      'recent_push', queue_ids, pushq.with_newer_tokens(queue_ids, device_ids),
-      clock_timestamp() + interval '50 ms'));
-exception when lock_not_available then
-  -- Places have moved at this moment, and their new row is locked.
-  null;
+  perform pushq.take_turns(queue_ids, firsts, lasts, device_ids);
+  -- Again if places have moved at this moment, and their new row is locked.
+  for try in 1..3 loop
+    begin
+      perform pushq.note_free_capped(
+        worker, queue_ids, job_ids, epochs, firsts, lasts, device_ids, arrived,
+        pushq.lock_rows(
+          'recent_push', queue_ids, pushq.with_newer_tokens(queue_ids, device_ids),
+          clock_timestamp() + interval '50 ms'));
+      return;
+    exception when lock_not_available then
+      null;
+    end;
+  end loop;
 end $$;
 
 -- Records as above, except for the devices in `except_devices`. It goes in the order of devices, in which places are

@@ -1,13 +1,33 @@
 -- Rows of `pushq.badge` and `pushq.recent_push` that transactions of producers keep locked, or insert, for as long as
 -- these last. A worker asks about the recipients of many tenants with one statement, and its other pushes wait behind
--- it. So it waits only for some milliseconds: long enough for other workers, whose statements are short.
+-- it. So it waits for them only for some milliseconds. Workers wait for each other's turns before that.
 
--- The time in which a worker waits for rows that others keep, before it sends. It looks as long again for those that it
--- cannot have.
-create or replace function pushq.patience() returns interval
-language sql immutable parallel safe as $$
-  select interval '15 milliseconds'
-$$;
+-- Makes workers that are about the same devices take turns: waits until no other worker's statement is about one of
+-- them. The recipients of a job are the elements of `device_ids` from its `firsts` to its `lasts`. So a row that is
+-- locked or that cannot be inserted belongs to a producer, whose transaction may stay open.
+--
+-- Such statements take about 50 ms. If another one takes longer than a second, this one goes on without its turn, and
+-- finds some of the rows kept.
+create or replace function pushq.take_turns(queue_ids int[], firsts int[], lasts int[], device_ids bigint[])
+returns void
+language plpgsql set lock_timeout = '1s' set enable_seqscan = off as $$
+declare
+  -- Devices that were added one after another are in one part, because the jobs of a campaign have such devices.
+  parts int[] := array(
+    select distinct ((g.queue_id::bigint * 64 + d.id / 4096 % 64) & 16383)::int as part
+    from unnest(queue_ids, firsts, lasts) g(queue_id, first, last)
+    cross join lateral unnest(device_ids[g.first : g.last]) d(id)
+    order by part);
+begin
+  if (select count(*) from pushq.device_turn t where t.part = any (parts)) < cardinality(parts) then
+    insert into pushq.device_turn (part)
+    select p from unnest(parts) with ordinality u(p, place) order by place
+    on conflict on constraint device_turn_pkey do nothing;
+  end if;
+  perform from pushq.device_turn t where t.part = any (parts) order by t.part for no key update;
+exception when lock_not_available then
+  null;
+end $$;
 
 -- Makes this transaction wait for each lock until a time, and for a millisecond if that has passed. Called by functions
 -- that have a `lock_timeout` of their own, so it ends with them.

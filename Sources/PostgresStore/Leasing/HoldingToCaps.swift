@@ -6,18 +6,28 @@ extension Statement {
         select queue_id, job_id, device_id, wait
         from pushq.hold_to_caps(
           $worker_id, $queue_ids::int[], $job_ids::bigint[], $epochs::int[], $firsts::int[], $lasts::int[],
-          $device_ids::bigint[])
+          $device_ids::bigint[], $patience::bigint * interval '1 microsecond')
         """#)
 }
 
 extension PostgresConnection {
+    /// The time in which a worker usually waits for what producers keep.
+    package static let rowPatience = Duration.milliseconds(15)
+
     /// Returns the jobs with the answers of their queues' frequency caps about the recipients that are still to be sent
     /// to.
-    /// - Parameter jobs: in their answers only ``CapAnswer/isWhole`` is set yet; jobs without an answer are not asked
-    ///   about.
-    package func heldToCaps(_ jobs: [ClaimedJob], workerID: Int64) async throws(PostgresError) -> [ClaimedJob] {
+    /// - Parameters:
+    ///   - jobs: in their answers only ``CapAnswer/isWhole`` is set yet; jobs without an answer are not asked about.
+    ///   - patience: how long to wait for rows that transactions of producers keep. The statement looks as long
+    ///     again for those that it cannot have.
+    package func heldToCaps(
+        _ jobs: [ClaimedJob], workerID: Int64, patience: Duration = rowPatience
+    ) async throws(PostgresError) -> [ClaimedJob] {
         let held = try await heldRecipients(
-            by: .holdToCaps, of: jobs.filter { $0.capAnswer != nil }, workerID: workerID)
+            by: .holdToCaps, of: jobs.filter { $0.capAnswer != nil }, workerID: workerID
+        ) {
+            _ in ["patience": .int8(patience.wholeMicroseconds)]
+        }
         return jobs.map { job in
             var job = job
             if let devices = held[JobKey(job.key)] {

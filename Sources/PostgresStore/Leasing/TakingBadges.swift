@@ -6,7 +6,7 @@ extension Statement {
         select queue_id, job_id, device_id, figure
         from pushq.take_badges(
           $worker_id, $queue_ids::int[], $job_ids::bigint[], $epochs::int[], $increments::int[], $firsts::int[],
-          $lasts::int[], $device_ids::bigint[])
+          $lasts::int[], $device_ids::bigint[], $patience::bigint * interval '1 microsecond')
         """#)
 }
 
@@ -16,15 +16,21 @@ extension PostgresConnection {
     ///
     /// Leaves out a job without an answer: this worker has lost it, so nothing of it may be sent. Recipients whose
     /// badge another transaction has locked are in ``ClaimedJob/lockedBadges``.
-    package func takingBadges(_ jobs: [ClaimedJob], workerID: Int64) async throws(PostgresError) -> [ClaimedJob] {
+    /// - Parameter patience: see ``heldToCaps(_:workerID:patience:)``.
+    package func takingBadges(
+        _ jobs: [ClaimedJob], workerID: Int64, patience: Duration = rowPatience
+    ) async throws(PostgresError) -> [ClaimedJob] {
         let asked = AskedJobs(jobs.filter { $0.badgeIncrement != nil }) { job, ordinal in
             // A recipient that is held back, or lacks an attribute, gets no push now.
             job.capAnswer?.held[job.deviceIDs[ordinal]] == nil && job.personal?.byteCount(of: ordinal) != nil
         }
         guard !asked.jobs.isEmpty else { return jobs }
-        let increments = Parameter.int4Array(asked.jobs.map { Int32($0.badgeIncrement ?? 0) })
+        let more: Parameters = [
+            "increments": .int4Array(asked.jobs.map { Int32($0.badgeIncrement ?? 0) }),
+            "patience": .int8(patience.wholeMicroseconds),
+        ]
         var figures: [JobKey: [Int64: Int32?]] = [:]
-        for row in try await execute(.takeBadges, asked.parameters(of: workerID) + ["increments": increments]) {
+        for row in try await execute(.takeBadges, asked.parameters(of: workerID) + more) {
             let job = JobKey(queueID: row.int4("queue_id"), jobID: row.int8("job_id"))
             figures[job, default: [:]].updateValue(row.optionalInt4("figure"), forKey: row.int8("device_id"))
         }

@@ -208,11 +208,14 @@ final class Intake {
                 }
             }
             let tenant = { (claim: ClaimedJob) in self.queues[claim.key.queueID]?.settings.tenantID ?? 0 }
-            for part in kept.groups(of: held, tenant: tenant, now: .now).flatMap(PreSendChecks.parts) {
+            let groups = kept.groups(of: held, tenant: tenant, now: .now)
+            let patience = KeptRecipients.patience(amongGroups: groups.count)
+            for part in groups.flatMap(PreSendChecks.parts) {
                 // A recipient in quiet hours takes no place under a cap.
                 let awake = try await connection.heldToQuietHours(part, workerID: workerID)
-                let allowed = try await connection.heldToCaps(awake, workerID: workerID)
-                for var claim in try await connection.takingBadges(allowed, workerID: workerID) {
+                let allowed = try await connection.heldToCaps(awake, workerID: workerID, patience: patience)
+                let counted = try await connection.takingBadges(allowed, workerID: workerID, patience: patience)
+                for var claim in counted {
                     kept.note(&claim, of: tenant(claim), now: .now)
                     start(claim, claimedAt: sentAt)
                 }

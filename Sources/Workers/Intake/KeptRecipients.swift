@@ -7,30 +7,41 @@ import PostgresStore
 /// all others: first the tenants that keep nothing, together; then what else the other tenants send, each by itself;
 /// then recipients that are known. Each worker learns this by itself.
 struct KeptRecipients {
-    /// The time after which a tenant that kept nothing more is one like the others.
+    /// The time after which a tenant or a recipient of which nothing more was kept is like the others.
     private static let memory = Duration.seconds(60)
-    private static let longestPause = Duration.seconds(30)
-    /// The number of recipients remembered of a tenant. Further ones wait for the longest pause.
+    private static let pauses = Duration.seconds(1)...Duration.seconds(30)
+    /// The number of recipients remembered of a tenant.
     private static let maximumCount = 10_000
+    /// What a claim may wait for kept rows in all, once before it sends and once to look for those that it cannot have.
+    private static let longestWait = Duration.milliseconds(60)
 
-    private struct Tenant {
-        var keptAt: ContinuousClock.Instant
-        var recipients: [Int64: Recipient] = [:]
+    /// How long something has been kept without a pause in between.
+    private struct Time {
+        let since: ContinuousClock.Instant
+        var last: ContinuousClock.Instant
+
+        init(_ now: ContinuousClock.Instant) { (since, last) = (now, now) }
+
+        func isOver(_ now: ContinuousClock.Instant) -> Bool { last.duration(to: now) >= memory }
     }
 
-    private struct Recipient {
-        var pause: Duration
-        var notedAt: ContinuousClock.Instant
+    private struct Tenant {
+        var kept: Time
+        var recipients: [Int64: Time] = [:]
     }
 
     private var tenants: [Int32: Tenant] = [:]
 
-    /// Divides jobs into groups, in the order in which to ask about them.
+    /// How long a statement may wait for kept rows: shorter if one claim has statements about many tenants.
+    static func patience(amongGroups count: Int) -> Duration {
+        max(.milliseconds(1), min(PostgresConnection.rowPatience, longestWait / max(1, count)))
+    }
+
+    /// Divides jobs into groups, in the order in which to ask about them. No group is empty.
     mutating func groups(of jobs: [ClaimedJob], tenant: (ClaimedJob) -> Int32, now: ContinuousClock.Instant)
         -> [[ClaimedJob]]
     {
-        tenants = tenants.filter { $0.value.keptAt.duration(to: now) < Self.memory }
-        guard !tenants.isEmpty else { return [jobs] }
+        tenants = tenants.filter { !$0.value.kept.isOver(now) }
         var others: [ClaimedJob] = []
         var apart: [Int32: (new: [ClaimedJob], known: [ClaimedJob])] = [:]
         for job in jobs {
@@ -39,40 +50,44 @@ struct KeptRecipients {
                 others.append(job)
                 continue
             }
-            if job.deviceIDs.contains(where: { recipients[$0] != nil }) {
+            if job.deviceIDs.contains(where: { recipients[$0]?.isOver(now) == false }) {
                 apart[id, default: ([], [])].known.append(job)
             } else {
                 apart[id, default: ([], [])].new.append(job)
             }
         }
-        return [others] + apart.values.map(\.new) + apart.values.map(\.known)
+        return ([others] + apart.values.map(\.new) + apart.values.map(\.known)).filter { !$0.isEmpty }
     }
 
-    /// Notes the answers about a job, and sets how long its recipients wait that are kept: a second, and twice as long
-    /// each time, up to half a minute.
-    mutating func note(_ job: inout ClaimedJob, of tenant: Int32, now: ContinuousClock.Instant) {
+    /// Notes the answers about a job, and sets how long its recipients wait that are kept: as long as the recipient has
+    /// been kept and the message has waited, so twice as long each time, from a second to half a minute.
+    mutating func note(_ job: inout ClaimedJob, of id: Int32, now: ContinuousClock.Instant) {
         let atCap = job.capAnswer?.held.filter { $0.value == .whileKept }.keys.map(\.self) ?? []
         let kept = job.lockedBadges.union(atCap)
-        if !kept.isEmpty { tenants[tenant, default: Tenant(keptAt: now)].keptAt = now }
-        guard var known = tenants[tenant]?.recipients else { return }
+        // Removed, not copied, because it may have many recipients.
+        guard var tenant = tenants.removeValue(forKey: id) ?? (kept.isEmpty ? nil : Tenant(kept: Time(now))) else {
+            return
+        }
+        if !kept.isEmpty { tenant.kept.last = now }
         for device in job.deviceIDs {
             guard kept.contains(device) else {
-                known[device] = nil
+                tenant.recipients[device] = nil
                 continue
             }
-            var pause = Duration.seconds(1)
-            if let last = known[device] {
-                // Another push to the device may have been asked about meanwhile.
-                pause =
-                    last.notedAt.duration(to: now) < last.pause ? last.pause : min(last.pause * 2, Self.longestPause)
-                if pause > last.pause { known[device] = Recipient(pause: pause, notedAt: now) }
-            } else if known.count < Self.maximumCount {
-                known[device] = Recipient(pause: pause, notedAt: now)
-            } else {
-                pause = Self.longestPause
+            let last = tenant.recipients[device].flatMap { $0.isOver(now) ? nil : $0 }
+            var time = last ?? Time(now)
+            time.last = now
+            if tenant.recipients.count >= Self.maximumCount, tenant.recipients[device] == nil {
+                tenant.recipients = tenant.recipients.filter { !$0.value.isOver(now) }
             }
-            job.keptFor[device] = pause
+            if tenant.recipients.count < Self.maximumCount || tenant.recipients[device] != nil {
+                tenant.recipients[device] = time
+            } else {
+                time = tenant.kept
+            }
+            let waited = min(time.since.duration(to: now), job.age)
+            job.keptFor[device] = min(max(waited, Self.pauses.lowerBound), Self.pauses.upperBound)
         }
-        tenants[tenant]?.recipients = known
+        tenants[id] = tenant
     }
 }

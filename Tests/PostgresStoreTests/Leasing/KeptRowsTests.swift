@@ -16,7 +16,9 @@ import Transport
         fileprivate var values: String { self == .badges ? "3" : "'{}', '{}', '{}'" }
 
         /// The jobs with the recipients that wait.
-        fileprivate func ask(_ jobs: [ClaimedJob], _ worker: PostgresConnection) async throws -> [Int64: Set<Int64>] {
+        fileprivate func ask(
+            _ jobs: [ClaimedJob], _ worker: PostgresConnection, workerID: Int64 = 1
+        ) async throws -> [Int64: Set<Int64>] {
             let jobs = jobs.map { job in
                 var job = job
                 if self == .cap { job.capAnswer = CapAnswer() }
@@ -24,8 +26,8 @@ import Transport
             }
             let answers =
                 switch self {
-                case .badges: try await worker.takingBadges(jobs, workerID: 1)
-                case .cap: try await worker.heldToCaps(jobs, workerID: 1)
+                case .badges: try await worker.takingBadges(jobs, workerID: workerID)
+                case .cap: try await worker.heldToCaps(jobs, workerID: workerID)
                 }
             return Dictionary(
                 uniqueKeysWithValues: answers.map { job in
@@ -166,5 +168,74 @@ import Transport
             #expect(times.min()! < .milliseconds(200), "\(times)")
             try await world.other.runScript("rollback")
         }
+    }
+
+    /// Nobody else has a transaction open. So no recipient waits, however many workers are about the same devices, and
+    /// each device counts what arrived and nothing else.
+    @Test(arguments: Check.allCases) func `is nothing if only workers are about the same devices`(check: Check)
+        async throws
+    {
+        try await withDatabase { actor, database in
+            let (sends, devices, workers) = (24, 500, 8)
+            let queue = try await QueueFixture(database, devices: devices)
+            try await queue.run(
+                """
+                insert into pushq.frequency_cap (queue_id, pushes, period) select id, 100, '1 day' from pushq.queue;
+                select pushq.send('\(QueueFixture.name)', '{"aps":{"alert":"x","badge":{"increment":1}}}',
+                                  array(select encode(token, 'hex') from pushq.device))
+                from generate_series(1, \(sends))
+                """)
+            var arrived: [Int64: Int] = [:]
+            var problems: [String] = []
+            var done = 0
+            for worker in 1...Int64(workers) {
+                let connection = try await database.connect()
+                actor.loop.startTask {
+                    do {
+                        let count = sends / workers
+                        arrived.merge(
+                            try await check.sendHalf(count, of: queue, connection, worker), uniquingKeysWith: +)
+                    } catch {
+                        problems.append("\(error)")
+                    }
+                    done += 1
+                }
+            }
+            try await eventually("all workers to be done", { done }, until: { $0 == workers })
+            #expect(problems == [])
+            let counted = "select coalesce(sum(\(check == .badges ? "count" : "cardinality(sent_at)")), 0)"
+            #expect(arrived.count == devices)
+            #expect(try await queue.number("\(counted) from pushq.\(check.table)") == arrived.values.reduce(0, +))
+            for (device, count) in arrived.prefix(20) {
+                let its = "\(counted) from pushq.\(check.table) where device_id = \(device)"
+                #expect(try await queue.number(its) == count)
+            }
+        }
+    }
+}
+
+extension `What a transaction keeps from being counted`.Check {
+    /// Claims a number of jobs, asks about their recipients, and ends them as if each second recipient at random had
+    /// been refused. Returns how many pushes arrived on each device.
+    fileprivate func sendHalf(
+        _ count: Int, of queue: QueueFixture, _ connection: PostgresConnection, _ worker: Int64
+    ) async throws -> [Int64: Int] {
+        let quota = ClaimQuota(queueID: queue.id, lane: .normal, jobs: Int32(count))
+        let jobs = try await connection.claim([quota], workerID: worker, lease: .seconds(60), atMostOnceWindow: 2)
+        #expect(jobs.count == count)
+        var arrived: [Int64: Int] = [:]
+        for job in jobs {
+            let waiting = try await ask([job], connection, workerID: worker)
+            #expect(waiting[job.key.jobID] == [], "no recipient waits")
+            let refused = job.deviceIDs.filter { _ in Bool.random() }
+            for device in Set(job.deviceIDs).subtracting(refused) { arrived[device, default: 0] += 1 }
+            let outcomes = job.deviceIDs.map { refused.contains($0) ? Outcome.expired : .delivered }
+            let end = SettledJob(
+                key: job.key, outcomes: outcomes.map(\.rawValue), again: [], reports: [], notes: nil,
+                capNews: self == .cap ? refused.map { CapNews(deviceID: $0, hasArrived: false) } : [],
+                givenBackBadges: self == .badges ? GivenBackBadges(increment: 1, deviceIDs: refused) : nil)
+            #expect(try await connection.endJobs([end], workerID: worker).keys == [job.key])
+        }
+        return arrived
     }
 }

@@ -14,7 +14,9 @@ import Transport
     private static let firstID = 7_000_000_000_001
 
     /// Tables whose rows belong to no tenant.
-    private static let nobodys: Set = ["duty", "former_tenant", "lineage", "migration", "named_lock", "provider_token"]
+    private static let nobodys: Set = [
+        "device_turn", "duty", "former_tenant", "lineage", "migration", "named_lock", "provider_token",
+    ]
 
     // MARK: Making rows
 

@@ -19,6 +19,7 @@ import Transport
         credential: select update(warned_days)
         device: select(active id inactive_reason inactive_since kind queue_id reactivated_at registered_at \
         replaced_by token user_key) update(active inactive_reason inactive_since)
+        device_turn: insert select update
         duty: insert select update
         empty_send: insert select update(why)
         fan_out: select update
@@ -114,12 +115,12 @@ import Transport
         "make_partition",
         "message_kind", "microseconds_until", "move_scheduled", "move_waiting", "newer_token", "note_capped",
         "note_free_capped", "own_lane",
-        "patience", "pause_for_channel", "permits_of_room", "plain_version", "queues_under_way", "ready_above",
+        "pause_for_channel", "permits_of_room", "plain_version", "queues_under_way", "ready_above",
         "ready_within", "ready_work",
         "recipient_values", "run_due_schedule", "run_wave", "shares_of", "sort_into_waves", "started_type",
         "starts_another", "successors", "supersede", "take_badges",
         "take_free_badges", "take_free_places",
-        "take_permits",
+        "take_permits", "take_turns",
         "take_webhook", "tell",
         "tenants_to_count", "today", "undecided_since", "unfiltered_devices", "unseen_rows", "version_bounds",
         "version_for",
