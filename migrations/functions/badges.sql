@@ -53,6 +53,7 @@ declare
   until   pg_catalog.timestamptz;
   waiting bigint[];                                       -- recipients that another transaction keeps
 begin
+  -- Without a turn, it finds some of the rows kept.
   perform pushq.take_turns(queue_ids, firsts, lasts, device_ids);
   until := clock_timestamp() + patience;
   -- After this, each transaction that moved other rows than these has ended, so the check for inactive devices sees
@@ -188,7 +189,7 @@ create or replace function pushq.give_back_badges(
 ) returns void
 language plpgsql set lock_timeout = '50ms' as $$
 begin
-  perform pushq.take_turns(queue_ids, firsts, lasts, device_ids);
+  perform pushq.await_turns(queue_ids, firsts, lasts, device_ids);
   -- Again if a badge has moved at this moment, and its new row is locked.
   for try in 1..3 loop
     begin

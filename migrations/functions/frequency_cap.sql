@@ -126,6 +126,7 @@ declare
   until   pg_catalog.timestamptz;
   waiting bigint[];                                       -- recipients that another transaction keeps
 begin
+  -- Without a turn, it finds some of the rows kept.
   perform pushq.take_turns(queue_ids, firsts, lasts, device_ids);
   until := clock_timestamp() + patience;
   -- After this, each transaction that moved other rows than these has ended, so the check for inactive devices sees
@@ -327,7 +328,7 @@ create or replace function pushq.note_capped(
 ) returns void
 language plpgsql set lock_timeout = '50ms' as $$
 begin
-  perform pushq.take_turns(queue_ids, firsts, lasts, device_ids);
+  perform pushq.await_turns(queue_ids, firsts, lasts, device_ids);
   -- Again if places have moved at this moment, and their new row is locked.
   for try in 1..3 loop
     begin

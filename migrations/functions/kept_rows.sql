@@ -6,11 +6,11 @@
 -- them. The recipients of a job are the elements of `device_ids` from its `firsts` to its `lasts`. So a row that is
 -- locked or that cannot be inserted belongs to a producer, whose transaction may stay open.
 --
--- Such statements take about 50 ms. If another one takes longer than a second, this one goes on without its turn, and
--- finds some of the rows kept.
+-- Such statements take about 50 ms, and more on a busy machine. Returns false if this one got no turn within two
+-- seconds.
 create or replace function pushq.take_turns(queue_ids int[], firsts int[], lasts int[], device_ids bigint[])
-returns void
-language plpgsql set lock_timeout = '1s' set enable_seqscan = off as $$
+returns boolean
+language plpgsql set lock_timeout = '2s' set enable_seqscan = off as $$
 declare
   -- Devices that were added one after another are in one part, because the jobs of a campaign have such devices.
   parts int[] := array(
@@ -25,8 +25,21 @@ begin
     on conflict on constraint device_turn_pkey do nothing;
   end if;
   perform from pushq.device_turn t where t.part = any (parts) order by t.part for no key update;
+  return true;
 exception when lock_not_available then
-  null;
+  return false;
+end $$;
+
+-- The same for a worker that gives back what it has taken. It fails without a turn, and the worker tries again: else
+-- what it has taken would stay taken.
+create or replace function pushq.await_turns(queue_ids int[], firsts int[], lasts int[], device_ids bigint[])
+returns void
+language plpgsql as $$
+begin
+  if not pushq.take_turns(queue_ids, firsts, lasts, device_ids) then
+    raise exception using errcode = 'lock_not_available',
+      message = 'other workers count pushes to the same devices for more than two seconds';
+  end if;
 end $$;
 
 -- Makes this transaction wait for each lock until a time, and for a millisecond if that has passed. Called by functions

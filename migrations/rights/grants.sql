@@ -14,7 +14,7 @@ do $$
 declare
   for_workers text[] := array[
     -- Functions that run with the worker's rights.
-    'act_on_feedback', 'answers_since', 'bad_tokens_problem', 'bring_campaign', 'bring_message',
+    'act_on_feedback', 'answers_since', 'await_turns', 'bad_tokens_problem', 'bring_campaign', 'bring_message',
     'bring_messages', 'cap_window',
     'day_began', 'deal_wave', 'device_kind',
     'devices_of_user', 'fan_out_shares', 'fan_out_step',

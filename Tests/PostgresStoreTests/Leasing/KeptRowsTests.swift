@@ -170,6 +170,30 @@ import Transport
         }
     }
 
+    /// What was taken would stay taken if the jobs ended without giving it back.
+    @Test(arguments: Check.allCases)
+    func `lets a worker that gets no turn send, and end its jobs only later`(check: Check) async throws {
+        try await withDatabase { _, database in
+            let world = try await makeWorld(database, check, nil, devices: 4)
+            #expect(try await check.ask(world.jobs, world.queue.worker).values.allSatisfy { $0 == [] })
+            try await world.other.runScript("begin; select from pushq.device_turn for update")
+            #expect(try await check.ask(world.jobs, world.queue.worker).values.allSatisfy { $0 == [] })
+            let device = world.own.deviceIDs[0]
+            let end = SettledJob(
+                key: world.own.key, outcomes: [Outcome.expired.rawValue], again: [], reports: [], notes: nil,
+                capNews: check == .cap ? [CapNews(deviceID: device, hasArrived: false)] : [],
+                givenBackBadges: check == .badges ? GivenBackBadges(increment: 1, deviceIDs: [device]) : nil)
+            let error = await #expect(throws: PostgresError.self) {
+                try await world.queue.worker.endJobs([end], workerID: 1)
+            }
+            #expect(error?.isContended == true, "\(error as Any)")
+            try await world.other.runScript("rollback")
+            #expect(try await world.queue.worker.endJobs([end], workerID: 1).keys == [world.own.key])
+            let taken = "select cardinality(root_ids) from pushq.\(check.table) where device_id = \(device)"
+            #expect(try await world.queue.number(taken) == 0)
+        }
+    }
+
     /// Nobody else has a transaction open. So no recipient waits, however many workers are about the same devices, and
     /// each device counts what arrived and nothing else.
     @Test(arguments: Check.allCases) func `is nothing if only workers are about the same devices`(check: Check)

@@ -94,7 +94,7 @@ import Transport
         """
 
     private static let functions: Set = [
-        "act_on_feedback", "answers_since", "bad_tokens_problem", "bring_campaign", "bring_message",
+        "act_on_feedback", "answers_since", "await_turns", "bad_tokens_problem", "bring_campaign", "bring_message",
         "bring_messages", "cap_window",
         "clear_day", "clear_queue", "clear_send_keys", "clear_settings",
         "count_usage", "days_of_history", "days_to_clear", "day_began", "deal_wave", "device_kind", "devices_of_user",
