@@ -307,11 +307,11 @@ final class BinaryConnection: PooledConnection {
         phase = .closed
         stream.close()
         for timer in [confirmTimer, clockTimer, drainTimer, packetTimer] { timer?.cancel() }
-        if case .failed(let words) = ending {
+        switch ending {
+        case .failed(let words), .closed(let words):
             if !window.isEmpty { windowSize.noteLoss() }
             giveUpWindow(because: words)
-        } else {
-            giveUpWindow(because: nil)
+        default: giveUpWindow(because: nil)
         }
         if wasOpen { gateway.startedDraining(self, ending) }
         deliverAnswers()
@@ -363,6 +363,7 @@ extension BinaryConnection: ByteStreamHandler {
             gateway.noteRefusedCertificate(error)
         }
         let ended = parser.isWithinPacket ? "in the middle of an error" : "without a word"
-        end(.failed(error?.description ?? "\(stream.peer) closed the connection \(ended)"))
+        let words = error?.description ?? "\(stream.peer) closed the connection \(ended)"
+        end(window.isEmpty ? .closed(words) : .failed(words))
     }
 }

@@ -44,7 +44,8 @@ final class ConnectionPool<Connection: PooledConnection> {
     var state: GatewayState {
         if isClosed { return .closed }
         if open.contains(where: { !$0.isShutOut }) { return .open }
-        if let outage = reachability.outage, !isAtRest { return .unreachable(outage) }
+        // While nobody wants a connection, none is tried. So whoever wants one must not be told to wait for that.
+        if let outage = reachability.outage, isWanted, !isAtRest { return .unreachable(outage) }
         return isConnecting || !open.isEmpty ? .connecting : .idle
     }
 

@@ -43,6 +43,8 @@ enum ConnectionEnding {
     case spoilt(served: Int, isRepeated: Bool)
     /// The server ended it for another reason, by GOAWAY or by an answer.
     case asked(String)
-    /// It broke, went silent, or the peer broke the protocol.
+    /// The server, or something in between, closed it without a word or reset it.
+    case closed(String)
+    /// It went silent, or the peer broke the protocol.
     case failed(String)
 }

@@ -184,6 +184,7 @@ extension PoolingGateway {
     func reached() { pool.noteReached() }
 
     func startedDraining(_ connection: Connection, _ ending: ConnectionEnding) {
+        let wasIdle = isIdle(connection)
         pool.noteDraining(connection)
         pool.share.budget.history.noteEnded(ending)
         guard !pool.isClosed else { return }
@@ -202,7 +203,8 @@ extension PoolingGateway {
             pool.noteRetired(
                 connection, isShortLived: !hasLasted, answers: served, isOfPush: isRepeated, settings, now: loop.now)
             replace(connection)
-        case .asked(let words), .failed(let words):
+        case .asked where wasIdle, .closed where wasIdle: replace(connection)
+        case .asked(let words), .closed(let words), .failed(let words):
             if !connection.hasAnswered, !connection.hasTakenRequests { doubtAddress(of: connection) }
             guard !hasLasted else { return replace(connection) }
             // The session that this connection resumed may be the cause, so the next one does not resume any.
@@ -216,10 +218,18 @@ extension PoolingGateway {
         connection.hasAnswered && connection.openedAt.duration(to: loop.now) >= settings.stableTime
     }
 
-    /// Opens another connection at once, if something was sent recently or there is something to send.
+    /// Whether a connection that may take pushes has had nothing to do for a while.
+    private func isIdle(_ connection: Connection) -> Bool {
+        connection.inFlightCount == 0 && connection.lastRequest.duration(to: loop.now) >= settings.quietTime
+            && !connection.isShutOut && pool.open.contains { $0 === connection }
+    }
+
+    /// Opens another connection at once, if something was sent over this one recently or there is something to send.
     private func replace(_ connection: Connection) {
         let isAskedFor = pool.lastAsked.map { $0 > connection.lastRequest } ?? false
-        pool.isWanted = isAskedFor || connection.lastRequest.duration(to: loop.now) < settings.stableTime
+        let wasUsed = connection.hasAnswered || connection.lastRequest > connection.openedAt
+        let isRecent = connection.lastRequest.duration(to: loop.now) < settings.stableTime
+        pool.isWanted = isAskedFor || wasUsed && isRecent
         openIfNeeded()
     }
 

@@ -286,12 +286,12 @@ final class GatewayConnection: PooledConnection {
     }
 
     /// Ends a connection that broke.
-    func lose(_ error: String) {
+    func lose(_ error: String, as ending: (String) -> ConnectionEnding = ConnectionEnding.failed) {
         guard phase != .closed else { return }
         let wasDraining = phase == .draining
         if stream.isOpen { stream.close() }
         phase = .closed
-        if !wasDraining { gateway.startedDraining(self, .failed(error)) }
+        if !wasDraining { gateway.startedDraining(self, ending(error)) }
         finish(because: error)
     }
 
@@ -368,6 +368,7 @@ extension GatewayConnection: ByteStreamHandler {
 
     func closed(_ error: TransportError?) {
         if let error, !hasAnswered { gateway.noteRefusedCertificate(error) }
-        lose(error?.description ?? "the connection to \(stream.peer) was closed by the server")
+        let words = error?.description ?? "the connection to \(stream.peer) was closed by the server"
+        lose(words, as: ConnectionEnding.closed)
     }
 }

@@ -1,0 +1,94 @@
+import TestSupport
+import Testing
+import Transport
+
+@testable import APNs
+
+/// Proxies, firewalls and servers end connections that nobody uses.
+@Suite(.timeLimit(.minutes(10))) struct `The end of an idle connection` {
+    enum End: CaseIterable {
+        case cut, goAway
+
+        fileprivate func end(_ connection: MockAPNs.Connection) {
+            switch self {
+            case .cut: connection.cut()
+            case .goAway: connection.goAway(last: 2_147_483_647)
+            }
+        }
+    }
+
+    /// Whether the connection that was used ends before the one that was not.
+    enum Order: CaseIterable { case usedFirst, unusedFirst }
+
+    private static var settings: GatewaySettings {
+        var settings = GatewaySettings.brisk
+        settings.stableTime = .milliseconds(200)
+        settings.quietTime = .milliseconds(20)
+        settings.maximumConnections = 2
+        return settings
+    }
+
+    /// The gateway once counted the end of the unused one as an outage, and did not try to end it, because nobody
+    /// wanted a connection. No push was sent before the worker was started again.
+    @Test(arguments: End.allCases, Order.allCases)
+    func `is no outage, and the next push is sent, though the last connection was never used`(end: End, order: Order)
+        async throws
+    {
+        let (tally, outages) = try await Stage(maximumStreams: 1, settings: Self.settings, respond: { _ in }).run {
+            actor, scene in
+            scene.sender.send(count: 1)
+            while scene.server.requests.isEmpty { await actor.loop.pause(.milliseconds(1)) }
+            // The second connection opens for this push, which goes over the first one in the end.
+            scene.gateway.requestCapacity()
+            while scene.gateway.pool.open.count < 2 { await actor.loop.pause(.milliseconds(1)) }
+            scene.server.requests[0].answer()
+            await scene.sender.untilAnswered(1)
+            await actor.loop.pause(Self.settings.stableTime)
+            let connections = scene.server.connections
+            for connection in order == .usedFirst ? connections : connections.reversed() {
+                let count = scene.gateway.pool.open.count
+                end.end(connection)
+                while scene.gateway.pool.open.count == count { await actor.loop.pause(.milliseconds(1)) }
+            }
+            scene.sender.send(count: 1, from: 1)
+            while scene.server.requests.count < 2 { await actor.loop.pause(.milliseconds(1)) }
+            scene.server.requests[1].answer()
+            await scene.sender.untilAnswered(2)
+            return (scene.sender.tally, scene.sender.outages.count)
+        }
+        #expect(tally == ["accepted": 2])
+        #expect(outages == 0)
+    }
+
+    /// As with a proxy that ends idle connections after some seconds: a connection that replaced one was replaced again
+    /// and again, with ever longer pauses, and the next push waited for one of them.
+    @Test func `soon after its last push, or that of the one that replaces it, is the last`() async throws {
+        var settings = Self.settings
+        settings.stableTime = .seconds(60)
+        settings.maximumConnections = 1
+        let quiet = settings.quietTime
+        let (state, count, outages) = try await Stage(settings: settings).run { actor, scene in
+            scene.sender.send(count: 1)
+            await scene.sender.untilAnswered(1)
+            for number in 0..<2 {
+                while scene.server.connections.count <= number || scene.gateway.pool.open.isEmpty {
+                    await actor.loop.pause(.milliseconds(1))
+                }
+                let connection = scene.gateway.pool.open[0]
+                await actor.loop.pause(quiet * 2)
+                scene.server.connections[number].cut()
+                while scene.gateway.pool.open.contains(where: { $0 === connection }) {
+                    await actor.loop.pause(.milliseconds(1))
+                }
+            }
+            await actor.loop.pause(quiet * 5)
+            let state = scene.gateway.state
+            scene.sender.send(count: 1, from: 1)
+            await scene.sender.untilAnswered(2)
+            return (state, scene.server.connections.count, scene.sender.outages.count)
+        }
+        #expect(state == .idle)
+        #expect(count == 3, "one for each push, and one that replaced the first")
+        #expect(outages == 0)
+    }
+}
