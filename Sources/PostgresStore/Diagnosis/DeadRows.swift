@@ -1,13 +1,23 @@
 extension HealthCheck {
-    static let deadRows = HealthCheck(
-        "dead_rows", "tables with more dead rows than live ones, which make claims and flushes slow"
-    ) { connection in
-        try await connection.execute(.deadRows).map { row in
-            let vacuumed = row.optionalFloat8("seconds").map { "vacuumed \(Words.time(seconds: $0)) ago" }
-            return HealthFinding(
-                .warning, row.text("name"),
-                "has \(row.int8("dead")) dead rows and \(row.int8("live")) live ones; \(vacuumed ?? "never vacuumed")",
-                .sql("vacuum (analyze) pushq.\(row.text("name"));"))
+    /// - Parameter age: how long a transaction must have been open to be named as what keeps the rows.
+    static func deadRows(heldFor age: Duration = .seconds(60)) -> HealthCheck {
+        HealthCheck(
+            "dead_rows", "tables with more dead rows than live ones, which make claims and flushes slow"
+        ) { connection in
+            let rows = try await connection.execute(.deadRows)
+            guard !rows.isEmpty else { return [] }
+            let holder = try await RowHolder.oldest(heldFor: age, in: connection)
+            let seesAll = try await connection.execute(.visibleStatistics).one().bool("sees_all")
+            return rows.map { row in
+                let vacuumed = row.optionalFloat8("seconds").map { "vacuumed \(Words.time(seconds: $0)) ago" }
+                let vacuum = "vacuum (analyze) pushq.\(row.text("name"));"
+                let why = holder?.evidence ?? (seesAll ? nil : "this login does not see what may keep them")
+                return HealthFinding(
+                    .warning, row.text("name"),
+                    "has \(row.int8("dead")) dead rows and \(row.int8("live")) live ones; "
+                        + [vacuumed ?? "never vacuumed", why].compactMap(\.self).joined(separator: "; "),
+                    holder?.remedy(then: vacuum) ?? .sql(vacuum))
+            }
         }
     }
 }

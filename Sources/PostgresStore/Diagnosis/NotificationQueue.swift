@@ -38,8 +38,7 @@ extension Statement {
         "holders_of_notifications",
         #"""
         select 'session ' || pid as subject, extract(epoch from clock_timestamp() - xact_start)::float8 as seconds,
-               concat_ws(', ', 'database ' || datname, usename, nullif(application_name, ''),
-                         'at ' || host(client_addr), state) as circumstances,
+               concat_ws(', ', 'database ' || datname, \#(circumstancesOfSession)) as circumstances,
                format('select pg_terminate_backend(%s);', pid) as remedy
         from pg_stat_activity
         where backend_type = 'client backend' and pid <> pg_backend_pid()

@@ -17,14 +17,17 @@ extension HealthCheck {
 }
 
 extension Statement {
+    /// Who has a session of `pg_stat_activity`, from where, and what it does, without its statement.
+    static let circumstancesOfSession =
+        "concat_ws(', ', usename, nullif(application_name, ''), 'at ' || host(client_addr), state)"
+
     /// The five oldest transactions of the database, without their statements, which may contain tokens and payloads.
     fileprivate static let oldTransactions = Statement(
         "old_transactions",
         #"""
         with old as (
           select 'session ' || pid as subject, extract(epoch from clock_timestamp() - xact_start)::float8 as seconds,
-                 concat_ws(', ', usename, nullif(application_name, ''), 'at ' || host(client_addr), state)
-                   as circumstances,
+                 \#(circumstancesOfSession) as circumstances,
                  format('select pg_terminate_backend(%s);', pid) as remedy
           from pg_stat_activity
           where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()

@@ -15,7 +15,7 @@ extension HealthCheck {
 }
 
 extension Statement {
-    fileprivate static let visibleStatistics = Statement(
+    static let visibleStatistics = Statement(
         "visible_statistics",
         #"""
         select pg_has_role(current_user, 'pg_read_all_stats', 'usage') as sees_all, quote_ident(current_user) as login

@@ -179,7 +179,7 @@ struct Fault: Sendable, CustomTestStringConvertible {
             """, .warning, "body", "has 2 partitions past retention, the oldest of",
             .advice("look for duty_failed of the duty upkeep in the workers' logs")),
         Fault(
-            "a table full of dead rows", .deadRows,
+            "a table full of dead rows", .deadRows(),
             """
             alter table pushq.sleeper set (autovacuum_enabled = off);
             insert into pushq.sleeper (worker_id) select generate_series(1, 60000);
