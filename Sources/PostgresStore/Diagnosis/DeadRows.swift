@@ -7,7 +7,7 @@ extension HealthCheck {
             let rows = try await connection.execute(.deadRows)
             guard !rows.isEmpty else { return [] }
             let holder = try await RowHolder.oldest(heldFor: age, in: connection)
-            let seesAll = try await connection.execute(.visibleStatistics).one().bool("sees_all")
+            let seesAll = try await connection.seesAllStatistics()
             return rows.map { row in
                 let vacuumed = row.optionalFloat8("seconds").map { "vacuumed \(Words.time(seconds: $0)) ago" }
                 let vacuum = "vacuum (analyze) pushq.\(row.text("name"));"

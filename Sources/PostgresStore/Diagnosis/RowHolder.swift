@@ -32,9 +32,9 @@ struct RowHolder {
 }
 
 extension Statement {
-    /// A standby tells every 10 s (`wal_receiver_status_interval`) which snapshots its queries use. So a snapshot of a
-    /// few hundred transactions ago is no old one. It is that of the standby's slot, or of its session if it has none.
-    /// Vacuum does not count the snapshots of other vacuums.
+    /// A standby reports the oldest snapshot of its queries every 10 s (`wal_receiver_status_interval`), so one from a
+    /// few hundred transactions ago is normal. It is kept in the standby's slot, or in its session if it has none.
+    /// Vacuum ignores the snapshots of other vacuums.
     fileprivate static let rowHolders = Statement(
         "row_holders",
         #"""

@@ -14,8 +14,15 @@ extension HealthCheck {
     }
 }
 
+extension PostgresConnection {
+    /// Whether the login sees the sessions and the replication of other logins.
+    func seesAllStatistics() async throws(PostgresError) -> Bool {
+        try await execute(.visibleStatistics).one().bool("sees_all")
+    }
+}
+
 extension Statement {
-    static let visibleStatistics = Statement(
+    fileprivate static let visibleStatistics = Statement(
         "visible_statistics",
         #"""
         select pg_has_role(current_user, 'pg_read_all_stats', 'usage') as sees_all, quote_ident(current_user) as login
