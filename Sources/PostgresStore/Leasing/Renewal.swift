@@ -18,8 +18,11 @@ extension Statement {
         union all
         select g.queue_id, g.job_id, g.epoch, false, false, false, false
         from given g
-        join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch
-          and l.worker_id = $worker_id
+        cross join lateral (
+          select
+          from pushq.lease l
+          where l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.worker_id = $worker_id
+          limit 1) l
         where (select count(*) from kept) < (select count(*) from given)
           and not exists (select from kept k where k.queue_id = g.queue_id and k.job_id = g.job_id)
         """#
@@ -37,17 +40,22 @@ extension Statement {
             as g(queue_id, job_id, epoch, watermark, outcomes)
           -- Called once for the statement: the table of leases may have grown since it was planned.
           cross join pushq.fit_plans()),
+        -- Each lease is found by its key and then by its ctid, as when jobs end (Settling/Ending.swift).
         free as materialized (
-          select g.*
+          select g.*, l.spot
           from given g
-          join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch
-            and l.worker_id = $worker_id and l.flush <= $number
-          for no key update of l skip locked),
+          cross join lateral (
+            select ctid as spot
+            from pushq.lease l
+            where l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch
+              and l.worker_id = $worker_id and l.flush <= $number
+            limit 1
+            for no key update skip locked) l),
         kept as (
           update pushq.lease l
           set watermark = f.watermark, outcomes = f.outcomes, deadline = now() + $lease::interval, flush = $number
           from free f
-          where l.queue_id = f.queue_id and l.job_id = f.job_id
+          where l.ctid = f.spot
           returning l.queue_id, l.job_id, l.epoch, l.root_id, l.campaign_id, l.lane, l.send_by)
         """# + keptLeases)
 
@@ -60,16 +68,20 @@ extension Statement {
           from unnest($queue_ids::int[], $job_ids::bigint[], $epochs::int[]) as g(queue_id, job_id, epoch)
           cross join pushq.fit_plans()),
         free as materialized (
-          select g.*
+          select l.spot
           from given g
-          join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch
-            and l.worker_id = $worker_id
-          for no key update of l skip locked),
+          cross join lateral (
+            select ctid as spot
+            from pushq.lease l
+            where l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch
+              and l.worker_id = $worker_id
+            limit 1
+            for no key update skip locked) l),
         kept as (
           update pushq.lease l
           set deadline = now() + $lease::interval
           from free f
-          where l.queue_id = f.queue_id and l.job_id = f.job_id
+          where l.ctid = f.spot
           returning l.queue_id, l.job_id, l.epoch, l.root_id, l.campaign_id, l.lane, l.send_by)
         """# + keptLeases)
 }

@@ -10,26 +10,27 @@ extension Statement {
     static let rescue = Statement(
         "rescue",
         #"""
-        with ahead as (
-          update pushq.lease l
+        with beyond as materialized (
+          select ctid as spot
+          from pushq.lease
+          where deadline > now() + 2 * interval '\#(PostgresConnection.longestLeaseSeconds) seconds'
+          for update skip locked),
+        -- By ctid, like the delete below: with a join by key, the planner was seen to search the whole table again for
+        -- each lease, when statistics said that it is empty.
+        ahead as (
+          update pushq.lease
           set deadline = now() + interval '\#(PostgresConnection.longestLeaseSeconds) seconds'
-          from (
-            select queue_id, job_id
-            from pushq.lease
-            where deadline > now() + 2 * interval '\#(PostgresConnection.longestLeaseSeconds) seconds'
-            for update skip locked) a
-          where l.queue_id = a.queue_id and l.job_id = a.job_id),
+          where ctid = any (array(select spot from beyond))),
         late as materialized (
-          select queue_id, job_id
+          select ctid as spot
           from pushq.lease
           where deadline < now() - $grace::interval
           limit \#(PostgresConnection.mostRescued)
           for update skip locked),
         lost as (
-          delete from pushq.lease l
-          using late v
-          where l.queue_id = v.queue_id and l.job_id = v.job_id
-          returning l.*)
+          delete from pushq.lease
+          where ctid = any (array(select spot from late))
+          returning *)
         insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day,
                                recipient_count, attempt, rescues, epoch, at_most_once, watermark, outcomes)
         select queue_id, job_id, lane,

@@ -13,8 +13,12 @@ extension Statement {
           select * from unnest($queue_ids::int[], $job_ids::bigint[], $epochs::int[]))
         select l.queue_id, l.job_id, l.epoch, l.watermark, l.outcomes, l.rescues
         from unknown u
-        join pushq.lease l on l.queue_id = u.queue_id and l.job_id = u.job_id and l.epoch = u.epoch
-          and l.worker_id = $worker_id
+        -- Lateral with a limit, so that each lease is found by its key, whatever the statistics say.
+        cross join lateral (
+          select *
+          from pushq.lease l
+          where l.queue_id = u.queue_id and l.job_id = u.job_id and l.epoch = u.epoch and l.worker_id = $worker_id
+          limit 1) l
         """#)
 }
 

@@ -43,18 +43,22 @@ extension Statement {
           from (
             select array_agg(l.queue_id) as queues, array_agg(l.message_id) as messages, array_agg(l.body_day) as days
             from given g
-            join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch
-              and l.worker_id = $worker_id
+            cross join lateral (
+              select l.queue_id, l.message_id, l.body_day
+              from pushq.lease l
+              where l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.worker_id = $worker_id
+              limit 1) l
             where l.body_day <> pushq.today() and g.place in (select place from sent_again)
             having count(*) > 0) a
           cross join lateral pushq.bring_messages(a.queues, a.messages, a.days) b),
-        -- Lateral with a limit, so that each lease is found by its key: a join would scan the whole table if statistics
-        -- say that it is small, with the dead rows of all leases that have ended since the last vacuum.
+        -- Lateral with a limit, so that each lease is found by its key, and then deleted by its ctid: a join by key would
+        -- read the whole table if statistics say that it is small, with the dead rows of all leases that have ended
+        -- since the last vacuum.
         free as materialized (
-          select g.*
+          select g.*, l.spot
           from given g
           cross join lateral (
-            select l.queue_id, l.message_id
+            select l.ctid as spot, l.queue_id, l.message_id
             from pushq.lease l
             where l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch
               and l.worker_id = $worker_id and l.recipient_count = g.recipients
@@ -65,7 +69,7 @@ extension Statement {
         fenced as materialized (
           delete from pushq.lease l
           using free g
-          where l.queue_id = g.queue_id and l.job_id = g.job_id
+          where l.ctid = g.spot
           returning l.queue_id, l.job_id, l.epoch, l.lane, l.run_at, l.send_by, l.message_id, l.campaign_id, l.root_id,
                     l.body_day, l.attempt, l.rescues, l.at_most_once,
                     g.outcomes, g.delivered, g.rejected, g.failed, g.suppressed, g.expired, g.cancelled, g.unknown,
@@ -244,9 +248,12 @@ extension Statement {
         union all
         select g.queue_id, g.job_id, g.epoch, false
         from given g
-        join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch
-          and l.worker_id = $worker_id
-          and l.recipient_count = g.recipients
+        cross join lateral (
+          select
+          from pushq.lease l
+          where l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.worker_id = $worker_id
+            and l.recipient_count = g.recipients
+          limit 1) l
         where (select count(*) from fenced) < (select count(*) from given)
           and not exists (select from fenced f where f.place = g.place)
         """#)

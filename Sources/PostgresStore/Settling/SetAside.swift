@@ -8,7 +8,7 @@ extension Statement {
         "set_aside",
         #"""
         with free as materialized (
-          select l.queue_id, l.job_id
+          select l.queue_id, l.job_id, l.ctid as spot
           from pushq.lease l
           where l.queue_id = $queue_id and l.job_id = $job_id and l.epoch = $epoch and l.worker_id = $worker_id
           for update skip locked),
@@ -23,7 +23,8 @@ extension Statement {
         back as (
           delete from pushq.lease l
           using noted n
-          where l.queue_id = n.queue_id and l.job_id = n.job_id
+          -- By ctid: a join by key may read the whole table when statistics say that it is empty.
+          where l.ctid = any (array(select spot from free))
           returning l.*, n.tries, n.is_aside),
         given_back as (
           insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day,

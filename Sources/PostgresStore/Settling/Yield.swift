@@ -14,16 +14,21 @@ extension Statement {
           from unnest($queue_ids::int[], $job_ids::bigint[], $epochs::int[], $watermarks::smallint[],
                       $outcomes::bytea[], $rescues::smallint[], $delays::bigint[])
             as g(queue_id, job_id, epoch, watermark, outcomes, rescues, delay)),
+        -- Each lease is found by its key and then by its ctid, as when jobs end (Ending.swift).
         free as materialized (
-          select g.*
+          select g.*, l.spot
           from given g
-          join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch
-            and l.worker_id = $worker_id
-          for update of l skip locked),
+          cross join lateral (
+            select ctid as spot
+            from pushq.lease l
+            where l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch
+              and l.worker_id = $worker_id
+            limit 1
+            for update skip locked) l),
         back as (
           delete from pushq.lease l
           using free f
-          where l.queue_id = f.queue_id and l.job_id = f.job_id
+          where l.ctid = f.spot
           returning l.*, f.watermark as lowered, f.outcomes as known, f.rescues as added, f.delay),
         aside as materialized (
           select c.queue_id, c.id
@@ -49,8 +54,11 @@ extension Statement {
         union all
         select g.queue_id, g.job_id, g.epoch, false
         from given g
-        join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch
-          and l.worker_id = $worker_id
+        cross join lateral (
+          select
+          from pushq.lease l
+          where l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.worker_id = $worker_id
+          limit 1) l
         where (select count(*) from back) < (select count(*) from given)
           and not exists (select from back b where b.queue_id = g.queue_id and b.job_id = g.job_id)
         """#)
