@@ -46,7 +46,8 @@ extension Statement {
             cross join lateral (
               select l.queue_id, l.message_id, l.body_day
               from pushq.lease l
-              where l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.worker_id = $worker_id
+              where l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch
+                and l.worker_id = $worker_id
               limit 1) l
             where l.body_day <> pushq.today() and g.place in (select place from sent_again)
             having count(*) > 0) a

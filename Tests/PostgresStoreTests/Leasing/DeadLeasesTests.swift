@@ -31,8 +31,8 @@ import Testing
             return try await queue.number("\(count) -- afterwards") - before
         }
 
-        /// Calls `body`, which must find each lease by its key. A look-up reads a few pages, and so does adding an index
-        /// entry for a new version of the row.
+        /// Calls `body`, which must find each lease by its key. A look-up reads a few pages, and so does adding an
+        /// index entry for a new version of the row.
         func expectLookUps(_ name: Comment, _ body: () async throws -> Void) async throws {
             let read = try await pagesRead(body)
             #expect(read < 40 * jobs.count && 40 * jobs.count < pages, name)
