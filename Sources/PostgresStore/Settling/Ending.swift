@@ -52,9 +52,9 @@ extension Statement {
             where l.body_day <> pushq.today() and g.place in (select place from sent_again)
             having count(*) > 0) a
           cross join lateral pushq.bring_messages(a.queues, a.messages, a.days) b),
-        -- Lateral with a limit, so that each lease is found by its key, and then deleted by its ctid: a join by key would
-        -- read the whole table if statistics say that it is small, with the dead rows of all leases that have ended
-        -- since the last vacuum.
+        -- Lateral with a limit, so that each lease is found by its key, and then deleted by its ctid: a join by key
+        -- would read the whole table if statistics say that it is small, with the dead rows of all leases that have
+        -- ended since the last vacuum.
         free as materialized (
           select g.*, l.spot
           from given g
