@@ -3,7 +3,8 @@ extension Statement {
     /// infinity until an operator resumes it. Before that it is due again after a pause, which is four times as long
     /// after each refusal.
     ///
-    /// The statement is fenced like every end. It skips a locked lease.
+    /// The statement is fenced like every end. It skips a lease that another transaction has locked, or has changed
+    /// since the statement began.
     static let setAside = Statement(
         "set_aside",
         #"""
@@ -12,20 +13,19 @@ extension Statement {
           from pushq.lease l
           where l.queue_id = $queue_id and l.job_id = $job_id and l.epoch = $epoch and l.worker_id = $worker_id
           for update skip locked),
+        back as (
+          delete from pushq.lease l
+          -- By ctid: a join by key may read the whole table when statistics say that it is empty.
+          where l.ctid = any (array(select spot from free))
+          returning l.*),
         noted as (
           insert into pushq.stuck_job as s (queue_id, job_id, problem, set_aside_at)
           select queue_id, job_id, $problem, case when $most::int = 1 then now() end
-          from free
+          from back
           on conflict on constraint stuck_job_pkey do update
             set tries = s.tries + 1, problem = excluded.problem, refused_at = now(),
                 set_aside_at = case when s.tries + 1 >= $most then now() end
-          returning queue_id, job_id, tries, set_aside_at is not null as is_aside),
-        back as (
-          delete from pushq.lease l
-          using noted n
-          -- By ctid: a join by key may read the whole table when statistics say that it is empty.
-          where l.ctid = any (array(select spot from free))
-          returning l.*, n.tries, n.is_aside),
+          returning tries, set_aside_at is not null as is_aside),
         given_back as (
           insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day,
                                  recipient_count, attempt, rescues, epoch, at_most_once, watermark, outcomes)
@@ -34,13 +34,13 @@ extension Statement {
                       else greatest(run_at, now() + $pause::interval * 4 ^ (tries - 1)) end,
                  send_by, message_id, campaign_id, root_id, body_day, recipient_count, attempt,
                  rescues + $rescues::smallint, epoch, at_most_once, $watermark::smallint, $outcomes
-          from back)
-        select is_aside, false as is_locked from back
+          from back, noted)
+        select is_aside, false as is_locked from noted
         union all
         select false, true
         from pushq.lease l
         where l.queue_id = $queue_id and l.job_id = $job_id and l.epoch = $epoch and l.worker_id = $worker_id
-          and not exists (select from free)
+          and not exists (select from back)
         """#)
 }
 
@@ -50,7 +50,7 @@ package enum SetAsideAnswer: Equatable, Sendable {
     case triedAgain
     /// The job's end is not tried again until an operator resumes the job.
     case setAside
-    /// Another transaction has locked the job's lease.
+    /// Another transaction has locked the job's lease or changed it meanwhile.
     case locked
     /// Another worker holds the job.
     case lost

@@ -86,6 +86,34 @@ import Transport
         }
     }
 
+    /// A renewal that commits after the statement has taken its snapshot moves the lease to another place, which the
+    /// statement does not see. A trigger holds the statement in between.
+    @Test func `is not called lost if its lease is renewed while it is given back`() async throws {
+        try await withDatabase { actor, database in
+            let queue = try await QueueFixture(database, devices: 3)
+            try await queue.fanOut(try await queue.startCampaign())
+            let job = try await claim(queue)
+            try await queue.run(
+                """
+                create function public.wait() returns trigger language plpgsql as
+                  'begin perform pg_advisory_xact_lock(1); return null; end';
+                create trigger wait before delete on pushq.lease execute function public.wait()
+                """)
+            let other = try await database.connect()
+            try await other.runScript(
+                "begin; select pg_advisory_xact_lock(1); update pushq.lease set deadline = now() + interval '1 hour'")
+            let answer = Task {
+                _ = actor  // where the connection lives
+                return try await giveBack(job, in: queue)
+            }
+            try await database.waitUntilBlocked("the job is being given back", on: queue.worker)
+            try await other.runScript("commit")
+            #expect(try await answer.value == .locked)
+            #expect(try await queue.number("select count(*) from pushq.stuck_job") == 0, "no refusal is counted")
+            #expect(try await giveBack(job, in: queue) == .triedAgain)
+        }
+    }
+
     @Test func `is forgotten as refused when it has ended after all`() async throws {
         try await withJob { _, queue in
             #expect(try await giveBack(claim(queue), in: queue) == .triedAgain)
