@@ -85,7 +85,7 @@ package protocol PushGatewayHandler: AnyObject {
     /// A connection was lost with this many pushes whose outcome is unknown.
     func connectionLost(_ reason: String, uncertain count: Int, by gateway: any PushGateway)
 
-    /// The server accepts pushes and does not end their streams, so fewer can be sent at a time. Reported once for a
+    /// The server answers pushes and does not end their streams, so fewer can be sent at a time. Reported once for a
     /// connection.
     func streamsLeftOpen(_ detail: String, by gateway: any PushGateway)
 

@@ -12,7 +12,7 @@ extension GatewayConnection: HTTP2Handler {
             noteServed()
             tell(stream, .accepted)
             // The push was accepted, no matter what else comes on the stream.
-            if !isLast { acceptedEarly[stream.id] = loop.nowNanoseconds }
+            if !isLast { settledEarly[stream.id] = loop.nowNanoseconds }
             return
         }
         let retryAfter = section.text(of: APNsFields.retryAfter).flatMap {
@@ -64,14 +64,17 @@ extension GatewayConnection: HTTP2Handler {
     }
 
     func received(_ body: Span<UInt8>, on stream: StreamReference, isLast: Bool) {
-        if !acceptedEarly.isEmpty, acceptedEarly[stream.id] != nil {
-            if isLast { acceptedEarly[stream.id] = nil }
+        if !settledEarly.isEmpty, settledEarly[stream.id] != nil {
+            if isLast { settledEarly[stream.id] = nil }
             return
         }
         let room = PartialRefusal.maximumBodyBytes - (partials[stream.id]?.body.count ?? 0)
         partials[stream.id]?.body.append(body.extracting(first: min(room, body.count)))
-        guard isLast, var partial = partials.removeValue(forKey: stream.id) else { return }
+        guard isLast || partials[stream.id]?.hasReason == true,
+            var partial = partials.removeValue(forKey: stream.id)
+        else { return }
         partial.isComplete = true
+        if !isLast { settledEarly[stream.id] = loop.nowNanoseconds }
         refuse(stream, partial)
     }
 
@@ -90,7 +93,7 @@ extension GatewayConnection: HTTP2Handler {
 
     /// Settles a request whose stream was reset. It is not known whether the server has acted on it.
     private func settleReset(_ stream: StreamReference, _ code: ErrorCode) {
-        if acceptedEarly[stream.id] == nil, partials[stream.id] == nil { noteReset(of: stream, code) }
+        if settledEarly[stream.id] == nil, partials[stream.id] == nil { noteReset(of: stream, code) }
         settle(stream, as: .reset)
     }
 
@@ -108,7 +111,7 @@ extension GatewayConnection: HTTP2Handler {
     private func settleMalformed(_ stream: StreamReference, _ code: ErrorCode) {
         // A 200 was reported when its head came, and `settle` reports a refusal with the part of its body that has
         // come.
-        guard stream.status >= 200, acceptedEarly[stream.id] == nil, partials[stream.id] == nil else {
+        guard stream.status >= 200, settledEarly[stream.id] == nil, partials[stream.id] == nil else {
             return settleReset(stream, code)
         }
         noteAnswer(on: stream)
@@ -122,7 +125,7 @@ extension GatewayConnection: HTTP2Handler {
 
     /// Settles a request that gets no further answer.
     func settle(_ stream: StreamReference, as result: Answer.Result) {
-        if acceptedEarly.removeValue(forKey: stream.id) != nil { return }
+        if settledEarly.removeValue(forKey: stream.id) != nil { return }
         // A refusal whose body was cut off is a refusal all the same: the push was not accepted.
         if let partial = partials.removeValue(forKey: stream.id) { return refuse(stream, partial) }
         tell(stream, result)
@@ -209,7 +212,7 @@ extension GatewayConnection: HTTP2Handler {
     /// the process.
     func giveUpOpenStreams() {
         http.forEachOpenStream { stream, isSent in
-            if acceptedEarly[stream.id] != nil { return }
+            if settledEarly[stream.id] != nil { return }
             if let partial = partials[stream.id] { return refuse(stream, partial) }
             tell(stream, isSent ? .unanswered : .untouched)
         }

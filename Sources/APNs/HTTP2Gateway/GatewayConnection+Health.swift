@@ -18,7 +18,7 @@ extension GatewayConnection {
         let hadNoSlots = freeSlots == 0
         judgeByOldestRequest()
         giveUpLateStreams()
-        endAcceptedStreams()
+        endSettledStreams()
         guard phase != .closed else { return }
         if let silence = failureOfServer() { return lose("\(stream.peer) \(silence)") }
         leaveWhenNotAcknowledged()
@@ -29,7 +29,7 @@ extension GatewayConnection {
         if company.forgetAwaited(after: settings.checkInterval * 2, now: loop.nowNanoseconds) {
             gateway.capacityChanged()
         }
-        // A stream that its status had settled frees its slot without a further answer.
+        // A stream that was settled early frees its slot without a further answer.
         if hadNoSlots, freeSlots > 0 { gateway.capacityChanged() }
     }
 
@@ -77,7 +77,7 @@ extension GatewayConnection {
     }
 
     private func isUnanswered(_ stream: StreamReference) -> Bool {
-        acceptedEarly.isEmpty || acceptedEarly[stream.id] == nil
+        settledEarly.isEmpty || settledEarly[stream.id] == nil
     }
 
     /// Gives up requests whose answers are late. Their streams are reset, so that the slots are free again.
@@ -105,21 +105,21 @@ extension GatewayConnection {
         closeIfDrained()
     }
 
-    /// Resets streams whose pushes were accepted a while ago and that the server does not end. Nothing else that may
+    /// Resets streams whose results came a while ago and that the server does not end. Nothing else that may
     /// come on them matters, and each takes the slot of another push.
-    private func endAcceptedStreams() {
+    private func endSettledStreams() {
         let (now, limit) = (loop.nowNanoseconds, UInt64(settings.endTime / .nanoseconds(1)))
-        let overdue = acceptedEarly.filter { now &- $0.value >= limit }
+        let overdue = settledEarly.filter { now &- $0.value >= limit }
         guard phase != .closed, !overdue.isEmpty else { return }
         for stream in overdue.keys {
             http.reset(stream, .cancel)
-            acceptedEarly[stream] = nil
+            settledEarly[stream] = nil
         }
         scheduleFlush()
         guard !leavesStreamsOpen else { return }
         leavesStreamsOpen = true
         gateway.streamsLeftOpen(
-            "\(stream.peer) accepts pushes and does not end their streams; they are reset after \(settings.endTime)")
+            "\(stream.peer) answers pushes and does not end their streams; they are reset after \(settings.endTime)")
     }
 
     /// Resets the stream. A complete request goes out even if it still waits for the socket, and the server may act on

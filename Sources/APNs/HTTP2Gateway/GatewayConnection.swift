@@ -22,7 +22,7 @@ protocol GatewayConnectionDelegate: ConnectionDelegate<GatewayConnection> {
     /// The connection was set aside, and another one may be needed.
     func needsAnother(besides connection: GatewayConnection)
 
-    /// The server accepts pushes and does not end their streams, which costs slots. Reported once for a connection.
+    /// The server answers pushes and does not end their streams, which costs slots. Reported once for a connection.
     func streamsLeftOpen(_ detail: String)
 
     /// The server has sent GOAWAY.
@@ -77,8 +77,9 @@ final class GatewayConnection: PooledConnection {
     var answers: [Answer] = []
     private var spareAnswers: [Answer] = []
     var partials: [UInt32: PartialRefusal] = [:]
-    /// The streams that a 200 has come on and that have not ended, and when it came, by the clock of the streams.
-    var acceptedEarly: [UInt32: UInt64] = [:]
+    /// The streams whose result is known and that have not ended, and since when, by the clock of the streams: a 200
+    /// has come on them, or a refusal with its whole reason.
+    var settledEarly: [UInt32: UInt64] = [:]
     var lastRefusal: (status: Int, body: [UInt8], refusal: Refusal)?
     var answerCount = 0
     var hasTakenRequests = false
@@ -178,8 +179,8 @@ final class GatewayConnection: PooledConnection {
     /// Takes no pushes with fewer losses until one that was lost this often has been sent here, or does not come.
     func keepFree(forPushLost losses: Int) { company.await(pushLost: losses, now: loop.nowNanoseconds) }
 
-    /// A push that was accepted by its status is not in flight, even if the server has not ended its stream.
-    var inFlightCount: Int { http.openStreamCount - acceptedEarly.count }
+    /// A push whose result is known is not in flight, even if the server has not ended its stream.
+    var inFlightCount: Int { http.openStreamCount - settledEarly.count }
 
     var isBusy: Bool { inFlightCount > 0 }
 

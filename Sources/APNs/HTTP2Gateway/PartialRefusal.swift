@@ -9,4 +9,10 @@ struct PartialRefusal {
     var body: [UInt8] = []
     /// Whether the answer came to its end. What is missing of an incomplete answer may be its reason or its time.
     var isComplete = false
+
+    /// Whether the body is a whole JSON object with a reason, so that nothing more is awaited.
+    var hasReason: Bool {
+        guard body.last(where: { !" \t\r\n".utf8.contains($0) }) == UInt8(ascii: "}") else { return false }
+        return RefusalBody(body, isComplete: false).reason != nil
+    }
 }

@@ -163,6 +163,31 @@ import Transport
         #expect(started.duration(to: .now) < settings.responseTime)
     }
 
+    @Test func `that refuses pushes and ends no stream has refused them as soon as their whole reason is there`()
+        async throws
+    {
+        var settings = Self.settings
+        settings.responseTime = .seconds(20)
+        let started = ContinuousClock.now
+        let (results, connections, told) = try await Stage(
+            maximumStreams: 10, settings: settings,
+            respond: { request in
+                request.connection.answerHead(request.streamID, 410)
+                request.connection.answerPart(request.streamID, Array(#"{"reason":"Unregistered","#.utf8))
+                request.connection.answerPart(request.streamID, Array(#""timestamp":1458114061260} "#.utf8))
+                request.connection.answerPart(request.streamID, Array("{}".utf8))
+            }
+        ).run { _, scene in
+            scene.sender.send(count: 30)
+            await scene.sender.untilAnswered(30)
+            return (scene.sender.results, scene.server.connections.count, scene.sender.openStreams)
+        }
+        #expect(Set(results.values) == ["410 Unregistered"])
+        #expect(results.count == 30 && connections == 1)
+        #expect(told.count == 1 && told[0].contains("does not end their streams"), "it is said once")
+        #expect(started.duration(to: .now) < settings.responseTime)
+    }
+
     @Test func `that reads late has got nothing of what counts as never sent`() async throws {
         let (results, acted) = try await Stage(
             maximumStreams: 4000, windowSize: 64 << 20, settings: Self.settings,
