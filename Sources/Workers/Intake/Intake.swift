@@ -81,6 +81,7 @@ final class Intake {
             case .takeRowAway: takeRowAway()
             case .poll(let poll):
                 await carryOut(\.polls) { () throws(PostgresError) in try await self.poll(poll) }
+            case .presume(let lanes): presume(lanes)
             case .claim(let quotas):
                 await carryOut(\.claims) { () throws(PostgresError) in try await self.claim(quotas) }
             case .fallAsleep:
@@ -147,6 +148,15 @@ final class Intake {
             needsFanOut: work.coversCampaigns && fanOut.note(work.fanOuts), now: found)
     }
 
+    /// Plans claims from these lanes without a poll.
+    private func presume(_ lanes: [LanePlace]) {
+        let now = ContinuousClock.now
+        let candidates = lanes.compactMap { lane in
+            queues[lane.queueID].map { ClaimPlan.Candidate(lane, of: $0, now: now) }
+        }
+        state.notePresumed(candidates, worker: worker())
+    }
+
     private func worker() -> ClaimPlan.Worker {
         var tenants: [Int32: ClaimPlan.Tenant] = [:]
         for queue in dispatcher.active { tenants[queue.settings.tenantID, default: .init()].add(queue) }
@@ -172,7 +182,7 @@ final class Intake {
         }
         return work.jobs.compactMap { lane in
             guard let queue = queues[lane.queueID] else { return nil }
-            let candidate = ClaimPlan.Candidate(lane, of: queue, now: now)
+            let candidate = ClaimPlan.Candidate(lane.head.place, lane.head, dueIn: lane.dueIn, of: queue, now: now)
             if candidate.mayClaim, lane.dueIn <= .zero {
                 queue.noteWaiting(in: lane.lane, lowWater: ClaimPlan.target(for: candidate, of: worker) / 2)
             }
@@ -184,7 +194,7 @@ final class Intake {
 
     private func claim(_ quotas: [ClaimQuota]) async throws(PostgresError) {
         // An end may have been refused since the claim was planned.
-        guard settler.prevention == nil else { return state.noteClaimed([]) }
+        guard settler.prevention == nil else { return state.noteClaimed([], now: .now) }
         // Outcomes of pushes must be recorded; otherwise other workers would send the pushes again.
         _ = try await leases.connection()
         try await queues.learn(Set(quotas.map(\.queueID)), forClaim: true)
@@ -222,7 +232,7 @@ final class Intake {
             }
             audit.claimEnds(isAnswered: true)
             await findRecipients(of: claimed.filter(\.awaitsRecipients).map(\.key))
-            state.noteClaimed(claimed.map { LanePlace($0.key.queueID, $0.lane) })
+            state.noteClaimed(claimed.map { LanePlace($0.key.queueID, $0.lane) }, now: .now)
         } catch {
             audit.claimEnds(isAnswered: false)
             throw error
@@ -281,14 +291,19 @@ extension ClaimPlan.Tenant {
 }
 
 extension ClaimPlan.Candidate {
-    init(_ lane: ReadyWork.Jobs, of queue: QueueState, now: ContinuousClock.Instant) {
+    /// - Parameter head: the first job of the lane; nil: not known.
+    init(
+        _ place: LanePlace, _ head: LaneHead? = nil, dueIn: Duration = .zero, of queue: QueueState,
+        now: ContinuousClock.Instant
+    ) {
+        let lane = place.lane
         self.init(
-            tenantID: queue.settings.tenantID, place: lane.head.place, head: lane.head, dueIn: lane.dueIn,
+            tenantID: queue.settings.tenantID, place: place, head: head, dueIn: dueIn,
             mayClaim: queue.mayWork && queue.canReachAPNs(now: now), isConnected: queue.isConnected,
             tenantConnections: queue.settings.tenantConnections ?? .max,
             weight: queue.turn.weight, tenantWeight: queue.tenant.turn.weight,
             demand: .init(
-                rate: queue.maximumRate(of: lane.lane), sendRate: queue.sendRate, stock: queue.stock(now: now)),
-            heldJobs: queue.heldJobs, unsent: queue.unsent(before: lane.lane), jobSize: queue.jobSize(of: lane.lane))
+                rate: queue.maximumRate(of: lane), sendRate: queue.sendRate, stock: queue.stock(now: now)),
+            heldJobs: queue.heldJobs, unsent: queue.unsent(before: lane), jobSize: queue.jobSize(of: lane))
     }
 }

@@ -11,7 +11,10 @@ struct IntakeState {
         case takeRowAway
         /// Poll for work. Answered by ``noteFound(_:lanes:worker:needsFanOut:now:)`` or ``noteFailed()``.
         case poll(PollPlan.Poll)
-        /// Claim jobs. Answered by ``noteClaimed(_:)`` or ``noteFailed()``.
+        /// Plan claims from these lanes as if a poll had just found jobs there. Answered by
+        /// ``notePresumed(_:worker:)``.
+        case presume([LanePlace])
+        /// Claim jobs. Answered by ``noteClaimed(_:now:)`` or ``noteFailed()``.
         case claim([ClaimQuota])
         /// Write the row. Answered by ``noteRow(isWritten:)``.
         case fallAsleep
@@ -25,13 +28,17 @@ struct IntakeState {
         /// Nothing is under way, and the next step is a poll.
         case awake
         case polling(PollPlan.Poll, begun: ContinuousClock.Instant)
-        /// A poll was answered. These claims may follow, and then the worker rests.
-        case planned([[ClaimQuota]], Wakefulness.Found)
-        case claiming(then: [[ClaimQuota]], Wakefulness.Found)
+        case presuming
+        /// These claims may follow. Then the worker rests as what its poll found has it, or polls if it has not polled.
+        case planned([[ClaimQuota]], Wakefulness.Found?)
+        case claiming(then: [[ClaimQuota]], Wakefulness.Found?)
         case writingRow
         case waiting(Duration)
         case ended
     }
+
+    /// The time between a claim without a poll and that poll, so that what was claimed is sent before.
+    private static let timeToSend = Duration.milliseconds(1)
 
     private let idlePoll: Duration
     private var phase = Phase.awake
@@ -39,6 +46,10 @@ struct IntakeState {
     private var plan: PollPlan
     /// Whether a producer has notified this worker since the last poll began.
     private var isNotified = false
+    /// Whether a notification has just woken this worker.
+    private var isWoken = false
+    /// Whether jobs were claimed since the last poll, from lanes where they were presumed.
+    private var hasClaimedPresumed = false
     /// Whether the row that makes producers notify this worker may be gone.
     private var isRowInDoubt = false
     /// Whether the row may exist: it was requested, with or without an answer, and not deleted since.
@@ -85,20 +96,26 @@ struct IntakeState {
         switch phase {
         case .awake: return poll(at: now, isLow)
         case .planned(let claims, let found):
-            guard let claim = claims.first else { return rest(found, at: now) }
+            guard let claim = claims.first else {
+                if let found { return rest(found, at: now) }
+                phase = .awake
+                if hasClaimedPresumed { return .wait(Self.timeToSend) }
+                plan.notePresumedInVain()
+                return poll(at: now, isLow)
+            }
             phase = .claiming(then: Array(claims.dropFirst()), found)
             return .claim(claim)
         case .waiting(let pause):
             phase = .awake
             return .wait(pause)
-        case .polling, .claiming, .writingRow, .ended: preconditionFailure("the step before is not through")
+        case .polling, .presuming, .claiming, .writingRow, .ended: preconditionFailure("the step before is not through")
         }
     }
 
     private var isBetweenSteps: Bool {
         switch phase {
         case .awake, .planned, .waiting: true
-        case .polling, .claiming, .writingRow, .ended: false
+        case .polling, .presuming, .claiming, .writingRow, .ended: false
         }
     }
 
@@ -108,10 +125,19 @@ struct IntakeState {
         if isNotified {
             isNotified = false
             let wasAsleep = wakefulness.noteNotified()
+            isWoken = wasAsleep
             // Deletes the row even if it may be gone: while it exists, every commit sends a notification.
             if wasAsleep || mayHaveRow {
                 mayHaveRow = false
                 return .takeRowAway
+            }
+        }
+        if isWoken {
+            isWoken = false
+            let lanes = plan.presumed(at: now)
+            if !lanes.isEmpty {
+                phase = .presuming
+                return .presume(lanes)
             }
         }
         let poll = plan.next(at: now, isLow: isLow)
@@ -150,7 +176,8 @@ struct IntakeState {
         let claim = ClaimPlan(for: lanes, from: plan.place, maximumLanes: plan.maximumLanes, worker: worker)
         plan.note(claim, after: poll, end: work.end, now: now)
         let nextTakes = plan.nextTakes(after: begun.duration(to: now), at: now)
-        var found = Wakefulness.Found(hasWork: needsFanOut, pollTime: nextTakes)
+        var found = Wakefulness.Found(hasWork: needsFanOut || hasClaimedPresumed, pollTime: nextTakes)
+        hasClaimedPresumed = false
         found.isPartial = work.end != nil || !work.coversCampaigns
         found.isHolding = worker.leases > 0
         for dueIn in lanes.filter(\.mayClaim).map(\.dueIn) + work.fanOuts.map(\.dueIn) where dueIn > .zero {
@@ -159,11 +186,20 @@ struct IntakeState {
         phase = .planned(claim.statements, found)
     }
 
+    /// Notes the lanes to presume jobs in, if this worker serves their queues.
+    mutating func notePresumed(_ lanes: [ClaimPlan.Candidate], worker: ClaimPlan.Worker) {
+        guard case .presuming = phase else { preconditionFailure("nothing was presumed") }
+        phase = .planned(ClaimPlan(for: lanes, worker: worker).statements, nil)
+    }
+
     /// Notes the lanes of the jobs that a claim has brought: one element for each job.
-    mutating func noteClaimed(_ lanes: [LanePlace]) {
+    mutating func noteClaimed(_ lanes: [LanePlace], now: ContinuousClock.Instant) {
         guard case .claiming(let claims, var found) = phase else { preconditionFailure("there was no claim") }
-        for lane in lanes { plan.noteClaimed(from: lane) }
-        if !lanes.isEmpty { found.hasWork = true }
+        for lane in lanes { plan.noteClaimed(from: lane, now: now) }
+        if !lanes.isEmpty {
+            if found == nil { hasClaimedPresumed = true }
+            found?.hasWork = true
+        }
         phase = .planned(claims, found)
     }
 

@@ -74,6 +74,9 @@ struct PollPlan {
     private var ranges: [QueueRange] = []
     private var rangesAt: ContinuousClock.Instant?
 
+    /// The shared lanes that jobs were claimed from lately.
+    private var recentLanes = RecentLanes()
+
     init(maximumLanes: Int32 = ClaimPlan.maximumLanes) {
         self.maximumLanes = maximumLanes
     }
@@ -199,5 +202,17 @@ struct PollPlan {
     }
 
     /// Notes that a job of a lane was claimed.
-    mutating func noteClaimed(from lane: LanePlace) { floors.noteClaim(of: 1, from: lane) }
+    mutating func noteClaimed(from lane: LanePlace, now: ContinuousClock.Instant) {
+        floors.noteClaim(of: 1, from: lane)
+        recentLanes.note(lane, now: now)
+    }
+
+    /// The lanes in which a notification may be presumed to announce jobs. None while polls begin at floors: a claim
+    /// without a poll would pass over all that was claimed before.
+    func presumed(at now: ContinuousClock.Instant) -> [LanePlace] {
+        floors.isFullPollDue(at: now) ? recentLanes.lanes(at: now) : []
+    }
+
+    /// Notes that there was no job in the lanes in which jobs were presumed.
+    mutating func notePresumedInVain() { recentLanes = RecentLanes() }
 }

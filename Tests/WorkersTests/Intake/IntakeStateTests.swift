@@ -60,7 +60,7 @@ import Testing
         let claim = state.next(at: start)
         let head = LaneHead(place, runAt: 1, jobID: 1)
         #expect(claim == .claim([ClaimQuota(queueID: 1, lane: .normal, jobs: 200, head: head)]))
-        state.noteClaimed([place])
+        state.noteClaimed([place], now: start)
         let rest = state.next(at: start)
         #expect(rest == .wait(.milliseconds(10)))
         poll(&state)
@@ -81,7 +81,7 @@ import Testing
                 return
             }
             #expect(quotas.map(\.queueID) == queues)
-            state.noteClaimed(quotas.map { LanePlace($0.queueID, $0.lane) })
+            state.noteClaimed(quotas.map { LanePlace($0.queueID, $0.lane) }, now: start)
         }
         let rest = state.next(at: start)
         #expect(rest == .wait(.milliseconds(10)))
@@ -104,7 +104,7 @@ import Testing
         var state = make()
         poll(&state, finding: work())
         _ = state.next(at: start)
-        state.noteClaimed([])
+        state.noteClaimed([], now: start)
         let rest = state.next(at: start)
         #expect(rest == .wait(.milliseconds(4)))
     }
@@ -121,11 +121,86 @@ import Testing
         #expect(rest == .wait(.milliseconds(4)))
     }
 
+    /// The state after falling asleep, with a job claimed before.
+    private func asleepAfterWork() -> IntakeState {
+        var state = make()
+        poll(&state, finding: work())
+        _ = state.next(at: start)
+        state.noteClaimed([place], now: start)
+        _ = state.next(at: start)
+        for _ in 0..<3 {
+            poll(&state)
+            _ = state.next(at: start)
+        }
+        state.noteRow(isWritten: true)
+        poll(&state)
+        _ = state.next(at: start)
+        return state
+    }
+
+    private func presume(_ state: inout IntakeState, mayClaim: Bool = true) {
+        state.noteNotified()
+        let woken = state.next(at: start)
+        #expect(woken == .takeRowAway)
+        let step = state.next(at: start)
+        #expect(step == .presume([place]))
+        state.notePresumed(
+            [.init(tenantID: 1, place: place, head: nil, mayClaim: mayClaim)],
+            worker: .init(maximumHeld: 400_000, maximumLeases: 20_000))
+    }
+
+    @Test
+    func `claims at once from where it claimed before when it is notified, and then polls and rests as after work`() {
+        var state = asleepAfterWork()
+        for _ in 0..<2 {
+            presume(&state)
+            let claim = state.next(at: start)
+            #expect(claim == .claim([ClaimQuota(queueID: 1, lane: .normal, jobs: 200)]))
+            state.noteClaimed([place], now: start)
+            let moment = state.next(at: start)
+            #expect(moment == .wait(.milliseconds(1)))
+            poll(&state)
+            let rest = state.next(at: start)
+            #expect(rest == .wait(.milliseconds(10)))
+            for _ in 0..<3 {
+                poll(&state)
+                _ = state.next(at: start)
+            }
+            state.noteRow(isWritten: true)
+            poll(&state)
+            _ = state.next(at: start)
+        }
+    }
+
+    @Test(arguments: [true, false])
+    func `polls at once when it was notified of something else, and next time, too`(mayClaim: Bool) {
+        var state = asleepAfterWork()
+        presume(&state, mayClaim: mayClaim)
+        if mayClaim {
+            guard case .claim = state.next(at: start) else {
+                Issue.record("nothing is claimed")
+                return
+            }
+            state.noteClaimed([], now: start)
+        }
+        for _ in 0..<3 {
+            poll(&state)
+            _ = state.next(at: start)
+        }
+        state.noteRow(isWritten: true)
+        poll(&state)
+        _ = state.next(at: start)
+        state.noteNotified()
+        let woken = state.next(at: start)
+        #expect(woken == .takeRowAway)
+        poll(&state)
+    }
+
     @Test func `has its row taken away when it finds work without having been notified`() {
         var state = asleep()
         poll(&state, finding: work())
         _ = state.next(at: start)
-        state.noteClaimed([place])
+        state.noteClaimed([place], now: start)
         let step = state.next(at: start)
         #expect(step == .takeRowAway)
         let rest = state.next(at: start)
@@ -211,7 +286,7 @@ import Testing
         _ = state.next(at: start)
         state.stop()
         #expect(!state.hasEnded)
-        state.noteClaimed([place])
+        state.noteClaimed([place], now: start)
         let step = state.next(at: start)
         #expect(step == .end(hasRow: false))
     }

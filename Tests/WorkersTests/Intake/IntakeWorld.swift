@@ -159,8 +159,9 @@ struct IntakeWorld {
 
     /// A producer commits jobs of one lane. Some are due later, and some were created a while before the commit.
     private mutating func commit() {
+        // A worker that sleeps remembers only a few lanes.
         let lane = LanePlace(
-            Int32.random(in: 1...6, using: &chance), Lane.shared.randomElement(using: &chance)!)
+            Int32.random(in: 1...(isBusy ? 6 : 2), using: &chance), Lane.shared.randomElement(using: &chance)!)
         let delay = Int64([0, 0, -400, -400, 300].randomElement(using: &chance)!)
         let runAt = Int64((start.duration(to: now) / .microseconds(1)).rounded())
         for _ in 0..<Int.random(in: 1...8, using: &chance) {
@@ -193,8 +194,9 @@ struct IntakeWorld {
         switch step {
         case .takeRowAway:
             reached["woken", default: 0] += 1
-            hasRow = false
+            (hasRow, hasToPoll) = (false, false)
         case .poll(let poll): self.poll(poll)
+        case .presume(let lanes): presume(lanes)
         case .claim(let quotas): claim(quotas)
         case .fallAsleep:
             reached["asleep", default: 0] += 1
@@ -245,23 +247,34 @@ struct IntakeWorld {
             return state.noteFailed()
         }
         let found = carryOut(poll)
-        now += .milliseconds((isSlow ? [4, 20, 60] : [0, 1, 3, 20, 60]).randomElement(using: &chance)!)
+        let times = isSlow ? [4, 20, 60] : isBusy ? [0, 1, 3, 20, 60] : [0, 1, 3]
+        now += .milliseconds(times.randomElement(using: &chance)!)
         pollTook = begun.duration(to: now)
         (lastFound, heldThen, pausedThen, limitThen) = (found, held, pausedQueues, maximumLeases)
         (asked, hasClaimFailed) = ([], false)
         state.noteFound(
-            found, lanes: found.jobs.map(candidate),
-            worker: .init(maximumHeld: 400_000, leases: heldInAll, maximumLeases: maximumLeases),
+            found, lanes: found.jobs.map { candidate($0.head.place, $0.head, dueIn: $0.dueIn) }, worker: worker(),
             needsFanOut: found.coversCampaigns && isLikely(0.02, &chance), now: now)
         checkThatJobsAreSeen()
     }
 
-    private func candidate(_ lane: ReadyWork.Jobs) -> ClaimPlan.Candidate {
+    private mutating func presume(_ lanes: [LanePlace]) {
+        reached["presumption", default: 0] += 1
+        checkThatLanesAreServed()
+        (lastFound, heldThen, limitThen) = (ReadyWork(jobs: [], fanOuts: [], end: nil), held, maximumLeases)
+        (asked, hasClaimFailed) = ([], false)
+        state.notePresumed(lanes.map { candidate($0) }, worker: worker())
+    }
+
+    private func worker() -> ClaimPlan.Worker {
+        .init(maximumHeld: 400_000, leases: heldInAll, maximumLeases: maximumLeases)
+    }
+
+    private func candidate(_ place: LanePlace, _ head: LaneHead? = nil, dueIn: Duration = .zero) -> ClaimPlan.Candidate
+    {
         ClaimPlan.Candidate(
-            tenantID: 1,
-            place: lane.head.place, head: lane.head, dueIn: lane.dueIn,
-            mayClaim: !pausedQueues.contains(lane.queueID), heldJobs: held[lane.queueID] ?? 0,
-            jobSize: lane.lane == .bulk ? 500 : 1)
+            tenantID: 1, place: place, head: head, dueIn: dueIn, mayClaim: !pausedQueues.contains(place.queueID),
+            heldJobs: held[place.queueID] ?? 0, jobSize: place.lane == .bulk ? 500 : 1)
     }
 
     /// Returns PostgreSQL's answer to a poll.
@@ -344,7 +357,7 @@ struct IntakeWorld {
             held[quota.queueID, default: 0] += due.count
             lanes += due.map { _ in place }
         }
-        state.noteClaimed(lanes)
+        state.noteClaimed(lanes, now: now)
     }
 
     private mutating func checkBounds() {

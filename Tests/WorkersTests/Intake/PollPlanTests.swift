@@ -80,7 +80,7 @@ import Testing
         var slow = work(1...2)
         slow.addCampaign(of: 2)
         poll(&plan, finding: slow, took: .milliseconds(50))
-        plan.noteClaimed(from: LanePlace(2, .bulk))
+        plan.noteClaimed(from: LanePlace(2, .bulk), now: start)
         let floor = LaneHead(LanePlace(2, .bulk), runAt: 1, jobID: 1)
         #expect(plan.next(at: start + .milliseconds(100)) == .floors([floor], campaigns: false))
         plan.note(work(1...2), of: .floors([floor], campaigns: false), begun: start, now: start)
