@@ -309,28 +309,46 @@ begin
   recipients := members - held_out - left_out;
 end $$;
 
+-- Makes all jobs of a cancelled campaign due.
+create or replace function pushq.make_cancelled_due(f pushq.fan_out) returns void
+language plpgsql as $$
+begin
+  -- The campaign's jobs, including retries, are all in one lane, or in the two lanes that it has had. The bulk lane
+  -- contains no scheduled sends that this statement would have to read.
+  update pushq.job j set run_at = now()
+  where j.queue_id = f.queue_id and j.lane in (f.lane, f.lane % 3) and j.run_at > now()
+    and j.campaign_id = f.campaign_id;
+  perform pushq.wake(f.queue_id);
+end $$;
+
 -- Cancels a campaign permanently. No more jobs are created, and waiting jobs are due at once. The worker that claims or
 -- holds a job ends it: untouched recipients as cancelled, uncertain ones as unknown. Recipients of a list that are in
 -- no job yet are counted as cancelled here; for a campaign to all devices, their number is not known. Returns false for
 -- a campaign that was cancelled before, or that has ended: it was sent, and its failed recipients may be retried.
+--
+-- If a worker ends a job at the same moment, it may not see the cancellation, and this function not the job that goes
+-- on with the recipients to send to again. Cancelling again makes that job due, too.
 create or replace function pushq.cancel_campaign(queue text, key text) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  q int := (pushq.enter(queue, sends => false)).q;
-  c bigint;
-  f pushq.fan_out;
+  q             int := (pushq.enter(queue, sends => false)).q;
+  c             bigint;
+  was_cancelled boolean;
+  f             pushq.fan_out;
 begin
   perform pushq.check_isolation();
-  select k.id into c
+  select k.id, k.cancelled_at is not null into c, was_cancelled
   from pushq.campaign k
-  where k.queue_id = q and k.key = $2 and k.cancelled_at is null for no key update;
+  where k.queue_id = q and k.key = $2 for no key update;
   if c is null then
-    perform pushq.expect_campaign(q, queue, key);
-    return false;
+    perform pushq.refuse_campaign(queue, key);
   end if;
   -- Waits for a step of the fan-out that is being carried out.
   select o.* into f from pushq.fan_out o where o.queue_id = q and o.campaign_id = c for no key update;
-  if f.done and not pushq.has_jobs(f) then
+  if was_cancelled then
+    perform pushq.make_cancelled_due(f);
+    return false;
+  elsif f.done and not pushq.has_jobs(f) then
     return false;
   end if;
   update pushq.campaign k set cancelled_at = now(), paused_at = null, paused_reason = null
@@ -343,12 +361,8 @@ begin
   left join lateral pushq.list_left(f, 300000) n on f.list_id is not null and not f.done
   where o.queue_id = q and o.campaign_id = c;
   delete from pushq.wave w where w.queue_id = q and w.campaign_id = c;
-  -- The campaign's jobs, including retries, are all in one lane, or in the two lanes that it has had. The bulk lane
-  -- contains no scheduled sends that this statement would have to read.
-  update pushq.job j set run_at = now()
-  where j.queue_id = q and j.lane in (f.lane, f.lane % 3) and j.run_at > now() and j.campaign_id = c;
+  perform pushq.make_cancelled_due(f);
   perform pushq.tell('root', c);
-  perform pushq.wake(q);
   return true;
 end $$;
 

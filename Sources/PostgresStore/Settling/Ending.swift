@@ -88,16 +88,25 @@ extension Statement {
         -- new job. If a job's fence failed, its recipients find no row to join, and are left to the worker that holds
         -- the job now.
         stopped as materialized (
-          select f.place
+          select f.place, x.id is not null as is_alone
           from sent_again p
           join fenced f on f.place = p.place
-          where exists (select from pushq.cancelled x where x.queue_id = f.queue_id and x.id = f.job_id)),
+          left join pushq.cancelled x on x.queue_id = f.queue_id and x.id = f.job_id
+          where x.id is not null
+            or exists (select from pushq.cancelled r where r.queue_id = f.queue_id and r.id = f.root_id)
+            or exists (
+              select
+              from pushq.campaign c
+              where c.queue_id = f.queue_id and c.id = f.campaign_id and c.cancelled_at is not null)),
         member as materialized (
           select f.queue_id, f.lane,
                  case when f.job_id < c.new_end_before then c.send_by else f.send_by end as send_by,
                  f.message_id, f.campaign_id, f.root_id, f.at_most_once, f.attempt + r.attempts as attempt,
-                 f.rescues + r.losses as rescues, f.run_at, r.delay, r.part, r.is_quiet, r.device_id, m.expiration,
-                 f.place in (select place from stopped) as is_stopped
+                 f.rescues + r.losses as rescues, f.run_at,
+                 -- What was cancelled is due at once, and ends as cancelled.
+                 case when f.place in (select place from stopped) then 0 else r.delay end as delay,
+                 r.part, r.is_quiet, r.device_id, m.expiration,
+                 f.place in (select place from stopped where is_alone) as is_stopped
           from unnest($again_places::bigint[], $again_devices::bigint[], $again_delays::bigint[],
                       $again_attempts::smallint[], $again_losses::smallint[], $again_groups::smallint[],
                       $again_quiet::boolean[])

@@ -89,6 +89,49 @@ import Testing
         }
     }
 
+    /// A worker holds the job while it is cancelled, and has decided before to send to some recipients again.
+    @Test(arguments: ["cancel_campaign(queue, 'k')", "cancel(queue, root)", "cancel_job(queue, job)"])
+    func `sends nothing of what was cancelled again, and does not wait for the time of the next attempt`(cancel: String)
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 3)
+            let isSend = cancel.hasPrefix("cancel(")
+            if isSend {
+                let payload = #"{"aps":{"alert":"x"}}"#
+                try await queue.run(
+                    "select pushq.send('\(QueueFixture.name)', '\(payload)', tokens => array['aa', 'bb', 'cc'])")
+            } else {
+                try await queue.fanOut(try await queue.startCampaign())
+            }
+            let lane = isSend ? Lane.normal : .bulk
+            let job = try #require(try await queue.claim(lane: lane).first)
+            let call = cancel.replacing("queue", with: "'\(QueueFixture.name)'")
+                .replacing("root", with: "\(job.rootID)").replacing("job)", with: "\(job.key.jobID))")
+            try await queue.run("select pushq.\(call)")
+            let settled = queue.settled(
+                job, other: [0: .retried(.otherPassing)],
+                again: [.init(deviceID: job.deviceIDs[0], delay: .seconds(600), attempts: 1, losses: 0)])
+            #expect(try await queue.worker.endJobs([settled], workerID: 1).keys.count == 1)
+            let rest = try #require(try await queue.claim(lane: lane).first, "it is due at once")
+            #expect(rest.isCancelled && rest.deviceIDs == [job.deviceIDs[0]])
+        }
+    }
+
+    /// The job's end was not yet visible to the cancellation, nor the cancellation to it.
+    @Test func `lets a campaign be cancelled again, which ends what the first cancellation did not see`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 3)
+            try await queue.fanOut(try await queue.startCampaign())
+            try await queue.run("select pushq.cancel_campaign('\(QueueFixture.name)', 'k')")
+            try await queue.run("update pushq.job set run_at = now() + interval '1 hour'")
+            #expect(try await queue.claim().isEmpty)
+            let again = try await queue.texts("select pushq.cancel_campaign('\(QueueFixture.name)', 'k')")
+            #expect(again == ["false"])
+            #expect(try await queue.claim().map(\.isCancelled) == [true])
+        }
+    }
+
     @Test func `a dead token is deactivated unless it registered again later`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 4)
