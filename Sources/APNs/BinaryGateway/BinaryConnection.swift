@@ -66,6 +66,8 @@ final class BinaryConnection: PooledConnection {
     let isShutOut = false
     let isShortForNow = false
     let isSetAside = false
+    // Such a server says nothing, so nobody knows what it has read before it closed the connection.
+    let isBeingWoken = false
     private var awaited = AwaitedPush()
 
     init(

@@ -17,6 +17,9 @@ protocol PooledConnection: AnyObject {
     var isShortForNow: Bool { get }
     /// Whether it gets no more pushes because the server does not answer those in flight.
     var isSetAside: Bool { get }
+    /// Whether it had had nothing to do for ``GatewaySettings/quietTime`` when it got the pushes in flight, and nothing
+    /// was answered since. The server may have closed it before these pushes reached it.
+    var isBeingWoken: Bool { get }
     var openedAt: ContinuousClock.Instant { get }
     /// The address that it is connected to.
     var address: IPAddress? { get }

@@ -192,6 +192,7 @@ extension PoolingGateway {
         let hasLasted = hasLasted(connection)
         if hasLasted { pool.noteProved() }
         switch ending {
+        case .retired where wasIdle, .asked where wasIdle, .closed where wasIdle: replace(connection)
         case .retired(let answers):
             pool.noteRetired(connection, isShortLived: !hasLasted, answers: answers, settings, now: loop.now)
             replace(connection)
@@ -203,7 +204,6 @@ extension PoolingGateway {
             pool.noteRetired(
                 connection, isShortLived: !hasLasted, answers: served, isOfPush: isRepeated, settings, now: loop.now)
             replace(connection)
-        case .asked where wasIdle, .closed where wasIdle: replace(connection)
         case .asked(let words), .closed(let words), .failed(let words):
             if !connection.hasAnswered, !connection.hasTakenRequests { doubtAddress(of: connection) }
             guard !hasLasted else { return replace(connection) }
@@ -218,9 +218,12 @@ extension PoolingGateway {
         connection.hasAnswered && connection.openedAt.duration(to: loop.now) >= settings.stableTime
     }
 
-    /// Whether a connection that may take pushes has had nothing to do for a while.
+    /// Whether a connection that may take pushes has had nothing to do for a while, up to now or up to the pushes in
+    /// flight.
     private func isIdle(_ connection: Connection) -> Bool {
-        connection.inFlightCount == 0 && connection.lastRequest.duration(to: loop.now) >= settings.quietTime
+        let isResting =
+            connection.inFlightCount == 0 && connection.lastRequest.duration(to: loop.now) >= settings.quietTime
+        return (isResting || connection.isBeingWoken)
             && !connection.isShutOut && pool.open.contains { $0 === connection }
     }
 

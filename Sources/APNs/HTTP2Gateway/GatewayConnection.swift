@@ -114,6 +114,10 @@ final class GatewayConnection: PooledConnection {
     /// When a request was last sent, in nanoseconds of the loop. This is a plain number, because the size of an instant
     /// is known only at run time.
     private var requestedAt: UInt64
+    /// When a request was sent after ``GatewaySettings/quietTime`` without one, by the same clock; 0 if the requests in
+    /// flight did not begin so.
+    private var wokenAt: UInt64 = 0
+    private let quietTime: UInt64
     var pingSent: ContinuousClock.Instant?
     /// The number of requests that were left without an answer.
     var unansweredCount = 0
@@ -146,6 +150,7 @@ final class GatewayConnection: PooledConnection {
         openedAt = stream.loop.now
         lastReceived = openedAt
         requestedAt = stream.loop.nowNanoseconds
+        quietTime = UInt64(settings.quietTime / .nanoseconds(1))
         lastRoom = openedAt
         lastCheck = openedAt
         stream.handler = self
@@ -156,6 +161,8 @@ final class GatewayConnection: PooledConnection {
     var address: IPAddress? { stream.address }
 
     var hasAnswered: Bool { answerCount > 0 }
+
+    var isBeingWoken: Bool { hasAnswered && wokenAt > lastAnswer }
 
     var lastRequest: ContinuousClock.Instant { loop.now - .nanoseconds(loop.nowNanoseconds &- requestedAt) }
 
@@ -194,6 +201,7 @@ final class GatewayConnection: PooledConnection {
         losses: Int, wasRefused: Bool, ticket: UInt64
     ) {
         let (id, now) = (apnsID.halves, loop.nowNanoseconds)
+        if !isBusy { wokenAt = now &- requestedAt >= quietTime ? now : 0 }
         if losses > 0 { company.add(http.nextStream, lost: losses, full: Self.fullCompany, now: now) }
         if losses > 0 || wasRefused { repeated.insert(http.nextStream) }
         if push.isBroadcast {

@@ -1,3 +1,4 @@
+import QueueCore
 import TestSupport
 import Testing
 import Transport
@@ -90,5 +91,58 @@ import Transport
         #expect(state == .idle)
         #expect(count == 3, "one for each push, and one that replaced the first")
         #expect(outages == 0)
+    }
+
+    /// Each end once made the next connection wait longer, and the push with it.
+    @Test(arguments: End.allCases)
+    func `after each push delays none of the next ones`(end: End) async throws {
+        var settings = Self.settings
+        settings.stableTime = .seconds(60)
+        settings.growthInterval = .seconds(5)
+        settings.maximumConnections = 1
+        let quiet = settings.quietTime
+        let started = ContinuousClock.now
+        let (tally, outages) = try await Stage(settings: settings).run { actor, scene in
+            for number in 0..<5 {
+                scene.sender.send(count: 1, from: UInt64(number))
+                await scene.sender.untilAnswered(number + 1)
+                await actor.loop.pause(quiet * 2)
+                let connection = scene.gateway.pool.open[0]
+                end.end(try #require(scene.server.connections.last))
+                while scene.gateway.pool.open.contains(where: { $0 === connection }) {
+                    await actor.loop.pause(.milliseconds(1))
+                }
+            }
+            return (scene.sender.tally, scene.sender.outages.count)
+        }
+        #expect(tally == ["accepted": 5])
+        #expect(outages == 0)
+        #expect(started.duration(to: .now) < settings.growthInterval)
+    }
+
+    /// The push and the end of the connection meet on their way.
+    @Test func `at the moment of the next push is no outage, however often it happens`() async throws {
+        var settings = Self.settings
+        settings.stableTime = .seconds(60)
+        settings.backoff = Backoff(base: .seconds(5), cap: .seconds(60))
+        settings.maximumConnections = 1
+        let quiet = settings.quietTime
+        let (tally, outages, connections) = try await Stage(
+            settings: settings,
+            respond: { request in
+                // A connection that has served a push is closed when the next one comes.
+                if request.streamID == 1 { request.answer() } else { request.connection.cut() }
+            }
+        ).run { actor, scene in
+            for number in 0..<5 {
+                scene.sender.send(count: 1, from: UInt64(number))
+                await scene.sender.untilAnswered(number + 1)
+                await actor.loop.pause(quiet * 2)
+            }
+            return (scene.sender.tally, scene.sender.outages.count, scene.server.connections.count)
+        }
+        #expect(tally == ["accepted": 3, "unanswered": 2])
+        #expect(outages == 0)
+        #expect(connections == 3, "each takes the next push at once")
     }
 }

@@ -21,11 +21,13 @@ import Transport
             let note = {
                 if scene.gateway.state == .open { states.insert("open") }
             }
+            var connections = 0
             while scene.sender.outages.isEmpty {
                 note()
+                // Counted before the outage, because after it another one may follow at once.
+                connections = scene.server.connections.count
                 await actor.loop.pause(.milliseconds(5))
             }
-            let connections = scene.server.connections.count
             // Further connections are opened and left meanwhile.
             while scene.server.connections.count < 5 {
                 note()
