@@ -176,11 +176,8 @@ package struct DeviceFileReader: Sendable {
                 continue
             }
             if field.isEmpty { continue }
-            guard let value = String(validating: field, as: UTF8.self), !value.utf8.contains(0) else {
-                throw DeviceFieldProblem(
-                    column == .userKey ? "the user key is not UTF-8 text" : "'\(column.rawValue)' is not UTF-8 text")
-            }
-            try device.set(column, to: value)
+            let name = { column == .userKey ? "the user key" : "'\(column.rawValue)'" }
+            try device.set(column, to: DeviceFieldProblem.text(of: field, named: name))
         }
     }
 

@@ -23,6 +23,22 @@ struct DeviceFieldProblem: Error {
     let text: String
 
     init(_ text: String) { self.text = text }
+
+    /// Returns the text of a field.
+    static func text(
+        of field: ArraySlice<UInt8>, named name: () -> String
+    ) throws(DeviceFieldProblem) -> String {
+        guard let text = String(validating: field, as: UTF8.self) else {
+            throw DeviceFieldProblem("\(name()) is not UTF-8 text")
+        }
+        return try checked(text, named: name)
+    }
+
+    /// Returns a text that PostgreSQL can store.
+    static func checked(_ text: String, named name: () -> String) throws(DeviceFieldProblem) -> String {
+        guard !text.utf8.contains(0) else { throw DeviceFieldProblem("\(name()) contains a NUL character") }
+        return text
+    }
 }
 
 /// What a line says about a device, besides its token. The rules are those of `pushq.profile_problem`, except that only
@@ -70,8 +86,7 @@ struct DeviceLine {
         case (.tags, _): throw DeviceFieldProblem("the tags are not a list of texts")
         case (.attributes, _): try setAttributes(node)
         case (_, .string(let text)):
-            guard !text.utf8.contains(0) else { throw DeviceFieldProblem("'\(column.rawValue)' is not UTF-8 text") }
-            try set(column, to: text)
+            try set(column, to: DeviceFieldProblem.checked(text) { "'\(column.rawValue)'" })
         default: throw DeviceFieldProblem("'\(column.rawValue)' is not a text")
         }
     }

@@ -84,9 +84,7 @@ package struct UserFileReader: Sendable {
 
     private mutating func add(_ field: ArraySlice<UInt8>, to users: inout [String]) throws(DeviceFieldProblem) {
         guard !field.isEmpty else { return }
-        guard let user = String(validating: field, as: UTF8.self), !user.utf8.contains(0) else {
-            throw DeviceFieldProblem("the user key is not UTF-8 text")
-        }
+        let user = try DeviceFieldProblem.text(of: field) { "the user key" }
         guard user.utf8.count <= 200 else { throw DeviceFieldProblem("the user key has more than 200 bytes") }
         userCount += 1
         users.append(user)

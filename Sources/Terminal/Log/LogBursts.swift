@@ -26,15 +26,28 @@ struct LogBursts {
         /// How often the opposite event has been written.
         var turns = 0
         var heldBack = 0
+        /// The first queues of the entries that were held back.
+        var queues: [String] = []
         var last: LogEntry
         var lastAt: ContinuousClock.Instant
 
+        mutating func holdBack(_ entry: LogEntry, at now: ContinuousClock.Instant) {
+            heldBack += 1
+            // One more than are named, because the last entry names its own.
+            if let queue = entry.queue, queues.count <= LogEntry.Repetition.mostQueues, !queues.contains(queue) {
+                queues.append(queue)
+            }
+            (last, lastAt) = (entry, now)
+        }
+
         /// Returns the summary of the entries that were held back; nil if there were none. Restarts the count.
         mutating func summary(at now: ContinuousClock.Instant) -> LogEntry? {
-            defer { (heldBack, beginsAt, endsAt, isQuiet) = (0, now, now + LogBursts.quiet, true) }
+            defer { (heldBack, queues, beginsAt, endsAt, isQuiet) = (0, [], now, now + LogBursts.quiet, true) }
             guard heldBack > 0 else { return nil }
             var entry = last
-            entry.repetition = .init(count: heldBack, time: beginsAt.duration(to: now), goesOn: goesOn)
+            let others = queues.filter { $0 != last.queue }.prefix(LogEntry.Repetition.mostQueues)
+            entry.repetition = .init(
+                count: heldBack, time: beginsAt.duration(to: now), goesOn: goesOn, otherQueues: Array(others))
             goesOn = true
             return entry
         }
@@ -46,9 +59,7 @@ struct LogBursts {
     mutating func take(_ entry: LogEntry, at now: ContinuousClock.Instant) -> [LogEntry] {
         guard let key = key(of: entry) else { return end(entry.opposites, at: now) + [entry] }
         if let burst = bursts[key], !burst.isOver || burst.turns > Self.maximumTurns {
-            bursts[key]!.heldBack += 1
-            bursts[key]!.last = entry
-            bursts[key]!.lastAt = now
+            bursts[key]!.holdBack(entry, at: now)
             return []
         }
         // What was held back of other causes of the event came before.

@@ -16,10 +16,21 @@ package struct LogEntry: Sendable {
 
     /// How many entries were held back, and for how long.
     struct Repetition: Equatable {
+        /// The maximum number of queues that are named.
+        static let mostQueues = 10
+
         let count: Int
         let time: Duration
         /// Whether an earlier entry has already stood for similar ones.
         let goesOn: Bool
+        /// The first queues that the entries name, beside that of the entry itself.
+        var otherQueues: [String] = []
+    }
+
+    /// The queue that it is about; nil for none.
+    var queue: String? {
+        guard case .string(let name)? = details.first(where: { $0.key == "queue" })?.value else { return nil }
+        return name
     }
 
     /// - Parameters:

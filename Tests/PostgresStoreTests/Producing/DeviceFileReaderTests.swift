@@ -201,7 +201,7 @@ import Testing
         ),
         ("token,active\nab,maybe\n", 2, "the column 'active' is neither true nor false"),
         (String(repeating: "ab", count: 101), 1, "the device token has 101 bytes; at most 100 are taken"),
-        ("token,user_key\nab,a\u{0}b\n", 2, "the user key is not UTF-8 text"),
+        ("token,user_key\nab,a\u{0}b\n", 2, "the user key contains a NUL character"),
         ("token,user_key\nab,\(String(repeating: "x", count: 201))\n", 2, "the user key has more than 200 bytes"),
     ])
     func `names the line that is broken`(text: String, line: Int, problem: String) {

@@ -55,7 +55,7 @@ import Testing
             "users.csv:2: there is text behind a closing quotation mark; within quotation marks, write each of them twice"
         ),
         ("user_key,plan,User_Key\nanna,pro,anna\n", "users.csv:1: the column 'user_key' is there twice"),
-        ("anna\nb\0b\n", "users.csv:2: the user key is not UTF-8 text"),
+        ("anna\nb\0b\n", "users.csv:2: the user key contains a NUL character"),
         (String(repeating: "x", count: 201), "users.csv:1: the user key has more than 200 bytes"),
         (String(repeating: "x", count: 70_000), "users.csv:1: the line is longer than 64 KiB"),
     ])

@@ -29,6 +29,20 @@ import Transport
         #expect(bursts.due(at: start + .seconds(6)).isEmpty)
     }
 
+    @Test func `names the first ten queues that it hides, each once`() {
+        func lost(_ queue: Int) -> LogEntry {
+            LogEntry(.error, "lost", "no APNs for q\(queue)", [("queue", .string("q\(queue)"))], cause: "refused")
+        }
+        var bursts = LogBursts()
+        for queue in [0, 1, 2, 1, 2] { _ = bursts.take(lost(queue), at: start) }
+        #expect(bursts.due(at: start + .seconds(5)).map(\.repetition?.otherQueues) == [["q1"]])
+        for queue in 0..<1000 { _ = bursts.take(lost(queue), at: start + .seconds(6)) }
+        let all = bursts.due(at: start + .seconds(66)).map(\.repetition?.otherQueues)
+        #expect(all == [(0..<10).map { "q\($0)" }])
+        _ = bursts.take(lost(7), at: start + .seconds(67))
+        #expect(bursts.due(at: start + .seconds(127)).map(\.repetition?.otherQueues) == [[]])
+    }
+
     @Test func `is said once a minute while it goes on, and is news again after a minute without it`() {
         var bursts = LogBursts()
         var lines: [String] = []
@@ -190,9 +204,11 @@ import Transport
     private let date = Date(timeIntervalSince1970: 1_800_000_000.25)
     private let entry = LogEntry(.warning, "leases_lost", "lost 3 \"leases\"", [("count", 3)])
 
-    private func repeated(_ count: Int, _ time: Duration, goesOn: Bool) -> LogEntry {
+    private func repeated(
+        _ count: Int, _ time: Duration, goesOn: Bool, otherQueues: [String] = []
+    ) -> LogEntry {
         var entry = entry
-        entry.repetition = .init(count: count, time: time, goesOn: goesOn)
+        entry.repetition = .init(count: count, time: time, goesOn: goesOn, otherQueues: otherQueues)
         return entry
     }
 
@@ -216,6 +232,13 @@ import Transport
         #expect(
             LogFormat.json.line(of: repeated(7, .seconds(60), goesOn: true), at: date).hasSuffix(
                 #""count":3,"repeated":7,"seconds":60}"#))
+        let ofOthers = repeated(2, .seconds(5), goesOn: false, otherQueues: ["a", "b"])
+        #expect(
+            LogFormat.text.line(of: ofOthers, at: date)
+                == time + "2 more like this in 5 s (also of a, b), the last: lost 3 \"leases\"")
+        #expect(
+            LogFormat.json.line(of: ofOthers, at: date).hasSuffix(
+                #""repeated":2,"seconds":5,"other_queues":["a","b"]}"#))
     }
 
     @Test func `begins with its priority where systemd's journal reads it, which knows the time`() {
