@@ -171,9 +171,9 @@ end $$;
 -- What may keep a campaign or a send from moving. Workers write a heartbeat every five seconds. Only the first thousand
 -- jobs of a send are looked at.
 create or replace function pushq.show_standstill(queue text, root bigint)
-returns table (paused_reason text, tenant text, tenant_is_suspended boolean, lacks_credential boolean,
-               campaign_key text, campaign_is_paused boolean, campaign_paused_reason text, alive boolean,
-               serving boolean, cut_off text, in_outage text, refusal text, unusable text, fault text,
+returns table (paused_reason text, awaits_credential boolean, tenant text, tenant_is_suspended boolean,
+               lacks_credential boolean, campaign_key text, campaign_is_paused boolean, campaign_paused_reason text,
+               alive boolean, serving boolean, cut_off text, in_outage text, refusal text, unusable text, fault text,
                credential text, set_aside bigint, due_at timestamptz, awaits_decision boolean,
                is_cancelled boolean, prevented text, prevention text)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -182,9 +182,10 @@ declare
   ids int[] := pushq.readable_queues(queue);
 begin
   return query
-  select q.paused_reason, n.tenant, n.suspended_at is not null, q.credential_id is null, c.key,
-         c.paused_at is not null, c.paused_reason, t.alive, t.serving, t.cut_off, t.in_outage, t.refusal, t.unusable,
-         t.fault, (select p.name from pushq.credential p where p.tenant_id = q.tenant_id and p.id = q.credential_id),
+  select q.paused_reason, q.paused_credential_version is not null, n.tenant, n.suspended_at is not null,
+         q.credential_id is null, c.key, c.paused_at is not null, c.paused_reason, t.alive, t.serving, t.cut_off,
+         t.in_outage, t.refusal, t.unusable, t.fault,
+         (select p.name from pushq.credential p where p.tenant_id = q.tenant_id and p.id = q.credential_id),
          x.set_aside,
          -- A push that is due within moments, as in a campaign with a rate, is not held up.
          case when s.due > now() + interval '5 seconds' then s.due end,

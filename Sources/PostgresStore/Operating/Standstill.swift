@@ -7,9 +7,9 @@ extension Statement {
     static let standstill = Statement(
         "standstill",
         #"""
-        select paused_reason, tenant, tenant_is_suspended, lacks_credential, campaign_key as key, campaign_is_paused,
-               campaign_paused_reason, alive, serving, cut_off, in_outage, refusal, unusable, fault, credential,
-               set_aside, due_at, awaits_decision, is_cancelled, prevented, prevention
+        select paused_reason, awaits_credential, tenant, tenant_is_suspended, lacks_credential, campaign_key as key,
+               campaign_is_paused, campaign_paused_reason, alive, serving, cut_off, in_outage, refusal, unusable, fault,
+               credential, set_aside, due_at, awaits_decision, is_cancelled, prevented, prevention
         from pushq.show_standstill($queue, $root)
         """#)
 }
@@ -17,6 +17,8 @@ extension Statement {
 /// Why a campaign or a send makes no progress.
 package enum Standstill: Equatable, Sendable, CustomStringConvertible {
     case queuePaused(queue: QueueName, reason: String)
+    /// The queue is paused until its credential is replaced, as the reason says.
+    case credentialRefused(queue: QueueName, reason: String)
     /// The queue is undecided: no operator has decided about its recipients since the restore.
     case databaseRestored
     case tenantSuspended(String)
@@ -38,6 +40,8 @@ package enum Standstill: Equatable, Sendable, CustomStringConvertible {
         switch self {
         case .queuePaused(let queue, let reason):
             "the queue is paused: \(reason). Resume it with: pushq-admin queue resume \(queue)"
+        case .credentialRefused(let queue, let reason):
+            "the queue is paused: \(reason). If the credential is right, resume it with: pushq-admin queue resume \(queue)"
         case .databaseRestored:
             "the database was restored, and what waits may have been sent already. Decide with: pushq-admin restore show"
         case .tenantSuspended(let name):
@@ -71,7 +75,10 @@ extension PostgresConnection {
             return nil
         }
         if row.bool("awaits_decision") { return .databaseRestored }
-        if let reason = row.optionalText("paused_reason") { return .queuePaused(queue: queue, reason: reason) }
+        if let reason = row.optionalText("paused_reason") {
+            return row.bool("awaits_credential")
+                ? .credentialRefused(queue: queue, reason: reason) : .queuePaused(queue: queue, reason: reason)
+        }
         if row.bool("tenant_is_suspended") { return .tenantSuspended(row.text("tenant")) }
         if row.bool("campaign_is_paused") {
             return .campaignPaused(

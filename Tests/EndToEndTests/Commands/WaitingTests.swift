@@ -30,6 +30,10 @@ import Testing
             "update pushq.queue set paused_at = now(), paused_reason = 'lunch'",
             "the queue is paused: lunch. Resume it with: pushq-admin queue resume acme/com.acme.shop/production"
         ),
+        (
+            "update pushq.queue set paused_at = now(), paused_reason = 'replace it', paused_credential_version = 1",
+            "the queue is paused: replace it. If the credential is right, resume it with: pushq-admin queue resume "
+        ),
         ("credential; \(worker)'other/*', '{}')", "no running worker serves acme/com.acme.shop/production."),
         (
             "credential; \(worker)'acme/com.acme.s*', (select array_agg(id) from pushq.queue))",
