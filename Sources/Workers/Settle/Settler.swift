@@ -147,28 +147,39 @@ final class Settler {
     private func write(_ batch: Endings.Batch) async -> Endings.Answer {
         var tries = 0
         var refusal: PostgresError?
-        // Two more errors count as refusals. While another transaction prevents this write, all later writes would wait
-        // for that, too. A statement that was not answered in time may have too many jobs.
-        let written = await store.persist { connection in
-            tries += 1
-            if tries > 1 { figures.counts.endRetries += 1 }
+        // The line tells the statements apart: PostgreSQL may refuse one and take another.
+        func persist(
+            line: UInt = #line, _ body: (PostgresConnection) async throws -> WrittenLeases
+        ) async -> WrittenLeases? {
+            // Two more errors count as refusals. While another transaction prevents this write, all later writes would
+            // wait for that, too. A statement that was not answered in time may have too many jobs.
+            await store.persist(
+                {
+                    tries += 1
+                    if tries > 1 { figures.counts.endRetries += 1 }
+                    return try await body($0)
+                }, isRefusal: { $0.isContended || $0.isUnanswered && batch.jobs.count > 1 }, refused: { refusal = $0 },
+                line: line)
+        }
+        let written =
             switch batch.statement {
             case .endJobs(let jobs):
-                return try await timed(.end) { try await connection.endJobs(jobs, workerID: workerID) }
+                await persist { connection in
+                    try await timed(.end) { try await connection.endJobs(jobs, workerID: workerID) }
+                }
             case .yield(let jobs):
-                return try await timed(.yield) { try await connection.yield(jobs, workerID: workerID) }
+                await persist { connection in
+                    try await timed(.yield) { try await connection.yield(jobs, workerID: workerID) }
+                }
             case .setAside(let lease, let problem):
-                let answer = try await connection.setAside(
-                    lease, because: problem, settings.setAside, workerID: workerID)
-                if answer == .setAside { reportSetAside(of: batch.jobs[0], because: problem) }
-                let key = lease.progress.key
-                return WrittenLeases(keys: answer == .locked ? [] : [key], locked: answer == .locked ? [key] : [])
+                await persist { connection in
+                    let answer = try await connection.setAside(
+                        lease, because: problem, settings.setAside, workerID: workerID)
+                    if answer == .setAside { reportSetAside(of: batch.jobs[0], because: problem) }
+                    let key = lease.progress.key
+                    return WrittenLeases(keys: answer == .locked ? [] : [key], locked: answer == .locked ? [key] : [])
+                }
             }
-        } isRefusal: {
-            $0.isContended || $0.isUnanswered && batch.jobs.count > 1
-        } refused: {
-            refusal = $0
-        }
         if let written { return .written(written, isRepeated: tries > 1) }
         if store.hasGivenUp { return .givenUp }
         if refusal?.isContended == true { return .contended }
