@@ -45,9 +45,9 @@ create table pushq.body (                                 -- the recipients of a
   queue_id        int      not null,
   job_id          bigint   not null,
   root_id         bigint   not null,
-  -- Within (root, slice) no device is repeated and ranges are disjoint, except in campaigns with shares or at a local
-  -- time.
-  slice           smallint not null default 0,            -- retries: -attempt
+  -- Within (root, 0) no device is repeated and ranges are disjoint, except in campaigns with shares or at a local time.
+  -- Negative slices may repeat a device: a recipient can continue in another job without using an attempt.
+  slice           smallint not null default 0,            -- 0: the original jobs; otherwise -attempt
   first_device_id bigint   not null,
   last_device_id  bigint   not null,
   device_ids      bigint[] not null,                      -- ascending; of a broadcast: the channel's id

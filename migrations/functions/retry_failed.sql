@@ -62,7 +62,7 @@ begin
     select m.at_most_once into once
     from pushq.message m
     where m.day = failed.body_day and m.queue_id = q and m.id = failed.message_id;
-    -- The slice is -1: retries by workers begin at -2, because the first one has attempt 2.
+    -- The slice of a first attempt that is not an original job: -attempt, as in Settling/Ending.swift.
     perform pushq.make_jobs(
       q, root, failed.message_id, failed.ids, failed.lane,
       case when campaign.paused_at is null then now() else 'infinity' end,

@@ -242,7 +242,7 @@ declare
   untold  int;
 begin
   -- The ranges of the first jobs are disjoint, so the first match is the job; in a campaign with shares or at a local
-  -- time they overlap. A recipient has no more jobs than attempts and retries by hand.
+  -- time they overlap.
   select * into b
   from pushq.body c
   where c.queue_id = q and c.root_id = root and c.slice = 0 and c.first_device_id <= device
