@@ -11,7 +11,7 @@ enum WorkerSettings {
         // The planner estimates a claim by its worst case. With a million single pushes waiting, JIT compilation took
         // 100 of the 106 ms of each claim.
         ("jit", "off"),
-        // The claim, flush and retire statements are prepared once and run for days. With custom plans each claim is
+        // The claim, flush and end statements are prepared once and run for days. With custom plans each claim is
         // planned anew (0.8 to 6 ms), and a plan made while a partition was fresh may hash-join all of history.
         ("plan_cache_mode", "force_generic_plan"),
         // Every name in pushq's statements and functions is qualified. So the path needs only pg_catalog, and no other

@@ -79,7 +79,7 @@ extension PostgresConnection {
             [
                 "queue_id": .int4(key.queueID), "job_id": .int8(key.jobID), "epoch": .int4(key.epoch),
                 "worker_id": .int8(workerID), "problem": .text(problem), "most": .int4(Int32(policy.most)),
-                "pause": .interval(policy.pause), "rescues": .int2(Int16(job.addedRescues)),
+                "pause": .interval(policy.pause), "rescues": .int2(Int16(job.addedLosses)),
                 "watermark": .int2(Int16(job.progress.watermark)), "outcomes": .bytea(job.progress.outcomes),
             ])
         guard let row = rows.first else { return .lost }

@@ -68,17 +68,17 @@ extension Statement {
 package struct YieldedLease: Sendable {
     package let progress: LeaseProgress
     /// Losses to add to those of the job: pushes that stayed unanswered.
-    package let addedRescues: Int
+    package let addedLosses: Int
     /// How long the job waits before it may be claimed again.
     package let delay: Duration
     /// What the queue's frequency cap must learn about recipients.
     package let capNews: [CapNews]
 
     package init(
-        progress: LeaseProgress, addedRescues: Int = 0, delay: Duration = .zero, capNews: [CapNews] = []
+        progress: LeaseProgress, addedLosses: Int = 0, delay: Duration = .zero, capNews: [CapNews] = []
     ) {
         self.progress = progress
-        self.addedRescues = addedRescues
+        self.addedLosses = addedLosses
         self.delay = delay
         self.capNews = capNews
     }
@@ -94,7 +94,7 @@ extension PostgresConnection {
         let parameters: Parameters = [
             "worker_id": .int8(workerID), "watermarks": .int2Array(jobs.map { Int16($0.progress.watermark) }),
             "outcomes": .byteaArray(jobs.map(\.progress.outcomes)),
-            "rescues": .int2Array(jobs.map { Int16($0.addedRescues) }),
+            "rescues": .int2Array(jobs.map { Int16($0.addedLosses) }),
             "delays": .int8Array(jobs.map(\.delay.wholeMicroseconds)),
         ]
         return WrittenLeases(try await execute(.yield, parameters + jobs.map(\.progress.key).parameters))

@@ -52,7 +52,7 @@ extension HeldJob {
         let isUncertain = !claim.isAtMostOnce && mostLossesInLease > 0
         let watermark = isUncertain ? next : outcomes.firstIndex(of: 0) ?? outcomes.count
         return YieldedLease(
-            progress: progress(watermark: watermark), addedRescues: mostLossesInLease, delay: delay,
+            progress: progress(watermark: watermark), addedLosses: mostLossesInLease, delay: delay,
             capNews: capNews(isGivenBack: true))
     }
 

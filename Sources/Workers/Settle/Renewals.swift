@@ -12,6 +12,8 @@ struct Renewals {
     /// The maximum number of leases whose progress one statement writes, or that it renews without news: about 10 ms.
     static let maximumFlushed = 500
     static let maximumRenewed = 1000
+    /// The maximum number of queues that one question for halts is about.
+    private static let maximumAskedFor = 500
     /// The maximum number of renewals without news in one round. If there are many more leases, the rest is renewed in
     /// the next rounds.
     static let maximumRenewedInRound = 4000
@@ -164,7 +166,7 @@ struct Renewals {
     private mutating func queuesToAskFor(_ held: [HeldJob]) -> [Int32] {
         let ids = Set(held.lazy.filter { !$0.isSettling && !$0.isClosed }.map(\.claim.key.queueID)).sorted()
         if haltPlace >= ids.count { haltPlace = 0 }
-        let part = Array(ids[haltPlace...].prefix(Self.maximumFlushed))
+        let part = Array(ids[haltPlace...].prefix(Self.maximumAskedFor))
         haltPlace += part.count
         return part
     }

@@ -101,7 +101,7 @@ import Testing
         }
         for ordinal in 0..<3 { job.accept(ordinal) }
         #expect(job.yielded(after: .zero).progress.watermark == 3)
-        #expect(job.yielded(after: .zero).addedRescues == 0)
+        #expect(job.yielded(after: .zero).addedLosses == 0)
     }
 
     @Test func `keeps its watermark when sends stayed unanswered`() {
@@ -112,7 +112,7 @@ import Testing
         AnswerRules.unanswered(2, of: job)
         let back = job.yielded(after: .zero)
         #expect(back.progress.watermark == 5)
-        #expect(back.addedRescues == 1)
+        #expect(back.addedLosses == 1)
     }
 
     @Test func `ends with how often each recipient was sent to without an answer`() {
