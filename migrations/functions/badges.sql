@@ -41,8 +41,8 @@ $$;
 -- device that was deactivated or deleted after the worker read its token: its badge may have moved to a newer token
 -- (`pushq.pass_on`), to which the push continues when the worker asks again.
 --
--- `patience` is the time in which it waits for rows that producers keep. It looks as long again for those that it
--- cannot have.
+-- `patience` is the time in which it waits for rows that producers keep. After that, it takes up to the same time again
+-- to find out which rows it cannot get.
 create or replace function pushq.take_badges(
   worker bigint, queue_ids int[], job_ids bigint[], epochs int[], increments int[], firsts int[], lasts int[],
   device_ids bigint[], patience interval

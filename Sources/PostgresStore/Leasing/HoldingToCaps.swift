@@ -18,8 +18,8 @@ extension PostgresConnection {
     /// to.
     /// - Parameters:
     ///   - jobs: in their answers only ``CapAnswer/isWhole`` is set yet; jobs without an answer are not asked about.
-    ///   - patience: how long to wait for rows that transactions of producers keep. The statement looks as long
-    ///     again for those that it cannot have.
+    ///   - patience: how long to wait for rows that transactions of producers keep. After that, the statement takes up
+    ///     to the same time again to find out which rows it cannot get.
     package func heldToCaps(
         _ jobs: [ClaimedJob], workerID: Int64, patience: Duration = rowPatience
     ) async throws(PostgresError) -> [ClaimedJob] {

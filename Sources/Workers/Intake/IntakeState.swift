@@ -29,7 +29,8 @@ struct IntakeState {
         case awake
         case polling(PollPlan.Poll, begun: ContinuousClock.Instant)
         case presuming
-        /// These claims may follow. Then the worker rests as what its poll found has it, or polls if it has not polled.
+        /// These claims follow, one by one. After a poll, what it found then decides how long to rest; nil: the lanes
+        /// were presumed, and a poll comes next.
         case planned([[ClaimQuota]], Wakefulness.Found?)
         case claiming(then: [[ClaimQuota]], Wakefulness.Found?)
         case writingRow

@@ -7,8 +7,9 @@ import QueueCore
 /// In a large fleet all idle workers are notified, and one of them gets the job. The others forget their lanes until
 /// they claim from them again, so each notification costs few claims in vain.
 struct RecentLanes {
-    private static let useLasts = Duration.seconds(60)
-    /// The maximum number of lanes that a guess is about. With more lanes in use, a poll finds the right one sooner.
+    /// How long a lane is remembered after a claim.
+    private static let memory = Duration.seconds(60)
+    /// The maximum number of lanes to claim from without a poll. With more lanes in use, a poll finds the right one sooner.
     private static let most = 8
 
     private var lastClaims: [LanePlace: ContinuousClock.Instant] = [:]
@@ -30,6 +31,6 @@ struct RecentLanes {
     }
 
     private func isRecent(_ time: ContinuousClock.Instant, _ now: ContinuousClock.Instant) -> Bool {
-        now < time + Self.useLasts
+        now < time + Self.memory
     }
 }
