@@ -105,21 +105,6 @@ language sql set enable_seqscan = off as $$
     where d.queue_id = any ($1) and d.id = any ($2) and d.replaced_by is not null)
 $$;
 
--- The devices among these whose badge another transaction keeps locked. This transaction locks the badges of the
--- others.
-create or replace function pushq.locked_badges(queue_ids int[], device_ids bigint[]) returns bigint[]
-language sql set enable_seqscan = off as $$
-  with free as materialized (
-    select b.device_id
-    from pushq.badge b
-    where b.queue_id = any ($1) and b.device_id = any ($2)
-    for no key update skip locked)
-  select coalesce(array_agg(b.device_id), '{}')
-  from pushq.badge b
-  where b.queue_id = any ($1) and b.device_id = any ($2)
-    and not exists (select from free f where f.device_id = b.device_id)
-$$;
-
 -- Takes figures, except for the devices in `except_devices`. A message keeps its figure for a device as long as it may
 -- be sent and is one of the device's last hundred messages.
 create or replace function pushq.take_free_badges(

@@ -159,21 +159,6 @@ begin
   where d.id = any (waiting);
 end $$;
 
--- The devices among these whose places another transaction keeps locked. This transaction locks the places of the
--- others.
-create or replace function pushq.locked_places(queue_ids int[], device_ids bigint[]) returns bigint[]
-language sql set enable_seqscan = off as $$
-  with free as materialized (
-    select r.device_id
-    from pushq.recent_push r
-    where r.queue_id = any ($1) and r.device_id = any ($2)
-    for no key update skip locked)
-  select coalesce(array_agg(r.device_id), '{}')
-  from pushq.recent_push r
-  where r.queue_id = any ($1) and r.device_id = any ($2)
-    and not exists (select from free f where f.device_id = r.device_id)
-$$;
-
 -- Takes places, except for the devices in `except_devices`.
 create or replace function pushq.take_free_places(
   worker bigint, queue_ids int[], job_ids bigint[], epochs int[], firsts int[], lasts int[], device_ids bigint[],

@@ -61,13 +61,26 @@ end $$;
 -- are still locked then. `tab` is `badge` or `recent_push`.
 create or replace function pushq.lock_rows(tab text, queue_ids int[], device_ids bigint[], until timestamptz)
 returns bigint[]
-language plpgsql set lock_timeout = '1ms' as $$
+language plpgsql set lock_timeout = '1ms' set enable_seqscan = off as $$
 declare
   locked bigint[] := device_ids;
 begin
   loop
-    locked := case tab when 'badge' then pushq.locked_badges(queue_ids, locked)
-                       else pushq.locked_places(queue_ids, locked) end;
+    -- Not an anti join: with a wrong estimate, it would compare each row with each.
+    execute format(
+      $sql$
+      with free as materialized (
+        select r.device_id
+        from pushq.%1$I r
+        where r.queue_id = any ($1) and r.device_id = any ($2)
+        for no key update skip locked)
+      select array(
+        select r.device_id from pushq.%1$I r where r.queue_id = any ($1) and r.device_id = any ($2)
+        except
+        select f.device_id from free f)
+      $sql$, tab)
+    into locked
+    using queue_ids, locked;
     exit when locked = '{}' or clock_timestamp() >= until;
     -- While it waits for one row, others become free.
     begin

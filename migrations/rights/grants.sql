@@ -23,7 +23,7 @@ declare
     'give_back_badges', 'give_back_free_badges',
     'has_old_days', 'held_until', 'hold_to_caps', 'hold_to_quiet_hours', 'inactive_among', 'is_alive',
     'insert_rows', 'is_due_soon', 'is_quiet', 'is_unbegun', 'job_size', 'known_since', 'known_zone', 'list_feedback',
-    'local_times', 'lock_rows', 'locked_badges', 'locked_places',
+    'local_times', 'lock_rows',
     'make_jobs', 'make_share_jobs', 'message_kind', 'microseconds_until', 'newer_token',
     'last_place', 'last_place_by_now', 'note_capped', 'note_free_capped', 'own_lane',
     'permits_of_room',
