@@ -87,24 +87,6 @@ begin
   where d.id = any (waiting);
 end $$;
 
--- The devices among these that are inactive now, or deleted.
-create or replace function pushq.inactive_among(queue_ids int[], device_ids bigint[]) returns bigint[]
-language sql set enable_seqscan = off as $$
-  select array(
-    select unnest($2)
-    except
-    select d.id from pushq.device d where d.queue_id = any ($1) and d.id = any ($2) and d.active)
-$$;
-
--- These devices, and those that have replaced one of them.
-create or replace function pushq.with_newer_tokens(queue_ids int[], device_ids bigint[]) returns bigint[]
-language sql set enable_seqscan = off as $$
-  select $2 || array(
-    select d.replaced_by
-    from pushq.device d
-    where d.queue_id = any ($1) and d.id = any ($2) and d.replaced_by is not null)
-$$;
-
 -- Takes figures, except for the devices in `except_devices`. A message keeps its figure for a device as long as it may
 -- be sent and is one of the device's last hundred messages.
 create or replace function pushq.take_free_badges(

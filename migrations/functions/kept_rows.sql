@@ -1,6 +1,9 @@
--- Rows of `pushq.badge` and `pushq.recent_push` that transactions of producers keep locked, or insert, for as long as
--- these last. A worker asks about the recipients of many tenants with one statement, and its other pushes wait behind
--- it. So it waits for them only for some milliseconds. Workers wait for each other's turns before that.
+-- What badges (functions/badges.sql) and frequency caps (functions/frequency_cap.sql) have in common: a worker changes
+-- the rows of many devices in `pushq.badge` or `pushq.recent_push`.
+--
+-- Transactions of producers keep such rows locked, or insert them, for as long as these last. A worker asks about the
+-- recipients of many tenants with one statement, and its other pushes wait behind it. So it waits for the rows only for
+-- some milliseconds. Workers wait for each other's turns before that.
 
 -- Makes workers that are about the same devices take turns: waits until no other worker's statement is about one of
 -- them. The recipients of a job are the elements of `device_ids` from its `firsts` to its `lasts`. So a row that is
@@ -93,6 +96,24 @@ begin
   end loop;
   return locked;
 end $$;
+
+-- The devices among these that are inactive now, or deleted.
+create or replace function pushq.inactive_among(queue_ids int[], device_ids bigint[]) returns bigint[]
+language sql set enable_seqscan = off as $$
+  select array(
+    select unnest($2)
+    except
+    select d.id from pushq.device d where d.queue_id = any ($1) and d.id = any ($2) and d.active)
+$$;
+
+-- These devices, and those that have replaced one of them.
+create or replace function pushq.with_newer_tokens(queue_ids int[], device_ids bigint[]) returns bigint[]
+language sql set enable_seqscan = off as $$
+  select $2 || array(
+    select d.replaced_by
+    from pushq.device d
+    where d.queue_id = any ($1) and d.id = any ($2) and d.replaced_by is not null)
+$$;
 
 -- Inserts empty rows for devices that have none.
 create or replace function pushq.insert_rows(tab text, queue_ids int[], device_ids bigint[]) returns void
