@@ -34,12 +34,13 @@ extension Statement {
 package struct ReadyWork: Sendable {
     /// A lane of a queue that has jobs.
     package struct Jobs: Sendable {
-        package let queueID: Int32
-        package let lane: Lane
         /// How long until the first job may be claimed, on the database's clock; zero or less: now.
         package let dueIn: Duration
         /// The first job; no job of the lane comes before it.
         package let head: LaneHead
+
+        package var queueID: Int32 { head.place.queueID }
+        package var lane: Lane { head.place.lane }
     }
 
     /// A campaign whose fan-out has more jobs to create.
@@ -83,6 +84,16 @@ package struct ReadyWork: Sendable {
     package fileprivate(set) var ownLanes: [OwnLane] = []
     /// Where the poll ended, if there may be more pairs, or queues with campaigns, behind that place.
     package fileprivate(set) var end: LanePlace?
+}
+
+extension ReadyWork.Jobs {
+    /// Nil if no job of the lane will be due: jobs of a paused campaign are due at infinity, so they wake no worker.
+    fileprivate init?(_ row: Row, _ place: LanePlace) {
+        guard let dueIn = row.optionalInt8("due_in") else { return nil }
+        self.init(
+            dueIn: .microseconds(dueIn),
+            head: LaneHead(place, runAt: row.timestamptz("run_at"), jobID: row.int8("job_id")))
+    }
 }
 
 /// The first job of a lane, where a probe may begin.
@@ -173,17 +184,14 @@ extension PostgresConnection {
                 if campaignsLeft == 0 { ends.append(found) }
             }
             if let own = ReadyWork.OwnLane(row, found) { work.ownLanes.append(own) }
-            // Jobs of a paused campaign are due at infinity, so they wake no worker.
-            guard let dueIn = row.optionalInt8("due_in") else { continue }
             if let campaignID = row.optionalInt8("campaign_id") {
+                guard let dueIn = row.optionalInt8("due_in") else { continue }
                 work.fanOuts.append(
                     .init(
                         place: found, campaignID: campaignID, readyJobs: Int(row.int4("ready")),
                         dueIn: .microseconds(dueIn)))
-            } else {
-                let head = LaneHead(found, runAt: row.timestamptz("run_at"), jobID: row.int8("job_id"))
-                work.jobs.append(
-                    .init(queueID: found.queueID, lane: lane, dueIn: .microseconds(dueIn), head: head))
+            } else if let jobs = ReadyWork.Jobs(row, found) {
+                work.jobs.append(jobs)
             }
         }
         // Between the two ends, the poll covered only jobs or only campaigns.
@@ -217,11 +225,7 @@ extension PostgresConnection {
                 if pairsLeft == 0 { work.end = place }
             }
             if let own = ReadyWork.OwnLane(row, place) { work.ownLanes.append(own) }
-            guard let dueIn = row.optionalInt8("due_in") else { continue }
-            work.jobs.append(
-                .init(
-                    queueID: place.queueID, lane: lane, dueIn: .microseconds(dueIn),
-                    head: LaneHead(place, runAt: row.timestamptz("run_at"), jobID: row.int8("job_id"))))
+            if let jobs = ReadyWork.Jobs(row, place) { work.jobs.append(jobs) }
         }
         if !own.isEmpty { work.jobs.sort { $0.head.place < $1.head.place } }
         return work
@@ -249,13 +253,11 @@ extension PostgresConnection {
         work.coversCampaigns = limit != nil
         var readyJobs: [LanePlace: Int] = [:]
         for row in rows {
-            guard let lane = Lane(rawValue: row.int4("lane")), let dueIn = row.optionalInt8("due_in") else { continue }
+            guard let lane = Lane(rawValue: row.int4("lane")) else { continue }
             let place = LanePlace(row.int4("queue_id"), lane)
+            guard let jobs = ReadyWork.Jobs(row, place) else { continue }
+            work.jobs.append(jobs)
             if let own = ReadyWork.OwnLane(row, place) { work.ownLanes.append(own) }
-            work.jobs.append(
-                .init(
-                    queueID: place.queueID, lane: lane, dueIn: .microseconds(dueIn),
-                    head: LaneHead(place, runAt: row.timestamptz("run_at"), jobID: row.int8("job_id"))))
             // No job of a shared lane without a floor was claimed recently, so the lane has not run dry.
             let isCounted = !lane.isShared || floors.contains { $0.place == place }
             if lanes.contains(place) { readyJobs[place] = isCounted ? Int(row.int4("ready")) : Int(limit ?? 0) }

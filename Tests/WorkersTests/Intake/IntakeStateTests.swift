@@ -13,10 +13,7 @@ import Testing
 
     private func work(dueIn: Duration = .zero) -> ReadyWork {
         ReadyWork(
-            jobs: [
-                .init(
-                    queueID: 1, lane: .normal, dueIn: dueIn, head: LaneHead(place, runAt: 1, jobID: 1))
-            ], fanOuts: [], end: nil)
+            jobs: [.init(dueIn: dueIn, head: LaneHead(place, runAt: 1, jobID: 1))], fanOuts: [], end: nil)
     }
 
     /// Runs a poll that is answered at once.

@@ -313,10 +313,7 @@ struct IntakeWorld {
                 waiting[place]![index].isSeen = true
             }
             let dueIn = Duration.microseconds(head.runAt) - start.duration(to: now)
-            found.append(
-                .init(
-                    queueID: place.queueID, lane: place.lane, dueIn: dueIn,
-                    head: LaneHead(place, runAt: head.runAt, jobID: head.id)))
+            found.append(.init(dueIn: dueIn, head: LaneHead(place, runAt: head.runAt, jobID: head.id)))
         }
         return ReadyWork(jobs: found, fanOuts: [], coversCampaigns: poll.coversCampaigns, end: end)
     }

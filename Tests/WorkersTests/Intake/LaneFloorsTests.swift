@@ -13,8 +13,7 @@ import Testing
     private func jobs(dueIn: Duration, id: Int64 = 1, of place: LanePlace? = nil) -> ReadyWork.Jobs {
         let place = place ?? self.place
         return .init(
-            queueID: place.queueID, lane: place.lane, dueIn: dueIn,
-            head: LaneHead(place, runAt: asked + Int64(dueIn / .microseconds(1)), jobID: id))
+            dueIn: dueIn, head: LaneHead(place, runAt: asked + Int64(dueIn / .microseconds(1)), jobID: id))
     }
 
     /// The floors after a full poll that took `time` and found a job due in `found`, and a claim from the lane.

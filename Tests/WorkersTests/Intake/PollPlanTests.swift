@@ -11,8 +11,7 @@ import Testing
         ReadyWork(
             jobs: queues.map { queue in
                 let place = LanePlace(queue, .bulk)
-                return .init(
-                    queueID: queue, lane: .bulk, dueIn: .seconds(-1), head: LaneHead(place, runAt: 1, jobID: 1))
+                return .init(dueIn: .seconds(-1), head: LaneHead(place, runAt: 1, jobID: 1))
             }, fanOuts: [], end: end.map { LanePlace($0, .bulk) })
     }
 
@@ -150,10 +149,7 @@ import Testing
         let own = (1...3).map { LanePlace($0, Lane(rawValue: 5)!) }
         var both = work(1...3)
         both = ReadyWork(
-            jobs: both.jobs
-                + own.map {
-                    .init(queueID: $0.queueID, lane: $0.lane, dueIn: .zero, head: LaneHead($0, runAt: 1, jobID: 2))
-                }, fanOuts: [])
+            jobs: both.jobs + own.map { .init(dueIn: .zero, head: LaneHead($0, runAt: 1, jobID: 2)) }, fanOuts: [])
         poll(&plan, finding: both, isConnected: true, took: .milliseconds(20))
         poll(&plan, finding: work(4...503, end: 503), at: start + .seconds(1), took: .milliseconds(20))
         let needy = { (place: LanePlace) in place.queueID != 2 }
