@@ -77,12 +77,7 @@ struct Demo: Sendable {
         _ store: PostgresConnection, _ stack: Stack, _ simulator: SimulatorReady
     ) async throws -> (DemoImport, DemoServerSettings) {
         let queue = Self.queue
-        _ = try await Migrator(store).run()
-        try await stack.addWorkerLogin(in: store)
-        _ = try await store.createTenant(queue.tenant)
-        _ = try await store.createApp(queue.app, of: queue.tenant)
-        _ = try await store.createQueue(queue)
-        try await stack.addCredential(simulator, tenant: queue.tenant, in: store)
+        try await stack.setUp(queue, sendingTo: simulator, in: store)
         if let rate = material.rate { try await store.setRate(rate, burst: nil, of: queue) }
         let imported = try await importDevices(into: store)
         tell(

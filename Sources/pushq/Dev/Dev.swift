@@ -67,13 +67,7 @@ struct Dev: Sendable {
         try await loop.run { _ in
             let store = try await PostgresConnection.connect(to: address, as: "pushq dev", on: loop)
             defer { store.close() }
-            let queue = DevSample.queue
-            _ = try await Migrator(store).run()
-            try await stack.addWorkerLogin(in: store)
-            _ = try await store.createTenant(queue.tenant)
-            _ = try await store.createApp(queue.app, of: queue.tenant)
-            _ = try await store.createQueue(queue)
-            try await stack.addCredential(simulator, tenant: queue.tenant, in: store)
+            try await stack.setUp(DevSample.queue, sendingTo: simulator, in: store)
         }
     }
 

@@ -3,6 +3,7 @@ import FoundationEssentials
 import Glibc
 import LocalStack
 import PostgresStore
+import QueueCore
 import Terminal
 
 /// The processes of an installation on this machine, for the demo and for development, and the folder to which they
@@ -56,8 +57,26 @@ struct Stack: Sendable {
         return try await StackSimulator(process: process, output: output, log: "\(folder)/simulator.log")
     }
 
+    // MARK: Setting up
+
+    /// Prepares the empty database for workers: the schema, their login, and a queue that sends to the simulator.
+    func setUp(_ queue: QueueName, sendingTo simulator: SimulatorReady, in store: PostgresConnection) async throws {
+        _ = try await Migrator(store).run()
+        try await addWorkerLogin(in: store)
+        _ = try await store.createTenant(queue.tenant)
+        _ = try await store.createApp(queue.app, of: queue.tenant)
+        _ = try await store.createQueue(queue)
+        try await addCredential(simulator, tenant: queue.tenant, in: store)
+    }
+
+    /// Creates the login of the workers, as `pushq-admin worker grant` does, with only the rights that they need.
+    private func addWorkerLogin(in store: PostgresConnection) async throws {
+        try await store.runScript("create role \(Self.workerLogin) login")
+        try await store.setWorker(Self.workerLogin, isGranted: true)
+    }
+
     /// Adds the simulator's signing key to the tenant, as `pushq-admin credential add` does.
-    func addCredential(_ simulator: SimulatorReady, tenant: String, in store: PostgresConnection) async throws {
+    private func addCredential(_ simulator: SimulatorReady, tenant: String, in store: PostgresConnection) async throws {
         guard let place = try await store.newCredentialID("simulator", of: tenant) else {
             throw Failure("tenant \(tenant) is gone")
         }
@@ -71,12 +90,6 @@ struct Stack: Sendable {
     }
 
     // MARK: Workers
-
-    /// Creates the login of the workers, as `pushq-admin worker grant` does, with only the rights that they need.
-    func addWorkerLogin(in store: PostgresConnection) async throws {
-        try await store.runScript("create role \(Self.workerLogin) login")
-        try await store.setWorker(Self.workerLogin, isGranted: true)
-    }
 
     func startWorkers(_ count: Int, gateway: SimulatorReady) throws -> [ChildProcess] {
         try (0..<count).map { _ in
