@@ -29,7 +29,16 @@ final class EngineConnections {
 
     weak var delegate: (any EngineConnectionsDelegate)?
 
-    private let connections: [ReconnectingConnection]
+    private let forClaims: ReconnectingConnection
+    private let forLeases: ReconnectingConnection
+    /// The two without which a worker sends nothing. Only these report an outage, and only once.
+    private var vital: [ReconnectingConnection] { [forClaims, forLeases] }
+    /// The connections for fan-out and for upkeep. Without these, a worker still sends, but creates no jobs of
+    /// campaigns. PostgreSQL may refuse them alone, for example at the login's connection limit.
+    private let secondary: [ReconnectingConnection]
+    private let forTokens: ReconnectingConnection?
+    /// The connections to the database that this engine serves.
+    private var own: [ReconnectingConnection] { vital + secondary + [notifications] }
     private let database: DatabaseAddress
     private let session: SessionPreparation
     private let loop: EventLoop
@@ -48,34 +57,33 @@ final class EngineConnections {
         self.report = report
         let session = SessionPreparation(at: database.description, report: report)
         (self.database, self.session, self.loop) = (database, session, loop)
-        let own = ["", " (leases)", " (fan-out)", " (upkeep)", " (notifications)"].map {
-            ReconnectingConnection(to: database, as: "pushq work\($0)", on: loop, prepare: session.prepare)
+        func make(_ suffix: String) -> ReconnectingConnection {
+            ReconnectingConnection(to: database, as: "pushq work\(suffix)", on: loop, prepare: session.prepare)
         }
-        notifications = own[4]
-        var connections = Array(own[..<4])
-        if let keeper {
+        func retry(_ one: ReconnectingConnection, orElse other: ReconnectingConnection? = nil) -> RetryingConnection {
+            RetryingConnection(one, orElse: other, loop: loop, report: report)
+        }
+        forClaims = make("")
+        forLeases = make(" (leases)")
+        let (forFanOut, forUpkeep) = (make(" (fan-out)"), make(" (upkeep)"))
+        forTokens = keeper.map { keeper in
             // The engines of that database report its problems.
             let session = SessionPreparation(at: keeper.description) { _ in }
-            connections.append(
-                ReconnectingConnection(to: keeper, as: "pushq work (tokens)", on: loop, prepare: session.prepare))
+            return ReconnectingConnection(to: keeper, as: "pushq work (tokens)", on: loop, prepare: session.prepare)
         }
-        let retrying = connections.enumerated().map { index, connection in
-            RetryingConnection(connection, orElse: index == 1 ? connections[0] : nil, loop: loop, report: report)
-        }
-        (claims, leases, fanOut, upkeep) = (retrying[0], retrying[1], retrying[2], retrying[3])
-        tokens = keeper == nil ? nil : retrying[4]
-        self.connections = connections + [notifications]
+        notifications = make(" (notifications)")
+        (claims, leases) = (retry(forClaims), retry(forLeases, orElse: forClaims))
+        (fanOut, upkeep) = (retry(forFanOut), retry(forUpkeep))
+        tokens = forTokens.map { retry($0) }
+        secondary = [forFanOut, forUpkeep]
         // Parts of the engine keep connections that they use, so a connection may outlive this object.
-        // Only these two report an outage, and only once.
-        for connection in connections[..<2] {
+        for connection in vital {
             connection.reconnects = true
             connection.onLost = { [weak self] in self?.noteLost($0) }
             connection.onStillLost = { report(.storeStillLost($0.description)) }
             connection.onBack = { [weak self] in self?.noteBack() }
         }
-        // Without these connections a worker still sends, but creates no jobs of campaigns. PostgreSQL may refuse them
-        // alone, for example at the login's connection limit.
-        for connection in connections[2..<4] {
+        for connection in secondary {
             connection.onFirstFailure = { [weak self] in self?.noteMissing($0) }
             connection.onStillLost = { [weak self] in self?.noteMissing($0) }
             connection.onOpen = { [weak self] in self?.noteOpen() }
@@ -88,20 +96,20 @@ final class EngineConnections {
     /// - Parameter onFailure: called with the reason when the first attempt to connect has failed. More attempts
     ///   follow.
     func start(onFailure: @escaping (PostgresError) -> Void) async throws -> [String] {
-        for connection in connections[..<2] { connection.onFirstFailure = onFailure }
-        defer { for connection in connections[..<2] { connection.onFirstFailure = nil } }
+        for connection in vital { connection.onFirstFailure = onFailure }
+        defer { for connection in vital { connection.onFirstFailure = nil } }
         if let host = await session.survey(database, on: loop) {
-            for connection in connections.prefix(4) + [notifications] { connection.begin(withHost: host) }
+            for connection in own { connection.begin(withHost: host) }
         }
         let deadline = ContinuousClock.now + .seconds(10)
         while true {
-            let connection = try await connections[0].current(within: ContinuousClock.now.duration(to: deadline))
+            let connection = try await forClaims.current(within: ContinuousClock.now.duration(to: deadline))
             do {
                 try await connection.checkWorkerRights()
                 try await connection.checkSchema()
                 // A server may have room for one session but not for a second one, and pushes that cannot be recorded
                 // are sent again.
-                _ = try await connections[1].current(within: ContinuousClock.now.duration(to: deadline))
+                _ = try await forLeases.current(within: ContinuousClock.now.duration(to: deadline))
                 return try await connection.queueNames()
             } catch let error as PostgresError
                 where error.isPassing && !connection.isOpen && ContinuousClock.now < deadline
@@ -112,10 +120,10 @@ final class EngineConnections {
     }
 
     /// Whether the connection for claims and the one for leases are open.
-    var isConnected: Bool { lostConnections == 0 && connections[..<2].allSatisfy(\.isOpen) }
+    var isConnected: Bool { lostConnections == 0 && vital.allSatisfy(\.isOpen) }
 
     /// Whether the connection for fan-out or the one for upkeep could not be opened at the last attempt.
-    var lacksConnection: Bool { connections[2..<4].contains(where: \.isFailing) }
+    var lacksConnection: Bool { secondary.contains(where: \.isFailing) }
 
     /// Reports if the database was restored while the worker ran: `pg_restore` does not end its sessions.
     func lookForRestore() async { await upkeep.attempt { try await session.lookForRestore($0) } }
@@ -127,7 +135,8 @@ final class EngineConnections {
 
     /// Closes the connections.
     func close() {
-        for connection in connections { connection.close() }
+        for connection in own { connection.close() }
+        forTokens?.close()
     }
 
     /// An outage is reported by the other connections.
