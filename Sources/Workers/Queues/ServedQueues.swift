@@ -156,7 +156,7 @@ struct ServedQueues {
             queue.lastWanted = now
             return queue.readAt < readSince && (isClaim || !queue.waitsForTurn)
         }
-        return Self.parts(of: unread.sorted(), atMost: Self.maximumLearned)
+        return unread.sorted().parts(of: Self.maximumLearned)
     }
 
     /// Notes that the settings of these queues may have changed.
@@ -172,7 +172,7 @@ struct ServedQueues {
     /// Returns the queues whose settings are to be read at once, in parts.
     mutating func readDoubted() -> [[Int32]] {
         defer { inDoubt = [] }
-        return Self.parts(of: inDoubt.sorted(), atMost: Self.maximumReadAgain)
+        return inDoubt.sorted().parts(of: Self.maximumReadAgain)
     }
 
     /// The queues whose settings are read again: those in use, except those that wait in the database, and all queues
@@ -185,11 +185,7 @@ struct ServedQueues {
             forgetUnused(now: now)
         }
         let ids = all.filter { isAll || $0.isInUse(since: now - Self.idleAfter) && !$0.waitsForTurn }.map(\.id)
-        return Self.parts(of: ids.sorted(), atMost: Self.maximumReadAgain)
-    }
-
-    private static func parts(of ids: [Int32], atMost count: Int) -> [[Int32]] {
-        stride(from: 0, to: ids.count, by: count).map { Array(ids[$0..<min($0 + count, ids.count)]) }
+        return ids.sorted().parts(of: Self.maximumReadAgain)
     }
 
     private mutating func forgetUnused(now: ContinuousClock.Instant) {

@@ -74,8 +74,8 @@ struct Renewals {
     private struct Round {
         var queues: [Int32]
         /// Groups of jobs that have news, and of jobs whose leases are renewed without news.
-        var dirty: [ArraySlice<HeldJob>]
-        var quiet: [ArraySlice<HeldJob>]
+        var dirty: [[HeldJob]]
+        var quiet: [[HeldJob]]
         var splits = 0
     }
 
@@ -257,20 +257,13 @@ struct Renewals {
         guard var left = round, left.splits < Self.maximumSplits else { return }
         left.splits += 1
         let half = batch.jobs.count / 2
-        let halves = [batch.jobs[..<half], batch.jobs[half...]]
+        let halves = [Array(batch.jobs[..<half]), Array(batch.jobs[half...])]
         if batch.watermarks == nil {
             left.quiet.insert(contentsOf: halves, at: 0)
         } else {
             left.dirty.insert(contentsOf: halves, at: 0)
         }
         round = left
-    }
-}
-
-extension Array {
-    /// The elements in order, in parts of `count`.
-    fileprivate func parts(of count: Int) -> [ArraySlice<Element>] {
-        stride(from: 0, to: self.count, by: count).map { self[$0..<Swift.min($0 + count, self.count)] }
     }
 }
 
