@@ -22,6 +22,13 @@ package struct CopyWriter {
             if code == 1 { return }
         }
     }
+
+    /// The same for bytes of any number.
+    func write(inPieces bytes: [UInt8]) async throws(PostgresError) {
+        for start in stride(from: 0, to: bytes.count, by: CopyRows.chunkBytes) {
+            try await write(Array(bytes[start..<min(start + CopyRows.chunkBytes, bytes.count)]))
+        }
+    }
 }
 
 extension PostgresConnection {

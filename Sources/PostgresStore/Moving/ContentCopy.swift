@@ -242,11 +242,7 @@ struct ContentCopy {
                     copy pushq."\(range.table.name)" (queue_id, \(columns))
                     from stdin (format binary)
                     """), within: Self.limit
-            ) { writer in
-                for start in stride(from: 0, to: rows.count, by: 65536) {
-                    try await writer.write(Array(rows[start..<min(start + 65536, rows.count)]))
-                }
-            }
+            ) { try await $0.write(inPieces: rows) }
         }
     }
 
@@ -287,11 +283,7 @@ struct ContentCopy {
                     """), within: limit)
             _ = try await target.copyIn(
                 Statement("copy_audit_in", "copy pushq.audit (\(columns)) from stdin (format binary)"), within: limit
-            ) { writer in
-                for start in stride(from: 0, to: rows.count, by: 65536) {
-                    try await writer.write(Array(rows[start..<min(start + 65536, rows.count)]))
-                }
-            }
+            ) { try await $0.write(inPieces: rows) }
         }
     }
 }
