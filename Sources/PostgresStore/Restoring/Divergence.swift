@@ -19,27 +19,31 @@ extension Statement {
         limit 1
         """#)
 
+    /// The days on which a job can have ended that the statements below ask about, as a condition on results `r`.
+    private static let isOfTheseDays =
+        "r.day >= (($since::timestamptz - interval '1 minute') at time zone 'UTC')::date"
+
+    /// What ended only at the old server, as a condition on results `r`.
+    private static let isDiverged =
+        #"""
+        \#(isOfTheseDays)
+          and (r.ended_at > $since or (r.ended_at > $since - interval '1 minute' and r.job_id = any($jobs::bigint[])))
+        """#
+
     /// Jobs that ended in the last minute before the two servers diverged. A transaction that was open then may have
     /// been committed only at the old server.
-    fileprivate static let jobsBeforeTakeover = Statement(
-        "jobs_before_takeover",
+    private static let lastMinute =
         #"""
         select r.job_id
         from pushq.result r
-        where r.day >= (($since::timestamptz - interval '1 minute') at time zone 'UTC')::date
+        where \#(isOfTheseDays)
           and r.ended_at between $since - interval '1 minute' and $since
-        """#)
+        """#
+
+    fileprivate static let jobsBeforeTakeover = Statement("jobs_before_takeover", lastMinute)
 
     fileprivate static let missingJobs = Statement(
-        "missing_jobs",
-        #"""
-        select unnest($jobs::bigint[]) as job_id
-        except
-        select r.job_id
-        from pushq.result r
-        where r.day >= (($since::timestamptz - interval '1 minute') at time zone 'UTC')::date
-          and r.ended_at between $since - interval '1 minute' and $since
-        """#)
+        "missing_jobs", "select unnest($jobs::bigint[]) as job_id except \(lastMinute)")
 
     /// For each send or campaign: what has ended since `$since`, and what waits, if the send is from after the
     /// takeover.
@@ -50,8 +54,7 @@ extension Statement {
           select r.queue_id, r.root_id, sum(r.delivered) as delivered, sum(r.rejected) as rejected,
                  sum(r.unknown) as unknown
           from pushq.result r
-          where r.day >= (($since::timestamptz - interval '1 minute') at time zone 'UTC')::date
-            and (r.ended_at > $since or (r.ended_at > $since - interval '1 minute' and r.job_id = any($jobs::bigint[])))
+          where \#(isDiverged)
           group by 1, 2
         ), waiting as (
           select w.queue_id, w.root_id, sum(w.recipient_count) as waiting
@@ -97,8 +100,7 @@ extension Statement {
         join pushq.body b on b.day = r.body_day and b.queue_id = r.queue_id and b.job_id = r.job_id
         join pushq.queue_name n on n.queue_id = r.queue_id
         left join pushq.campaign c on c.queue_id = r.queue_id and c.id = r.root_id
-        where r.day >= (($since::timestamptz - interval '1 minute') at time zone 'UTC')::date
-          and (r.ended_at > $since or (r.ended_at > $since - interval '1 minute' and r.job_id = any($jobs::bigint[])))
+        where \#(isDiverged)
           and (r.day, r.queue_id, r.job_id) > ($day::date, $queue::int, $job::bigint)
         order by r.day, r.queue_id, r.job_id
         limit 500
