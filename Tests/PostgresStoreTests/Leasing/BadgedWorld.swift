@@ -162,8 +162,7 @@ struct BadgedWorld: HeldJobsWorld {
     private mutating func lose() async throws {
         guard let index = held.indices.randomElement(using: &random) else { return }
         let lost = held.remove(at: index)
-        try await queue.run(
-            "update pushq.lease set deadline = now() - interval '1 hour' where job_id = \(lost.job.key.jobID)")
+        try await queue.expireLeases(of: lost.job)
         #expect(try await queue.worker.rescue(grace: .zero) == 1)
         // The lost worker's writes come too late.
         #expect(try await queue.worker.takingBadges([lost.job], workerID: lost.worker).isEmpty == isToTake(lost.job))

@@ -208,8 +208,7 @@ struct CappedWorld: HeldJobsWorld {
     private mutating func lose() async throws {
         guard let index = held.indices.randomElement(using: &random) else { return }
         let lost = held.remove(at: index)
-        try await queue.run(
-            "update pushq.lease set deadline = now() - interval '1 hour' where job_id = \(lost.job.key.jobID)")
+        try await queue.expireLeases(of: lost.job)
         #expect(try await queue.worker.rescue(grace: .zero) == 1)
         // The lost worker's news comes too late and changes nothing.
         let late = lost.job.deviceIDs.map { CapNews(deviceID: $0, hasArrived: Bool.random(using: &random)) }

@@ -203,7 +203,7 @@ import Transport
                 ? LeaseKey(queueID: job.key.queueID, jobID: job.key.jobID, epoch: job.key.epoch - 1) : job.key
             let workerID: Int64 = difference == "worker" ? 2 : 1
             if difference == "gone" {
-                try await queue.run("update pushq.lease set deadline = now() - interval '1 minute'")
+                try await queue.expireLeases()
                 #expect(try await queue.worker.rescue(grace: .seconds(2)) == 1)
             }
             let progress = LeaseProgress(key: key, watermark: 3, outcomes: [1, 1, 1])

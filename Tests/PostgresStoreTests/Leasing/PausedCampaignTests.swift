@@ -52,7 +52,7 @@ import Transport
             try await queue.run(
                 "select pushq.resume_campaign('\(QueueFixture.name)', 'k', send_by => now() + interval '1 hour')")
             if isRescued {
-                try await queue.run("update pushq.lease set deadline = now() - interval '1 minute'")
+                try await queue.expireLeases()
                 #expect(try await queue.worker.rescue(grace: .zero) == 1)
             } else {
                 let kept = try await queue.worker.flush([progress(job)], workerID: 1, lease: .seconds(15), number: 1)
@@ -83,7 +83,7 @@ import Transport
             switch fate {
             case "yielded": try await queue.worker.yield([YieldedLease(progress: progress(job))], workerID: 1)
             case "rescued":
-                try await queue.run("update pushq.lease set deadline = now() - interval '1 minute'")
+                try await queue.expireLeases()
                 #expect(try await queue.worker.rescue(grace: .zero) == 1)
             default:
                 let again = SettledJob.Again(deviceID: job.deviceIDs[2], delay: .zero, attempts: 1, losses: 0)
@@ -149,7 +149,7 @@ import Transport
             if isHeld { #expect(try await queue.claim().count == 1) }
             try await queue.run("\(Self.pause); \(Self.resume)")
             if isHeld {
-                try await queue.run("update pushq.lease set deadline = now() - interval '1 minute'")
+                try await queue.expireLeases()
                 #expect(try await queue.worker.rescue(grace: .zero) == 1)
             }
             let byHand = try #require(try await queue.claim().first)
@@ -177,7 +177,7 @@ import Transport
         try await withLease { _, _, queue, job in
             try await queue.run(Self.pause)
             if isRescued {
-                try await queue.run("update pushq.lease set deadline = now() - interval '1 minute'")
+                try await queue.expireLeases()
                 #expect(try await queue.worker.rescue(grace: .zero) == 1)
             } else {
                 let again = SettledJob.Again(deviceID: job.deviceIDs[2], delay: .zero, attempts: 1, losses: 0)
@@ -253,7 +253,7 @@ import Transport
             let progress = jobs.map { LeaseProgress(key: $0.key, watermark: 1, outcomes: [0]) }
             #expect(try await store.flush(progress, workerID: 1, lease: .seconds(15), number: 1).keys.count == 2)
             try await store.yield([YieldedLease(progress: progress[1])], workerID: 1)
-            try await queue.run("update pushq.lease set deadline = now() - interval '1 minute'")
+            try await queue.expireLeases()
             #expect(try await store.rescue(grace: .zero) == 1)
             #expect(try await queue.claim(workerID: 2).count == 2)
             try await producer.runScript("rollback")

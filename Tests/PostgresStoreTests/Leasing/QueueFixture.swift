@@ -86,6 +86,13 @@ struct QueueFixture {
             [ClaimQuota(queueID: id, lane: lane, jobs: jobs)], workerID: workerID, lease: lease, atMostOnceWindow: 2)
     }
 
+    /// Makes the deadlines of leases pass, as if their workers were lost a minute ago.
+    /// - Parameter job: the only job whose lease expires; nil: all leases.
+    func expireLeases(of job: ClaimedJob? = nil) async throws {
+        let chosen = job.map { " where job_id = \($0.key.jobID)" } ?? ""
+        try await run("update pushq.lease set deadline = now() - interval '1 minute'\(chosen)")
+    }
+
     /// The job with all recipients delivered except those in `other`.
     func settled(
         _ job: ClaimedJob, other: [Int: Outcome] = [:], again: [SettledJob.Again] = [],

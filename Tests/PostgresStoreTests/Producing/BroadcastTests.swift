@@ -199,7 +199,7 @@ private func refusal(_ call: () async throws -> Void) async -> String {
         try await withChannel { _, queue, channel in
             _ = try await broadcast(to: channel, in: queue)
             _ = try await claimed(queue)
-            try await queue.run("update pushq.lease set deadline = now() - interval '1 minute'")
+            try await queue.expireLeases()
             #expect(try await queue.worker.rescue(grace: .zero) == 1)
             let rescued = try #require(try await claimed(queue).first)
             #expect(rescued.rescues == 1 && rescued.previousWatermark == 1)

@@ -318,7 +318,7 @@ import Transport
             switch way {
             case .campaignResumed: try await queue.run("select pushq.resume_campaign('\(Self.name)', 'k')")
             case .rescued:
-                try await queue.run("update pushq.lease set deadline = now() - interval '1 minute'")
+                try await queue.expireLeases()
                 #expect(try await queue.worker.rescue(grace: .zero) == 1)
             case .yielded:
                 let leases = held.map { job in

@@ -88,7 +88,7 @@ import Transport
             try await queue.fanOut(
                 Int64(try await queue.number("select id from pushq.campaign order by id offset \(campaign) limit 1")))
         }
-        try await queue.run("update pushq.lease set deadline = now() - interval '1 minute'")
+        try await queue.expireLeases()
         while try await queue.worker.rescue(grace: .zero) > 0 {}
         #expect(try await queue.number("select count(*) from pushq.job where run_at = 'infinity'") == 0)
         try await queue.run("update pushq.job set run_at = now()")
