@@ -86,7 +86,7 @@ begin
   values (q, root, body, 'liveactivity', priority, expiration, true, replace_waiting, due_at)
   returning id into message;
   perform pushq.make_jobs(
-    q, root, message, array[c.id], (case when urgent then 0 else 1 end)::smallint, greatest(now(), c.throttled_until),
+    q, root, message, array[c.id], case when urgent then 0 else 1 end, greatest(now(), c.throttled_until),
     coalesce(broadcast.send_by, now() + interval '24 hours'), false);
   if replace_waiting then
     perform pushq.supersede(q, array[c.id], message, due_at);

@@ -183,7 +183,7 @@ begin
   end if;
 
   perform pushq.make_jobs(
-    q, root, message, ids, (case when urgent then 0 else 1 end)::smallint, run_at,
+    q, root, message, ids, case when urgent then 0 else 1 end, run_at,
     coalesce(send_by, greatest(run_at, now()) + interval '24 hours'), at_most_once);
   if replace_waiting then
     perform pushq.supersede(q, ids, message, due_at);
