@@ -341,7 +341,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   q   int  := (pushq.enter(queue, sends => true)).q;
   s   pushq.schedule;
-  key text := format('%s@%s', name, to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'));
+  key text := format('%s@%s', name, pushq.utc_text(clock_timestamp()));
 begin
   select x.* into s from pushq.schedule x where x.queue_id = q and x.name = run_schedule.name;
   if not found then

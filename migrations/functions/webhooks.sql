@@ -44,13 +44,13 @@ begin
     for update skip locked;
     exit when not found;
     select max(e.cursor), json_build_object(
-             'type', 'feedback', 'timestamp', pushq.webhook_time(max(e.listed_at)),
+             'type', 'feedback', 'timestamp', pushq.utc_text(max(e.listed_at)),
              'data', json_build_object(
                'tenant', t.name,
                'entries', json_agg(json_strip_nulls(json_build_object(
                  'cursor', e.cursor::text, 'queue', e.queue, 'verdict', e.verdict, 'reason', e.reason,
-                 'reported_at', pushq.webhook_time(e.reported_at), 'recorded_at', pushq.webhook_time(e.recorded_at),
-                 'listed_at', pushq.webhook_time(e.listed_at), 'token', e.token, 'user_key', e.user_key,
+                 'reported_at', pushq.utc_text(e.reported_at), 'recorded_at', pushq.utc_text(e.recorded_at),
+                 'listed_at', pushq.utc_text(e.listed_at), 'token', e.token, 'user_key', e.user_key,
                  'device', e.device_id::text, 'root', e.root_id::text, 'campaign', e.campaign_key,
                  'apns_id', e.apns_id)) order by e.cursor)))::text,
            w.url, w.sealed, case when w.former_until > now() then w.former_sealed end, t.name
@@ -109,10 +109,6 @@ language sql stable as $$
   left join pushq.device d on d.queue_id = f.queue_id and d.id = f.device_id
   left join pushq.campaign c on c.queue_id = f.queue_id and c.id = f.root_id
 $$;
-
--- A time in the format of messages.
-create or replace function pushq.webhook_time(t timestamptz) returns text
-language sql stable as $$ select to_char(t at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') $$;
 
 -- Records that the receiver accepted the message of this turn, which goes up to the report `upto`. `written` is false
 -- if another turn has begun, or the webhook is gone. `had_failed`: whether the tries before it had failed.

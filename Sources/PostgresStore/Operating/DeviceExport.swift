@@ -16,8 +16,7 @@ extension Statement {
                                         else array_to_string(d.tags, '|') end), ',',
                    pushq.csv_field(nullif(d.attributes, '{}')::text), ',', pushq.csv_field(d.installation), ',',
                    pushq.csv_field(d.activity_type), ',', pushq.csv_field(d.activity), ',',
-                   to_char(d.first_seen_at at time zone 'UTC', $form), ',',
-                   to_char(d.seen_at at time zone 'UTC', $form)) as line
+                   pushq.utc_text(d.first_seen_at), ',', pushq.utc_text(d.seen_at)) as line
           from pushq.show_devices($queue, $last, null, $inactive, $limit) d) e
         """#)
 
@@ -33,19 +32,15 @@ extension Statement {
                    'locale', d.locale, 'time_zone', d.time_zone, 'app_version', d.app_version,
                    'tags', nullif(d.tags, '{}'), 'attributes', nullif(d.attributes, '{}'),
                    'installation', d.installation, 'activity_type', d.activity_type, 'activity', d.activity,
-                   'first_seen_at', to_char(d.first_seen_at at time zone 'UTC', $form),
-                   'seen_at', to_char(d.seen_at at time zone 'UTC', $form)))::text as line
+                   'first_seen_at', pushq.utc_text(d.first_seen_at), 'seen_at', pushq.utc_text(d.seen_at)))::text
+                   as line
           from pushq.show_devices($queue, $last, null, $inactive, $limit) d) e
         """#)
 }
 
-/// The file format of an export of devices.
-package enum DeviceFormat: Sendable {
-    case csv
-    case ndjson
-
-    /// The first line, if there is one.
-    package var header: String? {
+extension ExportFormat {
+    /// The first line of an export of devices, if there is one.
+    package var deviceHeader: String? {
         switch self {
         case .csv:
             "token,user_key,active,kind,locale,time_zone,app_version,tags,attributes,installation,activity_type,"
@@ -59,11 +54,11 @@ extension PostgresConnection {
     /// Returns up to `limit` devices of a queue after the device `last`, one per line, and the id of the last one; nil
     /// at the end.
     package func exportDevices(
-        ofQueue queue: QueueName, as format: DeviceFormat, after last: Int64, includesInactive: Bool, limit: Int
+        ofQueue queue: QueueName, as format: ExportFormat, after last: Int64, includesInactive: Bool, limit: Int
     ) async throws(PostgresError) -> (lines: String, last: Int64)? {
         let parameters: Parameters = [
             "queue": .queue(queue), "last": .int8(last), "inactive": .bool(includesInactive),
-            "limit": .int8(Int64(limit)), "form": .text(#"YYYY-MM-DD"T"HH24:MI:SS.US"Z""#),
+            "limit": .int8(Int64(limit)),
         ]
         let row = try await execute(format == .csv ? .exportCSV : .exportNDJSON, parameters).one()
         guard let last = row.optionalInt8("last") else { return nil }

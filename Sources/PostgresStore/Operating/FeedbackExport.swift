@@ -10,11 +10,10 @@ extension Statement {
         from (
           select f.cursor,
                  concat(
-                   f.cursor, ',', f.verdict, ',', f.reason, ',',
-                   to_char(f.reported_at at time zone 'UTC', $form), ',',
-                   to_char(f.recorded_at at time zone 'UTC', $form), ',',
-                   to_char(f.listed_at at time zone 'UTC', $form), ',', f.token, ',', pushq.csv_field(f.user_key), ',',
-                   f.device_id, ',', f.root_id, ',', pushq.csv_field(f.campaign_key), ',', f.apns_id) as line
+                   f.cursor, ',', f.verdict, ',', f.reason, ',', pushq.utc_text(f.reported_at), ',',
+                   pushq.utc_text(f.recorded_at), ',', pushq.utc_text(f.listed_at), ',', f.token, ',',
+                   pushq.csv_field(f.user_key), ',', f.device_id, ',', f.root_id, ',',
+                   pushq.csv_field(f.campaign_key), ',', f.apns_id) as line
           from pushq.feedback_after($queue, $after, $limit::int) f) e
         """#)
 
@@ -27,11 +26,10 @@ extension Statement {
           select f.cursor,
                  json_strip_nulls(json_build_object(
                    'cursor', f.cursor::text, 'verdict', f.verdict, 'reason', f.reason,
-                   'reported_at', to_char(f.reported_at at time zone 'UTC', $form),
-                   'recorded_at', to_char(f.recorded_at at time zone 'UTC', $form),
-                   'listed_at', to_char(f.listed_at at time zone 'UTC', $form), 'token', f.token,
-                   'user_key', f.user_key, 'device', f.device_id::text, 'root', f.root_id::text,
-                   'campaign', f.campaign_key, 'apns_id', f.apns_id))::text as line
+                   'reported_at', pushq.utc_text(f.reported_at), 'recorded_at', pushq.utc_text(f.recorded_at),
+                   'listed_at', pushq.utc_text(f.listed_at), 'token', f.token, 'user_key', f.user_key,
+                   'device', f.device_id::text, 'root', f.root_id::text, 'campaign', f.campaign_key,
+                   'apns_id', f.apns_id))::text as line
           from pushq.feedback_after($queue, $after, $limit::int) f) e
         """#)
 
@@ -39,13 +37,9 @@ extension Statement {
         "feedback_cursor", "select pushq.feedback_cursor($queue, $since::timestamptz) as cursor")
 }
 
-/// The file format of an export of feedback.
-package enum FeedbackFormat: Sendable {
-    case csv
-    case ndjson
-
-    /// The first line, if there is one.
-    package var header: String? {
+extension ExportFormat {
+    /// The first line of an export of feedback, if there is one.
+    package var feedbackHeader: String? {
         switch self {
         case .csv:
             "cursor,verdict,reason,reported_at,recorded_at,listed_at,token,user_key,device,root,campaign,apns_id"
@@ -65,11 +59,10 @@ package struct FeedbackPage: Sendable {
 extension PostgresConnection {
     /// Returns up to `limit` reports about devices of a queue after a cursor; nil if there are none.
     package func exportFeedback(
-        ofQueue queue: QueueName, as format: FeedbackFormat, after cursor: Int64, limit: Int
+        ofQueue queue: QueueName, as format: ExportFormat, after cursor: Int64, limit: Int
     ) async throws(PostgresError) -> FeedbackPage? {
         let parameters: Parameters = [
             "queue": .queue(queue), "after": .int8(cursor), "limit": .int4(Int32(limit)),
-            "form": .text(#"YYYY-MM-DD"T"HH24:MI:SS.US"Z""#),
         ]
         let row = try await execute(format == .csv ? .feedbackCSV : .feedbackNDJSON, parameters).one()
         guard let last = row.optionalInt8("last") else { return nil }

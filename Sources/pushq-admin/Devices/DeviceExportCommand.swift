@@ -18,12 +18,12 @@ struct DeviceExportCommand: Command {
     private static let pageSize = 20_000
 
     func run(_ console: Console) async throws {
-        let (queue, format) = (queue, console.speaksJSON ? DeviceFormat.ndjson : .csv)
+        let (queue, format) = (queue, console.speaksJSON ? ExportFormat.ndjson : .csv)
         try await database.session { store in
             // Read before the header is written, because an unknown queue gets none.
             var page = try await store.exportDevices(
                 ofQueue: queue, as: format, after: 0, includesInactive: all, limit: Self.pageSize)
-            if let header = format.header { console.print(header) }
+            if let header = format.deviceHeader { console.print(header) }
             while let devices = page {
                 console.print(rows: devices.lines)
                 try console.checkOutput()

@@ -30,7 +30,7 @@ struct FeedbackReading: ParameterGroup {
         in database: DatabaseOptions, _ console: Console
     ) async throws {
         try check()
-        let format = console.speaksJSON ? FeedbackFormat.ndjson : .csv
+        let format = console.speaksJSON ? ExportFormat.ndjson : .csv
         let (after, since) = (after.map(Int64.init), since?.date)
         let place = Locked<Int64?>(nil)
         defer {
@@ -53,7 +53,7 @@ struct FeedbackReading: ParameterGroup {
             // Read before the header is written, because an unknown queue gets none.
             var page = try await store.exportFeedback(
                 ofQueue: queue, as: format, after: cursor, limit: Self.pageSize)
-            if let header = format.header { console.print(header) }
+            if let header = format.feedbackHeader { console.print(header) }
             try console.checkOutput()
             place.withLock { $0 = cursor }
             while !interruption.isThere {

@@ -205,7 +205,7 @@ private func withQueue(_ body: @Sendable @escaping (PostgresConnection) async th
                 """)
             for changed in [1, 0] {
                 let summary = try await store.importDevices(
-                    from: .text(DeviceFormat.csv.header! + "\n" + file.lines), inQueue: queue, reactivates: true
+                    from: .text(ExportFormat.csv.deviceHeader! + "\n" + file.lines), inQueue: queue, reactivates: true
                 ) { _ in }
                 #expect((summary.new, summary.changed, summary.keptInactive) == (0, changed, 3))
                 #expect(
@@ -246,7 +246,7 @@ private func withQueue(_ body: @Sendable @escaping (PostgresConnection) async th
 
     /// The pages of a queue's export, seven devices each.
     private func exported(
-        _ store: PostgresConnection, _ queue: QueueName, as format: DeviceFormat
+        _ store: PostgresConnection, _ queue: QueueName, as format: ExportFormat
     ) async throws -> [String] {
         var (lines, last): ([String], Int64) = ([], 0)
         while let page = try await store.exportDevices(
@@ -283,19 +283,19 @@ private func withQueue(_ body: @Sendable @escaping (PostgresConnection) async th
     @Test func `brings to another queue what a queue exports, all of it`() async throws {
         try await withQueue { store in
             try await store.runScript(Self.nasty)
-            for (format, app) in [(DeviceFormat.csv, "com.one"), (.ndjson, "com.two")] {
+            for (format, app) in [(ExportFormat.csv, "com.one"), (.ndjson, "com.two")] {
                 let other = QueueName(tenant: "acme", app: app, environment: .production)
                 _ = try await store.createApp(app, of: "acme")
                 _ = try await store.createQueue(other)
                 let pages = try await exported(store, queue, as: format)
-                let file = ([format.header].compactMap(\.self) + pages).joined(separator: "\n")
+                let file = ([format.deviceHeader].compactMap(\.self) + pages).joined(separator: "\n")
                 for _ in 1...2 {
                     let summary = try await store.importDevices(
                         from: .text(file), inQueue: other, reactivates: false
                     ) { _ in }
                     #expect(summary.read == 200 && summary.refused == 0)
                 }
-                for check in [DeviceFormat.csv, .ndjson] {
+                for check in [ExportFormat.csv, .ndjson] {
                     let (before, after) = (
                         try await exported(store, queue, as: check), try await exported(store, other, as: check)
                     )

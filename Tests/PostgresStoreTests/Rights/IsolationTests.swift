@@ -114,7 +114,7 @@ struct `A login of one tenant` {
     /// Functions that check messages or calculate, and read no table.
     private static let pure: Set<String> = [
         "apns_id", "broadcast_problem", "caller", "csv_field", "device_kind", "message_kind", "message_problem",
-        "payload_kind", "reason", "started_type",
+        "payload_kind", "reason", "started_type", "utc_text",
     ]
 
     @Test func `may use what the probes below try, and nothing else of the schema`() async throws {
