@@ -9,7 +9,8 @@ import QueueCore
 struct RecentLanes {
     /// How long a lane is remembered after a claim.
     private static let memory = Duration.seconds(60)
-    /// The maximum number of lanes to claim from without a poll. With more lanes in use, a poll finds the right one sooner.
+    /// The maximum number of lanes to claim from without a poll. With more lanes in use, a poll finds the right one
+    /// sooner.
     private static let most = 8
 
     private var lastClaims: [LanePlace: ContinuousClock.Instant] = [:]
