@@ -10,11 +10,12 @@
 create sequence pushq.id increment 1024 minvalue 1024 maxvalue 1152921504606846975;
 
 -- `known_start` and `known_lineage` hold digests of the server start and of the copy of the database for which
--- `pushq.id` counts. `old_id` is the number that `pushq.id` had reached when it last skipped ids
--- (functions/timeline.sql). They are sequences, not rows: a change is visible to every session at once, even if the
+-- `pushq.id` counts. `lost_id` and `old_id` are the numbers that `pushq.id` had reached before and after it last skipped
+-- ids (functions/timeline.sql). They are sequences, not rows: a change is visible to every session at once, even if the
 -- transaction that made it rolls back.
 create sequence pushq.known_start minvalue -9223372036854775808;
 create sequence pushq.known_lineage minvalue -9223372036854775808;
+create sequence pushq.lost_id minvalue 0;
 create sequence pushq.old_id minvalue 0;
 
 -- The copies of the database that have been in use, one after the other: the first one, a standby that was promoted, a
@@ -25,7 +26,8 @@ create table pushq.lineage (
   found_at   timestamptz not null default clock_timestamp(), -- `back_to`, if that is later: a clock was wrong
   is_restore boolean     not null,                        -- the database lost what happened after `back_to`
   back_to    timestamptz,                                 -- the last moment that the copy knows of the one before
-  old_id     bigint      not null,                        -- ids up to this one were drawn in earlier copies
+  lost_id    bigint      not null default 0,              -- ids after this one and up to the next were drawn in an
+  old_id     bigint      not null,                        -- earlier copy and lost, or skipped
   constraint lineage_pkey primary key (id),
   constraint lineage_restore_has_time check (not is_restore or back_to is not null)
 );

@@ -48,9 +48,10 @@ begin
     perform pushq.skip_ids();
     perform pushq.skip_setting_ids();
   end if;
-  insert into pushq.lineage (name, found_at, is_restore, back_to, old_id)
+  insert into pushq.lineage (name, found_at, is_restore, back_to, lost_id, old_id)
   -- If the lost server's clock was ahead of this one's, it has sent what was due by its own clock.
-  select here, greatest(clock_timestamp(), b.back_to), r.is_restore, b.back_to, (select last_value from pushq.old_id)
+  select here, greatest(clock_timestamp(), b.back_to), r.is_restore, b.back_to,
+         (select last_value from pushq.lost_id), (select last_value from pushq.old_id)
   from (select declared or before is not null and not pushq.is_promoted(before, here) as is_restore) r
   cross join lateral (
     select case

@@ -3,13 +3,18 @@
 -- When an asynchronous standby becomes the primary, or a backup is restored, the last commits may be missing, and
 -- `pushq.id` is set back with them. Pushes of these commits may have been sent. A message that got the id of one of
 -- them would also have its apns-id, and a worker would mistake another worker's leases for its own. So in each copy of
--- the database that is used, the sequence skips more ids than one copy uses (2^40 of 2^50).
+-- the database that is used, the sequence skips more ids than one copy uses, at least 2^40 of 2^50. It skips up to twice
+-- as many, at random: a backup that is restored a second time does not know what was drawn after the first time.
 
 -- The timeline of this server's write-ahead log. The names of the log's files begin with it (PostgreSQL manual,
 -- 26.3.5). Each server that becomes the primary, by promotion or from a base backup, begins a new one.
 create or replace function pushq.current_timeline() returns int
 language plpgsql stable as $$
 begin
+  if pg_is_in_recovery() then
+    raise exception using errcode = 'PQ503', message = 'this server is a standby, or still replays its archive',
+      hint = 'try again when pg_is_in_recovery() is false, or use the primary';
+  end if;
   return ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::int;
 end $$;
 
@@ -72,26 +77,30 @@ begin
   end;
 end $$;
 
--- Skips ids, and records the last one that may have been drawn. There is room for 1,023 copies of a database, one after
--- the other.
+-- Skips ids, and records the last one that this copy knows of and the last one that may have been drawn. There is room
+-- for 511 copies of a database, one after the other, and for 680 on average.
 create or replace function pushq.skip_ids() returns void
 language plpgsql as $$
 declare
-  next bigint;
+  known bigint;
+  next  bigint;
 begin
   perform pushq.take_lock('identifiers');
+  select s.last_value into known from pushq.id s;
   -- Ids grow in steps of 1,024.
-  next := (select s.last_value from pushq.id s) + (1::bigint << 50);
+  next := known + (1::bigint << 50) + (floor(random() * (1::bigint << 40))::bigint << 10);
   if next >> 60 > 0 then
-    raise exception 'no identifiers are left in this database, which was restored or failed over 1,023 times'
+    raise exception 'no identifiers are left in this database, which was restored or failed over hundreds of times'
       using errcode = 'PQ409', hint = 'export the devices of its tenants, and import them in a new installation';
   end if;
   perform setval('pushq.id', next);
+  perform setval('pushq.lost_id', known);
   perform setval('pushq.old_id', next);
 end $$;
 
 -- The same for objects with an `int` as their id. Workers know queues and credentials by these numbers, and workers
--- that keep running during a restore may know some that are lost. There is room for 21,000 copies.
+-- that keep running during a restore may know some that are lost. There is room for 2,100 copies, and for 3,900 on
+-- average.
 create or replace function pushq.skip_setting_ids() returns void
 language plpgsql as $$
 declare
@@ -102,6 +111,21 @@ begin
     select pg_get_serial_sequence('pushq.' || t, 'id')
     from unnest('{tenant, app, credential, queue}'::text[]) t
   loop
-    perform setval(sequence, nextval(sequence) + 100000);
+    perform setval(sequence, nextval(sequence) + 100000 + floor(random() * 900000)::int);
   end loop;
 end $$;
+
+-- Skips ids before the first tenant, app, credential or queue that is created in another copy of the database.
+create or replace function pushq.follow_creation() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  if pushq.is_new_start() then
+    perform pushq.follow_start();
+  end if;
+  return null;
+end $$;
+
+create or replace trigger follow_start before insert on pushq.tenant execute function pushq.follow_creation();
+create or replace trigger follow_start before insert on pushq.app execute function pushq.follow_creation();
+create or replace trigger follow_start before insert on pushq.credential execute function pushq.follow_creation();
+create or replace trigger follow_start before insert on pushq.queue execute function pushq.follow_creation();

@@ -1,7 +1,7 @@
 package import QueueCore
 
 /// A message as it is stored.
-package struct StoredMessage: Sendable {
+package struct StoredMessage: Equatable, Sendable {
     package let id: Int64
     /// The payload, which is sent byte for byte.
     package let payload: [UInt8]

@@ -8,11 +8,11 @@ extension Statement {
         "copy", "select pushq.current_lineage() as name, pushq.current_timeline() as timeline")
 
     /// When another server replaced the copy `$copy`, and the identifier from which on that copy drew different ones. A
-    /// standby has a sequence up to 32 numbers ahead of the primary, and skips 2^40 when it takes over.
+    /// standby has a sequence up to 32 numbers ahead of the primary before it skips some.
     fileprivate static let takeover = Statement(
         "takeover",
         #"""
-        select l.back_to, l.old_id - (1::bigint << 50) - (64 << 10) as first_id
+        select l.back_to, l.lost_id - (64 << 10) as first_id
         from pushq.lineage l
         where l.id > (select max(o.id) from pushq.lineage o where o.name = $copy)
         order by l.id

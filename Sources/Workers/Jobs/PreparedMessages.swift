@@ -7,13 +7,15 @@ struct PreparedMessages {
     /// The maximum number of messages kept. Few campaigns run at the same time, and a single push is sent once.
     private static let limit = 32
 
-    private var pushes: [Int64: PreparedPush] = [:]
+    private var pushes: [Int64: (message: StoredMessage, push: PreparedPush)] = [:]
 
+    /// Two messages have the same ID only in two copies of the database, such as a backup that is restored twice. A
+    /// worker that runs on must not send one for the other, so the messages are compared.
     mutating func push(for message: StoredMessage, _ settings: QueueSettings) -> PreparedPush {
-        if let push = pushes[message.id] { return push }
+        if let kept = pushes[message.id], kept.message == message { return kept.push }
         if pushes.count == Self.limit { pushes.removeAll(keepingCapacity: true) }
         let push = Self.prepare(message, settings)
-        pushes[message.id] = push
+        pushes[message.id] = (message, push)
         return push
     }
 

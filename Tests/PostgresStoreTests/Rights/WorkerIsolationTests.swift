@@ -67,7 +67,7 @@ import Transport
         campaign_share: fraction name
         channel: created_at policy retired_reason throttled_until
         former_tenant: audit_days name removed_at
-        lineage: back_to found_at id is_restore name old_id
+        lineage: back_to found_at id is_restore lost_id name old_id
         list: abandoned campaign_id digest kind loaded_at token_count user_count
         migration: applied_at
         moved_row: id key name owner queue
