@@ -79,13 +79,15 @@ begin
   jobs := case when is_root
                then array(select b.job_id from pushq.body b where b.queue_id = q and b.root_id = stop_jobs.id)
                else array[stop_jobs.id] end;
-  -- An earlier holder may have sent to a recipient below the watermark that has no outcome.
+  -- An earlier holder may have sent to a recipient below the watermark that has no outcome. Once sends of a job were
+  -- lost, it may have sent to all.
   with due as (
     update pushq.job j
     set run_at = least(j.run_at, now())
     where j.queue_id = q and j.id = any (jobs)
-    returning j.recipient_count, j.watermark, j.outcomes)
-  select coalesce(sum(case when d.outcomes is null then d.recipient_count - d.watermark
+    returning j.recipient_count, j.watermark, j.outcomes, j.rescues > 0 and not j.at_most_once as is_uncertain)
+  select coalesce(sum(case when d.is_uncertain then 0
+                           when d.outcomes is null then d.recipient_count - d.watermark
                            else (select count(*) from generate_series(d.watermark, d.recipient_count - 1) n
                                  where get_byte(d.outcomes, n) = 0) end), 0)
   into stopped

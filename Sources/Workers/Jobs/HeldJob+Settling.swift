@@ -31,8 +31,13 @@ extension HeldJob {
         return LeaseProgress(key: claim.key, watermark: watermark, outcomes: known)
     }
 
-    /// Whether the whole job can be given back: it has no news that only the end of a job can write.
-    var canBeYielded: Bool { retries.isEmpty && reports.isEmpty && channelNews == nil && notes.isEmpty }
+    /// Whether the whole job can be given back: it has no news that only the end of a job can write, and its waiting
+    /// recipients were lost equally often. A job has one count, and no recipient may get the losses of another.
+    var canBeYielded: Bool {
+        let losses = lossesOfWaiting
+        return retries.isEmpty && reports.isEmpty && channelNews == nil && notes.isEmpty
+            && losses.lowerBound == losses.upperBound
+    }
 
     /// Moves the waiting recipients to another job, which knows what became of their sends.
     func splitWaiting(after delay: Duration) {
@@ -44,15 +49,14 @@ extension HeldJob {
         }
     }
 
-    /// The job in the form in which it is given back. The watermark is lowered to the first recipient without an
-    /// outcome, so that a deployment leaves no recipient uncertain. If pushes stayed unanswered, the watermark is
-    /// lowered only to where sending stopped.
+    /// The job in the form in which it is given back. The watermark is lowered to the first recipient that is to be
+    /// sent to, so that a deployment leaves no recipient uncertain, and so that the job does not look like one with
+    /// which a worker was lost. The losses tell of pushes that stayed unanswered.
     func yielded(after delay: Duration) -> YieldedLease {
         precondition(inFlight == 0, "what is in flight is awaited first")
-        let isUncertain = !claim.isAtMostOnce && mostLossesInLease > 0
-        let watermark = isUncertain ? next : outcomes.firstIndex(of: 0) ?? outcomes.count
+        let watermark = outcomes.indices.first(where: isToBeSentTo) ?? outcomes.count
         return YieldedLease(
-            progress: progress(watermark: watermark), addedLosses: mostLossesInLease, delay: delay,
+            progress: progress(watermark: watermark), addedLosses: lossesOfWaiting.upperBound, delay: delay,
             capNews: capNews(isGivenBack: true))
     }
 
@@ -131,17 +135,19 @@ extension HeldJob {
         return outcomes.indices.map { UInt8(clamping: losses(of: $0)) }
     }
 
-    /// Moves the waiting recipients into two jobs, to find the recipient that costs workers. The loss of all of them
-    /// does not count against a single one, so each half starts with the rescues of a job that may be split.
+    /// Moves the waiting recipients into two jobs, to find the recipient that costs workers. The last worker's loss was
+    /// that of all of them, and does not count against a single one. Earlier losses do: they may be answers that did not
+    /// come.
     func splitInHalves() {
+        let losses = max(EngineSettings.rescuesBeforeSplit, claim.rescues - 1)
         let half = waiting / 2
         var seen = 0
         for ordinal in outcomes.indices where outcomes[ordinal] == 0 {
             recordRetry(
                 Retry(
                     deviceID: claim.deviceIDs[ordinal], delay: .backoff(.connection, step: claim.rescues),
-                    losses: EngineSettings.rescuesBeforeSplit - claim.rescues, group: seen < half ? 0 : 1),
-                because: .noAnswer, for: ordinal)
+                    losses: losses - claim.rescues, group: seen < half ? 0 : 1),
+                because: .givenBack, for: ordinal)
             seen += 1
         }
     }

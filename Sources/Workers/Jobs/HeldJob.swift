@@ -104,7 +104,8 @@ final class HeldJob {
     var channelNews: ChannelNews?
     /// Raw texts of reasons that the table does not know.
     var notes: [Ordinal: String] = [:]
-    /// The number of unanswered sends of each recipient in this lease. Usually empty.
+    /// The number of unanswered sends of each recipient in this lease, and the recipients of which APNs has reset one.
+    /// Usually empty.
     private var losses: [Ordinal: Int] = [:]
     /// What became of the last send of recipients that are to be sent to again: the reason of a refusal, or no answer.
     /// Usually empty.
@@ -117,9 +118,10 @@ final class HeldJob {
 
     /// The next recipient to consider.
     private(set) var next: Ordinal = 0
-    /// Recipients to be sent to again, within this lease.
+    /// Recipients to be sent to again, within this lease: before those that were not sent to, and after them.
     private var resend: [Ordinal] = []
 
+    private var resendLast: [Ordinal] = []
     init(
         _ claim: ClaimedJob, slot: Int, claimedAt: ContinuousClock.Instant, now: ContinuousClock.Instant, window: Int,
         maximumPayloadBytes: Int
@@ -149,15 +151,15 @@ final class HeldJob {
 
     /// Whether the job has a recipient to send to now. False for a job that has ended: otherwise it would stay at the
     /// head of its lane, where nothing renews its lease, and hold up the jobs behind it.
-    var isSendable: Bool { unsent > 0 && (!resend.isEmpty || next < watermark) }
+    var isSendable: Bool { unsent > 0 && (!resend.isEmpty || next < watermark || !resendLast.isEmpty) }
 
     /// Whether nothing was sent for the job under this lease, and no other work on it is going on.
     var isUntouched: Bool { !isClosed && !isSettling && next == 0 && inFlight == 0 && !isDirty }
 
-    /// The device to which the job sends next, as far as is known. It may have an outcome by then.
-    var nextDevice: Int64? {
-        let ordinal = resend.first ?? next
-        return claim.deviceIDs.indices.contains(ordinal) ? claim.deviceIDs[ordinal] : nil
+    /// The recipient to whom the job sends next, as far as is known. It may have an outcome by then.
+    var nextRecipient: Ordinal? {
+        let ordinal = resend.first ?? (next < watermark ? next : resendLast.first ?? next)
+        return claim.deviceIDs.indices.contains(ordinal) ? ordinal : nil
     }
 
     /// The number of recipients that are still to be sent to.
@@ -203,6 +205,11 @@ final class HeldJob {
             return (ordinal, token)
         }
         return nil
+        while !resendLast.isEmpty {
+            let ordinal = resendLast.removeFirst()
+            guard outcomes[ordinal] == 0, let token = claim.tokens.range(of: ordinal) else { continue }
+            return (ordinal, token)
+        }
     }
 
     /// Notes that a recipient's request was sent.
@@ -212,10 +219,11 @@ final class HeldJob {
     /// may make room for this one, and take no other before.
     func untake(_ ordinal: Ordinal) { resend.insert(ordinal, at: 0) }
 
-    /// Has a recipient sent to again, behind the others.
+    /// Has a recipient sent to again, behind the others. A push without an answer may be one that ends connections, so
+    /// it also goes behind those that were not sent.
     /// - Parameter reason: why it was refused; nil if APNs has not acted on the push.
     func putBack(_ ordinal: Ordinal, because reason: Reason? = nil) {
-        resend.append(ordinal)
+        if reason == .noAnswer { resendLast.append(ordinal) } else { resend.append(ordinal) }
         if let reason { lastReasons[ordinal] = reason }
     }
 
@@ -290,6 +298,19 @@ final class HeldJob {
     func countMessageFault(_ isFault: Bool) -> Int {
         messageFaults = isFault ? messageFaults + 1 : 0
         return messageFaults
+    /// The smallest and the largest number of unanswered sends in this lease, of the recipients that are to be sent to
+    /// again.
+    var lossesOfWaiting: ClosedRange<Int> {
+        guard !losses.isEmpty else { return 0...0 }
+        let counts = outcomes.indices.lazy.filter { [self] in isToBeSentTo($0) }.map { [self] in lossesInLease(of: $0) }
+        return (counts.min() ?? 0)...(counts.max() ?? 0)
+    }
+
+    /// Whether a recipient has no outcome yet, or continues in another job.
+    func isToBeSentTo(_ ordinal: Ordinal) -> Bool {
+        outcomes[ordinal] == 0 || Outcome(rawValue: outcomes[ordinal]).goesOn
+    }
+
     }
 
     /// Whether a recipient without an outcome may have been sent to, by this worker or an earlier holder. Once workers

@@ -40,13 +40,13 @@ struct JobLane {
     }
 
     /// The job nearest to an end of the lane whose next recipient was not refused before: neither in an earlier attempt
-    /// nor during the outage of `circuit`.
+    /// nor during the outage of `circuit`. Nor may its push have been lost before.
     func untried(_ end: JobChoice.End, _ circuit: Circuit?) -> HeldJob? {
         let jobs = jobs[head...].lazy.compactMap(\.self)
         func isUntried(_ job: HeldJob) -> Bool {
             guard job.isSendable, job.claim.attempt == 1 else { return false }
-            guard let circuit, let device = job.nextDevice else { return true }
-            return !circuit.hasRefused(device)
+            guard let next = job.nextRecipient else { return true }
+            return job.losses(of: next) == 0 && circuit?.hasRefused(job.claim.deviceIDs[next]) != true
         }
         return end == .oldest ? jobs.first(where: isUntried) : jobs.last(where: isUntried)
     }

@@ -62,6 +62,18 @@ import Testing
         }
     }
 
+    @Test func `does not count what was sent without an answer`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let root = try await send(2, in: queue)
+            let job = try #require(try await queue.claim(lane: .normal).first)
+            let again = job.deviceIDs.map { SettledJob.Again(deviceID: $0, delay: .zero, attempts: 0, losses: 1) }
+            let lost = [0: Outcome.retried(.noAnswer), 1: .retried(.noAnswer)]
+            _ = try await queue.worker.endJobs([queue.settled(job, other: lost, again: again)], workerID: 1)
+            #expect(try await stopped(root, in: queue) == [0, 0])
+        }
+    }
+
     @Test func `of one job stops what workers have of it to send again, too`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)

@@ -104,15 +104,37 @@ import Testing
         #expect(job.yielded(after: .zero).addedLosses == 0)
     }
 
-    @Test func `keeps its watermark when sends stayed unanswered`() {
+    @Test func `goes back whole with its losses, if all who wait were lost as often`() {
         let job = JobFixture.job(recipients: 5)
         _ = job.sendAll()
         for ordinal in 0..<5 where ordinal != 2 { job.accept(ordinal) }
         job.noteEnded()
         AnswerRules.unanswered(2, of: job)
+        #expect(job.canBeYielded)
         let back = job.yielded(after: .zero)
-        #expect(back.progress.watermark == 5)
+        #expect(back.progress.watermark == 2)
         #expect(back.addedLosses == 1)
+    }
+
+    @Test func `does not go back with the losses of one recipient for the others`() {
+        let job = JobFixture.job(recipients: 3)
+        let taken = job.takeRecipient()?.ordinal
+        job.noteSent()
+        job.noteEnded()
+        AnswerRules.unanswered(0, of: job)
+        #expect(taken == 0 && !job.canBeYielded)
+        job.splitWaiting(after: .zero)
+        #expect(job.retries.map(\.losses) == [1, 0, 0])
+    }
+
+    @Test func `sends a push that was lost behind those that were not sent`() {
+        let job = JobFixture.job(recipients: 3)
+        _ = job.takeRecipient()
+        job.noteSent()
+        job.noteEnded()
+        AnswerRules.unanswered(0, of: job)
+        #expect(job.nextRecipient == 1)
+        #expect(job.sendAll() == [1, 2, 0])
     }
 
     @Test func `ends with how often each recipient was sent to without an answer`() {
