@@ -31,7 +31,7 @@ extension GatewayConnection: HTTP2Handler {
         highestAnswered = max(highestAnswered, stream.id)
         isSetAside = false
         refusalsInARow = 0
-        resetsInARow = 0
+        (resetsInARow, firstResetsInARow) = (0, 0)
     }
 
     private func noteServed() {
@@ -59,6 +59,10 @@ extension GatewayConnection: HTTP2Handler {
     }
 
     private func tell(_ stream: StreamReference, _ result: Answer.Result) {
+        switch result {
+        case .unanswered, .reset: if !isRepeated(stream) { gateway.noteFirstLoss() }
+        case .accepted, .refused, .untouched, .streamRefused: break
+        }
         forget(stream)
         answers.append(Answer(ticket: stream.tag, result: result, sentAt: stream.openedAt))
     }
@@ -102,6 +106,7 @@ extension GatewayConnection: HTTP2Handler {
     private func noteReset(of stream: StreamReference, _ code: ErrorCode) {
         isSetAside = true
         resetsInARow += 1
+        if !isRepeated(stream) { firstResetsInARow += 1 }
         unansweredCount += 1
         lastReset = (code, isRepeated(stream))
     }

@@ -60,10 +60,15 @@ extension GatewayConnection {
         guard resetsInARow > 0 else { return drain(.failed(words)) }
         let reason = "\(words) (RST_STREAM, \(lastReset.code))"
         gateway.lost(reason, uncertain: resetsInARow)
-        // A few pushes may be at fault themselves. If there are more, the server is.
-        let isOfFew = resetsInARow <= settings.maximumRefusalsInARow
-        drain(
-            isOfFew ? ending(isRepeated: lastReset.isRepeated, otherwise: .failed(reason)) : .failed(reason))
+        // A few pushes may be at fault themselves. If there are more, the server is. Those that it did not take before
+        // say nothing new while it takes others.
+        if firstResetsInARow == 0, gateway.servesOthers {
+            drain(.spoilt(served: servedCount, isRepeated: true))
+        } else if firstResetsInARow <= settings.maximumRefusalsInARow {
+            drain(ending(isRepeated: lastReset.isRepeated, otherwise: .failed(reason)))
+        } else {
+            drain(.failed(reason))
+        }
     }
 
     /// When the oldest request without an answer was sent, by the clock of the streams.

@@ -16,8 +16,15 @@ protocol GatewayConnectionDelegate: ConnectionDelegate<GatewayConnection> {
     /// Whether any connection has served a push within ``GatewaySettings/stableTime``.
     var hasServedLately: Bool { get }
 
+    /// Whether any connection has served a push since the last ones that had no answer and were never lost before, but
+    /// for a few.
+    var servesOthers: Bool { get }
+
     /// A connection that closes last served a push at this time, by the clock of the streams.
     func noteServed(at time: UInt64)
+
+    /// A push that was never lost before got no answer.
+    func noteFirstLoss()
 
     /// The connection was set aside, and another one may be needed.
     func needsAnother(besides connection: GatewayConnection)
@@ -99,8 +106,10 @@ final class GatewayConnection: PooledConnection {
     var servedCount = 0
     var troublesInARow = 0
     var troubledSince: UInt64 = 0
-    /// How many requests were reset without an answer in between, and the last reset.
+    /// How many requests were reset without an answer in between; how many of their pushes were not sent before; and
+    /// the last reset.
     var resetsInARow = 0
+    var firstResetsInARow = 0
     var lastReset = (code: ErrorCode.noError, isRepeated: false)
     /// The streams of the pushes in flight that were sent before and not taken. Usually empty.
     private var repeated: Set<UInt32> = []

@@ -27,6 +27,9 @@ package final class HTTP2Gateway: PoolingGateway, GatewayConnectionDelegate {
     private var authorization: Authorization
     /// When a connection that is closed now last served a push, by the clock of the streams.
     private var servedByClosed: UInt64 = 0
+    /// When the last pushes had no answer that were never lost before, by the same clock: one more than may be at fault
+    /// themselves.
+    private var firstLosses: [UInt64] = []
     /// The first stream of a new connection; a test starts near the last possible one.
     private let firstStreamID: UInt32
 
@@ -126,8 +129,23 @@ package final class HTTP2Gateway: PoolingGateway, GatewayConnectionDelegate {
     }
 
     var hasServedLately: Bool {
-        let latest = (pool.open + pool.draining).reduce(servedByClosed) { max($0, $1.lastServed) }
+        let latest = lastServed
         return latest > 0 && .nanoseconds(loop.nowNanoseconds &- latest) < settings.stableTime
+    }
+
+    var servesOthers: Bool {
+        let latest = lastServed
+        return latest > 0 && firstLosses.count { $0 > latest } <= settings.maximumRefusalsInARow
+    }
+
+    /// When a push was last served, by the clock of the streams.
+    private var lastServed: UInt64 {
+        (pool.open + pool.draining).reduce(servedByClosed) { max($0, $1.lastServed) }
+    }
+
+    func noteFirstLoss() {
+        firstLosses.append(loop.nowNanoseconds)
+        if firstLosses.count > settings.maximumRefusalsInARow + 1 { firstLosses.removeFirst() }
     }
 
     func noteServed(at time: UInt64) { servedByClosed = max(servedByClosed, time) }

@@ -25,6 +25,9 @@ package struct Breaker: Equatable, Sendable {
         /// Whether the refusal is about one connection whose server goes away. It is an outage only if all other pushes
         /// are refused in the same way.
         package let isAboutConnection: Bool
+        /// How many pushes are in flight, if this one had no answer but a reset; nil for a refusal. Resets may come
+        /// sooner than answers, so those in flight may tell more.
+        package let awaited: Int?
         /// Whether the push was refused before. Such a refusal continues a row of refusals but does not begin one: at
         /// the end of a campaign, the only pushes left are those that APNs refuses for their own sake. During a
         /// recovery, such refusals count only if there are many in a row.
@@ -34,10 +37,11 @@ package struct Breaker: Equatable, Sendable {
         package let sentAt: ContinuousClock.Instant
 
         package init(
-            recipient: Int64, isAboutRecipient: Bool = false, isAboutConnection: Bool = false, isRepeated: Bool = false,
-            retryAfter: Duration?, sentAt: ContinuousClock.Instant
+            recipient: Int64, isAboutRecipient: Bool = false, isAboutConnection: Bool = false, awaited: Int? = nil,
+            isRepeated: Bool = false, retryAfter: Duration?, sentAt: ContinuousClock.Instant
         ) {
             self.recipient = recipient
+            self.awaited = awaited
             self.isAboutRecipient = isAboutRecipient
             self.isAboutConnection = isAboutConnection
             self.isRepeated = isRepeated
@@ -172,8 +176,9 @@ package struct Breaker: Equatable, Sendable {
             if !refusal.isAboutConnection, !refusal.isRepeated { share += (1 - share) / Self.answersOfShare }
             inRow += 1
             rowBegan = rowBegan ?? now
-            let leastTime = refusal.isRepeated ? Self.timeOfRepeatedRow : Self.timeOfRow
-            if isOutage(leastTime, now: now) { open(retryAfter, now: now, using: &generator) }
+            // A push may be lost a few times only.
+            let leastTime = refusal.isRepeated && refusal.awaited == nil ? Self.timeOfRepeatedRow : Self.timeOfRow
+            if tellsEnough(refusal), isOutage(leastTime, now: now) { open(retryAfter, now: now, using: &generator) }
         case .open(let until):
             guard now >= until, isOfThisPhase(refusal.sentAt) else {
                 if let retryAfter { phase = .open(until: max(until, now + retryAfter)) }
@@ -190,7 +195,7 @@ package struct Breaker: Equatable, Sendable {
             refused += 1
             share += (1 - share) / Self.answersOfShareInRecovery
             phase = .recovering(limit: max(1, limit / 2))
-            if share >= Self.outageShare { open(retryAfter, now: now, using: &generator) }
+            if share >= Self.outageShare, tellsEnough(refusal) { open(retryAfter, now: now, using: &generator) }
         }
     }
 
@@ -276,6 +281,9 @@ package struct Breaker: Equatable, Sendable {
         }
         return isOfMany { $0.row == row }
     }
+
+    /// Whether the row is as long as the number of pushes in flight, as far as these may tell more.
+    private func tellsEnough(_ refusal: TransientRefusal) -> Bool { inRow >= refusal.awaited ?? 0 }
 
     /// Whether so many recipients were refused that they are not at fault.
     private func isOfMany(_ isCounted: (Recent) -> Bool) -> Bool {

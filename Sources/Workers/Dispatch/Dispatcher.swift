@@ -130,29 +130,41 @@ final class Dispatcher {
     private func send(_ turn: Turns<QueueState>.Turn, now: ContinuousClock.Instant) {
         let queue = turn.queue
         var (sent, silent) = (0, 0)
-        let choice = queue.jobChoice(now: now)
-        for lane in queue.lanesOfTurn(isUrgent: turn.isUrgent, choice) {
-            if queue.route?.holdsBack(LanePlace(queue.id, lane), now: now) == true { continue }
-            let before = sent
-            let end = min(turn.room, sent + min(turn.room, queue.allowance(of: lane, at: now)))
-            while sent < end, let job = queue.sendableJob(in: lane, choice) {
-                guard isFresh(job, now: now) else {
-                    if job.isClosed { continue }
-                    break
-                }
-                guard let route = queue.route(for: job) else { break }
-                let maximum = min(end - sent, route.circuit.room(of: route.gateway, now: now))
-                let count = send(from: job, of: queue, over: route.gateway, maximum: maximum)
-                guard count > 0 else { break }
-                if route.gateway.confirmsBySilence { silent += count }
-                sent += count
+        for choice in queue.jobChoices(now: now) {
+            for lane in queue.lanesOfTurn(isUrgent: turn.isUrgent, choice) {
+                if queue.route?.holdsBack(LanePlace(queue.id, lane), now: now) == true { continue }
+                let room = min(turn.room - sent, queue.allowance(of: lane, at: now))
+                let count = send(from: lane, of: queue, choice, maximum: room, now: now)
+                guard count.sent > 0 else { continue }
+                queue.usePermits(count.sent, in: lane, at: now)
+                sent += count.sent
+                silent += count.silent
             }
-            if sent > before { queue.usePermits(sent - before, in: lane, at: now) }
         }
         // These sends may have taken the last room. A queue that still has jobs asks for more room, because an answer
         // may never come.
         if sent < Turns<QueueState>.quantum, queue.hasJobs { _ = queue.roomForPushes(now: now) }
         turns.note(sent: sent, inSilence: silent, at: now)
+    }
+
+    /// Sends to recipients of jobs of one lane.
+    private func send(
+        from lane: Lane, of queue: QueueState, _ choice: JobChoice, maximum: Int, now: ContinuousClock.Instant
+    ) -> (sent: Int, silent: Int) {
+        var (sent, silent) = (0, 0)
+        while sent < maximum, let job = queue.sendableJob(in: lane, choice) {
+            guard isFresh(job, now: now) else {
+                if job.isClosed { continue }
+                break
+            }
+            guard let route = queue.route(for: job) else { break }
+            let room = min(maximum - sent, route.circuit.room(of: route.gateway, now: now))
+            let count = send(from: job, of: queue, over: route.gateway, maximum: room)
+            guard count > 0 else { break }
+            if route.gateway.confirmsBySilence { silent += count }
+            sent += count
+        }
+        return (sent, silent)
     }
 
     /// Sends to recipients of one job. Returns 0 when its gateway takes no more at this moment.
@@ -260,10 +272,11 @@ final class Dispatcher {
             }
         case .unanswered: AnswerRules.unanswered(ticket.ordinal, of: job)
         case .reset:
+            let wasReset = job.noteReset(of: ticket.ordinal)
             AnswerRules.unanswered(ticket.ordinal, of: job)
             if let circuit {
-                let push = push(ticket.ordinal, of: holding, afterNanoseconds: age, isReset: true)
-                follow(circuit.noteReset(push, now: loop.now), of: circuit, gateway)
+                let push = push(ticket.ordinal, of: holding, afterNanoseconds: age, wasReset: wasReset)
+                follow(circuit.noteReset(push, inFlight: queue.inFlight, now: loop.now), of: circuit, gateway)
             }
         case .untouched: AnswerRules.untouched(ticket.ordinal, of: job)
         }
@@ -311,15 +324,15 @@ final class Dispatcher {
 
     // MARK: Outages
 
-    /// An answered push, in the form that its circuit needs. If it was reset now and lost repeatedly before, it may
-    /// have been reset each time.
+    /// An answered push, in the form that its circuit needs.
+    /// - Parameter wasReset: whether it was reset now, and perhaps before.
     private func push(
-        _ ordinal: HeldJob.Ordinal, of holding: HeldJobs.Holding, afterNanoseconds age: UInt64, isReset: Bool = false
+        _ ordinal: HeldJob.Ordinal, of holding: HeldJobs.Holding, afterNanoseconds age: UInt64, wasReset: Bool = false
     ) -> Circuit.Push {
         let claim = holding.job.claim
         return Circuit.Push(
             place: LanePlace(holding.queue.id, claim.lane), device: claim.deviceIDs[ordinal],
-            isRepeated: claim.attempt > 1 || isReset && claim.rescues >= EngineSettings.rescuesBeforeSplit,
+            isRepeated: claim.attempt > 1 || wasReset,
             sentAt: loop.now - .nanoseconds(age))
     }
 

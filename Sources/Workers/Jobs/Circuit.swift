@@ -145,11 +145,13 @@ final class Circuit {
 
     /// Notes that APNs reset the stream of a push: APNs was in reach, but did not serve. A lost connection says less:
     /// the gateway has to reach APNs again first, and waits between its attempts.
-    func noteReset(_ push: Push, now: ContinuousClock.Instant) -> Change {
+    /// - Parameter inFlight: how many other pushes are in flight.
+    func noteReset(_ push: Push, inFlight: Int, now: ContinuousClock.Instant) -> Change {
         change(by: push) {
             breaker.noteRefused(
                 .init(
-                    recipient: push.device, isRepeated: isRepeated(push), retryAfter: nil, sentAt: push.sentAt),
+                    recipient: push.device, awaited: inFlight, isRepeated: isRepeated(push), retryAfter: nil,
+                    sentAt: push.sentAt),
                 now: now, using: &generator)
         } because: {
             "RST_STREAM"

@@ -107,6 +107,7 @@ final class HeldJob {
     /// The number of unanswered sends of each recipient in this lease, and the recipients of which APNs has reset one.
     /// Usually empty.
     private var losses: [Ordinal: Int] = [:]
+    private var resets: Set<Ordinal> = []
     /// What became of the last send of recipients that are to be sent to again: the reason of a refusal, or no answer.
     /// Usually empty.
     private var lastReasons: [Ordinal: Reason] = [:]
@@ -120,8 +121,8 @@ final class HeldJob {
     private(set) var next: Ordinal = 0
     /// Recipients to be sent to again, within this lease: before those that were not sent to, and after them.
     private var resend: [Ordinal] = []
-
     private var resendLast: [Ordinal] = []
+
     init(
         _ claim: ClaimedJob, slot: Int, claimedAt: ContinuousClock.Instant, now: ContinuousClock.Instant, window: Int,
         maximumPayloadBytes: Int
@@ -204,12 +205,12 @@ final class HeldJob {
             guard outcomes[ordinal] == 0, let token = claim.tokens.range(of: ordinal) else { continue }
             return (ordinal, token)
         }
-        return nil
         while !resendLast.isEmpty {
             let ordinal = resendLast.removeFirst()
             guard outcomes[ordinal] == 0, let token = claim.tokens.range(of: ordinal) else { continue }
             return (ordinal, token)
         }
+        return nil
     }
 
     /// Notes that a recipient's request was sent.
@@ -255,6 +256,12 @@ final class HeldJob {
         return claim.rescues + losses[ordinal, default: 0]
     }
 
+    /// Counts that APNs has reset a push, and returns whether it may have done so before. Of an earlier lease it is
+    /// only known how often the push was lost, and the first time may have been a connection or a worker.
+    func noteReset(of ordinal: Ordinal) -> Bool {
+        !resets.insert(ordinal).inserted || claim.rescues >= EngineSettings.rescuesBeforeSplit
+    }
+
     /// Why a recipient that waits continues in another job if this one ends.
     func reasonToGoOn(of ordinal: Ordinal) -> Reason { lastReasons[ordinal] ?? .givenBack }
 
@@ -291,13 +298,6 @@ final class HeldJob {
         losses.isEmpty ? claim.rescues : claim.rescues + losses[ordinal, default: 0]
     }
 
-    /// The largest number of unanswered sends of one recipient in this lease.
-    var mostLossesInLease: Int { losses.values.max() ?? 0 }
-
-    /// Notes whether an answer blamed the message. Returns the number of consecutive answers that did.
-    func countMessageFault(_ isFault: Bool) -> Int {
-        messageFaults = isFault ? messageFaults + 1 : 0
-        return messageFaults
     /// The smallest and the largest number of unanswered sends in this lease, of the recipients that are to be sent to
     /// again.
     var lossesOfWaiting: ClosedRange<Int> {
@@ -311,6 +311,13 @@ final class HeldJob {
         outcomes[ordinal] == 0 || Outcome(rawValue: outcomes[ordinal]).goesOn
     }
 
+    /// The largest number of unanswered sends of one recipient in this lease.
+    var mostLossesInLease: Int { losses.values.max() ?? 0 }
+
+    /// Notes whether an answer blamed the message. Returns the number of consecutive answers that did.
+    func countMessageFault(_ isFault: Bool) -> Int {
+        messageFaults = isFault ? messageFaults + 1 : 0
+        return messageFaults
     }
 
     /// Whether a recipient without an outcome may have been sent to, by this worker or an earlier holder. Once workers

@@ -111,11 +111,16 @@ final class QueueState {
         return shared.next(in: lane, choice, route?.circuit)
     }
 
-    /// Which jobs may be sent from, as far as APNs currently accepts pushes for devices.
-    func jobChoice(now: ContinuousClock.Instant) -> JobChoice {
-        guard let route else { return .oldest }
-        return route.jobChoice(now: now) { hasUntriedJobs(route.circuit) }
+    /// Which jobs may be sent from, as far as APNs currently accepts pushes for devices: one choice after the other. If
+    /// nothing is in flight, untried pushes of all lanes come first: one that was lost before may end the connection.
+    func jobChoices(now: ContinuousClock.Instant) -> [JobChoice] {
+        guard let route else { return Self.justOldest }
+        guard !route.circuit.isClosed else { return inFlight == 0 ? Self.untriedAndOldest : Self.justOldest }
+        return [route.jobChoice(now: now) { hasUntriedJobs(route.circuit) }]
     }
+
+    private static let justOldest = [JobChoice.oldest]
+    private static let untriedAndOldest = [JobChoice.untriedOnly(.oldest), .oldest]
 
     /// Whether there are sendable jobs for devices that APNs has not refused before.
     private func hasUntriedJobs(_ circuit: Circuit) -> Bool {

@@ -38,6 +38,15 @@ import Testing
             }
         }
 
+        mutating func reset(_ recipients: Range<Int64>, isRepeated: Bool = false, inFlight: Int) {
+            for recipient in recipients where breaker.isClosed {
+                breaker.noteRefused(
+                    .init(
+                        recipient: recipient, awaited: inFlight, isRepeated: isRepeated, retryAfter: nil, sentAt: now),
+                    now: now, using: &generator)
+            }
+        }
+
         mutating func rest() { breaker.noteRest(sentAt: now, now: now, using: &generator) }
 
         var room: Int { breaker.room(inFlight: 0, now: now) }
@@ -52,6 +61,28 @@ import Testing
         for recipient in 0..<60 where dialogue.breaker.isClosed { dialogue.refuse(Int64(recipient)) }
         #expect(!dialogue.breaker.isClosed)
         return dialogue
+    }
+
+    @Test func `opens for resets only when there are as many as pushes in flight, because answers may come later`() {
+        var dialogue = Dialogue(from: start)
+        dialogue.reset(0..<100, inFlight: 900)
+        #expect(dialogue.breaker.isClosed)
+        dialogue.serve(900)
+        dialogue.reset(100..<200, inFlight: 50)
+        #expect(!dialogue.breaker.isClosed)
+    }
+
+    @Test func `opens soon for resets that are repeated, if the first of them began the row, and else not`() {
+        var dialogue = Dialogue(from: start)
+        dialogue.serve()
+        dialogue.reset(0..<3, isRepeated: true, inFlight: 0)
+        dialogue.pass(.seconds(30))
+        dialogue.reset(0..<100, isRepeated: true, inFlight: 0)
+        #expect(dialogue.breaker.isClosed)
+        dialogue.reset(0..<3, inFlight: 0)
+        dialogue.pass(.seconds(1))
+        dialogue.reset(0..<3, isRepeated: true, inFlight: 0)
+        #expect(!dialogue.breaker.isClosed)
     }
 
     @Test func `opens on an outage, tries with one push, and lets more out with each that is served`() {

@@ -1,0 +1,112 @@
+import APNs
+import HTTP2
+import PostgresStore
+import QueueCore
+import TestSupport
+import Testing
+import Transport
+
+@testable import Workers
+
+/// Pushes whose streams APNs, or a proxy before it, always resets, while it takes all others.
+@Suite(.timeLimit(.minutes(10))) struct `A campaign of which some pushes are always reset` {
+    /// How a server deals with a campaign.
+    struct Course: Sendable, CustomTestStringConvertible {
+        let devices: Int
+        /// Of 256 devices, so many have pushes that are always reset.
+        let reset: Int
+        /// How long the server takes for its other answers, and for the resets.
+        var delay = Duration.zero
+        var resetDelay = Duration.zero
+
+        var testDescription: String {
+            "\(reset) of 256 reset after \(resetDelay), the others answered after \(delay)"
+        }
+
+        /// Whether the pushes to a token are reset. The fixture's tokens are hashes behind a zero byte.
+        func resets(_ token: some StringProtocol) -> Bool {
+            token.hasPrefix("00") && Int(token.dropFirst(2).prefix(2), radix: 16) ?? 256 < reset
+        }
+    }
+
+    /// What the server has seen.
+    private struct Seen {
+        /// How often the push to each token came.
+        var pushes: [String: Int] = [:]
+        var urgent = 0
+    }
+
+    private static let urgentToken = String(repeating: "ab", count: 32)
+
+    private static func act(on request: MockAPNs.Request, after delay: Duration, _ action: @escaping () -> Void) {
+        guard delay > .zero else { return action() }
+        request.connection.stream.loop.schedule(after: delay) { if !request.connection.isClosed { action() } }
+    }
+
+    @Test(arguments: [
+        Course(devices: 2000, reset: 3), Course(devices: 2000, reset: 3, delay: .milliseconds(20)),
+        Course(devices: 2000, reset: 26), Course(devices: 2000, reset: 26, delay: .milliseconds(20)),
+        Course(devices: 2000, reset: 3, resetDelay: .milliseconds(50)),
+    ])
+    func `delivers all others, and urgent pushes at once, and the reset ones are unknown after five losses`(
+        course: Course
+    ) async throws {
+        try await EngineFixture.run { actor, fixture in
+            let queue = try await fixture.makeQueue(devices: course.devices)
+            let seen = Locked(Seen())
+            let server = try MockAPNs(on: actor.loop) { request in
+                let token = String(request.fields[":path"]?.suffix(64) ?? "")
+                seen.withLock { $0.pushes[token, default: 0] += 1 }
+                if token == Self.urgentToken { seen.withLock { $0.urgent += 1 } }
+                let isReset = course.resets(token)
+                Self.act(on: request, after: isReset ? course.resetDelay : course.delay) {
+                    isReset ? request.connection.reset(request.streamID, .internalError) : request.answer()
+                }
+            }
+            defer { server.close() }
+            let endpoint = try server.endpoint
+            let tokens = try await fixture.text("select string_agg(encode(token, 'hex'), ' ') from pushq.device")
+                .split(separator: " ").map(String.init)
+            let poisoned = tokens.filter(course.resets)
+            try await fixture.withEngine {
+                $0.endpoint = endpoint
+                $0.connections.growthInterval = .milliseconds(20)
+            } _: { _ in
+                let begun = ContinuousClock.now
+                try await fixture.startCampaign(queue)
+                let good = tokens.count - poisoned.count
+                var (slowest, isSent) = (Duration.zero, 0)
+                var allDelivered: Duration?
+                let unfinished = "select count(*) from pushq.campaign_progress where not finished"
+                while try await fixture.number(unfinished) > 0, begun.duration(to: .now) < .seconds(150) {
+                    isSent += 1
+                    let sent = ContinuousClock.now
+                    _ = try await fixture.number(
+                        """
+                        select pushq.send('\(queue)', '{"aps":{"alert":"x"}}', array['\(Self.urgentToken)'],
+                            urgent => true)
+                        """)
+                    try await eventually("urgent push \(isSent) to arrive", within: .seconds(20)) {
+                        seen.withLock { $0.urgent } >= isSent
+                    }
+                    slowest = max(slowest, sent.duration(to: .now))
+                    let delivered = try await fixture.progress()["delivered"] ?? 0
+                    if delivered == good { allDelivered = allDelivered ?? begun.duration(to: .now) }
+                    // After a while nothing is served for longer than it counts as lately.
+                    try await Task.sleep(for: isSent < 8 ? .seconds(1) : .seconds(12))
+                }
+                #expect(slowest < .seconds(5))
+                let needed = try #require(allDelivered, "some of the others are never sent")
+                #expect(needed < .seconds(20))
+                let progress = try await fixture.progress()
+                #expect(progress["delivered"] == good)
+                #expect(progress["unknown"] == poisoned.count)
+                #expect(progress["failed"] == 0)
+            }
+            let counts = seen.withLock { $0.pushes }
+            #expect(poisoned.allSatisfy { counts[$0] == EngineSettings.maximumLosses })
+            #expect(!fixture.events.contains("currently refuses"), "no outage")
+            #expect(!fixture.events.contains("out of reach"))
+        }
+    }
+}
