@@ -107,6 +107,8 @@ package final class HTTP2Gateway: PoolingGateway, GatewayConnectionDelegate {
     package func tryAnotherConnection() {
         // The caller may be in the middle of delivering an answer.
         loop.atEndOfTurn { [self] in
+            // The server was in reach, and the owner waits by itself.
+            pool.noteReached()
             // If a connection has refused nothing, the next push goes over that one anyway.
             guard pool.open.allSatisfy({ $0.troublesInARow > 0 }) else { return }
             for connection in pool.open {

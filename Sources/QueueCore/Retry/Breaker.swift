@@ -10,7 +10,7 @@ package struct Breaker: Equatable, Sendable {
     package enum Phase: Equatable, Sendable {
         /// Everything is sent.
         case closed
-        /// Nothing is sent before `until`; then one push at a time.
+        /// Nothing is sent before `until`, but for a push that was not refused before; then one push at a time.
         case open(until: ContinuousClock.Instant)
         /// APNs serves again: at most `limit` pushes may be in flight.
         case recovering(limit: Int)
@@ -99,6 +99,9 @@ package struct Breaker: Equatable, Sendable {
     package private(set) var openings = 0
     /// When this phase began. Answers to pushes sent earlier do not count in it.
     private var since: ContinuousClock.Instant?
+    /// While the breaker is open: when a push may probe that was never refused. Only such pushes delay that: those that
+    /// were refused before may be refused for their own sake.
+    private var untriedUntil: ContinuousClock.Instant?
     private var rowBegan: ContinuousClock.Instant?
     private var served = 0
     private var refused = 0
@@ -124,14 +127,18 @@ package struct Breaker: Equatable, Sendable {
 
     /// Whether nothing may be sent now.
     package func isOpen(at now: ContinuousClock.Instant) -> Bool {
-        if case .open(let until) = phase { now < until } else { false }
+        if case .open(let until) = phase { now < firstProbe(until) } else { false }
+    }
+
+    private func firstProbe(_ until: ContinuousClock.Instant) -> ContinuousClock.Instant {
+        min(until, untriedUntil ?? until)
     }
 
     /// The number of further pushes that may be sent now.
     package func room(inFlight: Int, now: ContinuousClock.Instant) -> Int {
         switch phase {
         case .closed: .max
-        case .open(let until): now < until ? 0 : max(0, 1 - inFlight)
+        case .open(let until): now < firstProbe(until) ? 0 : max(0, 1 - inFlight)
         case .recovering(let limit): max(0, limit - inFlight)
         }
     }
@@ -141,7 +148,7 @@ package struct Breaker: Equatable, Sendable {
         switch phase {
         case .closed: noteServedWhileClosed()
         case .open(let until):
-            guard now >= until, isOfThisPhase(sentAt) else { return }
+            guard now >= firstProbe(until), isOfThisPhase(sentAt) else { return }
             enter(.recovering(limit: 2), now: now)
         case .recovering(let limit):
             guard isOfThisPhase(sentAt) else { return }
@@ -180,11 +187,16 @@ package struct Breaker: Equatable, Sendable {
             let leastTime = refusal.isRepeated && refusal.awaited == nil ? Self.timeOfRepeatedRow : Self.timeOfRow
             if tellsEnough(refusal), isOutage(leastTime, now: now) { open(retryAfter, now: now, using: &generator) }
         case .open(let until):
-            guard now >= until, isOfThisPhase(refusal.sentAt) else {
-                if let retryAfter { phase = .open(until: max(until, now + retryAfter)) }
+            guard now >= firstProbe(until), isOfThisPhase(refusal.sentAt) else {
+                if let retryAfter {
+                    phase = .open(until: max(until, now + retryAfter))
+                    untriedUntil = max(firstProbe(until), now + retryAfter)
+                }
                 return
             }
+            let untried = refusal.isRepeated && retryAfter == nil ? untriedUntil : nil
             open(retryAfter, now: now, using: &generator)
+            untriedUntil = untried ?? untriedUntil
         case .recovering(let limit):
             guard isOfThisPhase(refusal.sentAt) else { return }
             inRow += 1
@@ -233,7 +245,9 @@ package struct Breaker: Equatable, Sendable {
         // minute from each worker in a long outage.
         let delay = backoff.ceiling(afterAttempt: failures)
         let spread = delay / 6 * Double.random(in: 0...1, using: &generator)
-        enter(.open(until: now + max(delay + spread, retryAfter ?? .zero)), now: now)
+        let until = now + max(delay + spread, retryAfter ?? .zero)
+        enter(.open(until: until), now: now)
+        untriedUntil = until
     }
 
     private mutating func close(now: ContinuousClock.Instant) {

@@ -68,7 +68,8 @@ final class Circuit {
     /// always refuses may all be older than the others, or newer, or more urgent.
     var end: JobChoice.End { breaker.failures.isMultiple(of: 2) ? .newest : .oldest }
 
-    /// When the next push may try; nil while more than one push may be sent.
+    /// When the next push may try that was refused before; nil while more than one push may be sent. Others may try
+    /// sooner, if only such pushes were refused since.
     var nextTry: ContinuousClock.Instant? {
         if case .open(let until) = breaker.phase { until } else { nil }
     }

@@ -109,4 +109,38 @@ import Transport
             #expect(!fixture.events.contains("out of reach"))
         }
     }
+
+    /// The last answers are resets, so that they look like an outage.
+    @Test func `sends an urgent push at once in an outage that only pushes without an answer prolong`() async throws {
+        try await EngineFixture.run { actor, fixture in
+            let queue = try await fixture.makeQueue(devices: 20)
+            let (resets, urgent) = (Locked(0), Locked(0))
+            let server = try MockAPNs(on: actor.loop) { request in
+                if request.fields[":path"]?.hasSuffix(Self.urgentToken) == true {
+                    urgent.withLock { $0 += 1 }
+                    return request.answer()
+                }
+                resets.withLock { $0 += 1 }
+                request.connection.reset(request.streamID, .internalError)
+            }
+            defer { server.close() }
+            let endpoint = try server.endpoint
+            try await fixture.withEngine {
+                $0.endpoint = endpoint
+            } _: { _ in
+                try await fixture.startCampaign(queue)
+                try await eventually("an outage") { fixture.events.contains("currently refuses") }
+                // The waits have grown to 8 s by then.
+                let seen = resets.withLock { $0 }
+                try await eventually("four tries", within: .seconds(60)) { resets.withLock { $0 } >= seen + 4 }
+                let sent = ContinuousClock.now
+                _ = try await fixture.number(
+                    """
+                    select pushq.send('\(queue)', '{"aps":{"alert":"x"}}', array['\(Self.urgentToken)'], urgent => true)
+                    """)
+                try await eventually("the urgent push", within: .seconds(60)) { urgent.withLock { $0 } > 0 }
+                #expect(sent.duration(to: .now) < .seconds(3))
+            }
+        }
+    }
 }
