@@ -136,8 +136,8 @@ extension HeldJob {
     }
 
     /// Moves the waiting recipients into two jobs, to find the recipient that costs workers. The last worker's loss was
-    /// that of all of them, and does not count against a single one. Earlier losses do: they may be answers that did not
-    /// come.
+    /// that of all of them, and does not count against a single one. Earlier losses do: they may be answers that never
+    /// came.
     func splitInHalves() {
         let losses = max(EngineSettings.rescuesBeforeSplit, claim.rescues - 1)
         let half = waiting / 2
