@@ -35,8 +35,8 @@ package struct GatewaySettings: Sendable {
     /// A connection that ended earlier than this counts as a failed attempt: APNs considers connections in quick
     /// succession an attack.
     package var stableTime = Duration.seconds(10)
-    /// A connection that had nothing to do for this long before it was closed is no failed attempt, even if it was never
-    /// used: proxies and firewalls close idle connections. Nor is one whose closing met the next push on its way.
+    /// A connection that had nothing to do for this long before it was closed is no failed attempt, even if it was
+    /// never used: proxies and firewalls close idle connections. Nor is one whose closing met the next push on its way.
     package var quietTime = Duration.seconds(1)
     /// A connection that the server ended in order (GOAWAY without an error) after an answer is not a failed attempt.
     /// If that happens again and again after fewer answers than this, the pause before the next connection grows, up to
