@@ -10,9 +10,9 @@
 create sequence pushq.id increment 1024 minvalue 1024 maxvalue 1152921504606846975;
 
 -- `known_start` and `known_lineage` hold digests of the server start and of the copy of the database for which
--- `pushq.id` counts. `lost_id` and `old_id` are the numbers that `pushq.id` had reached before and after it last skipped
--- ids (functions/timeline.sql). They are sequences, not rows: a change is visible to every session at once, even if the
--- transaction that made it rolls back.
+-- `pushq.id` counts. `lost_id` and `old_id` are the numbers that `pushq.id` had reached before and after it last
+-- skipped ids (functions/timeline.sql). They are sequences, not rows: a change is visible to every session at once,
+-- even if the transaction that made it rolls back.
 create sequence pushq.known_start minvalue -9223372036854775808;
 create sequence pushq.known_lineage minvalue -9223372036854775808;
 create sequence pushq.lost_id minvalue 0;

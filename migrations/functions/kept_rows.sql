@@ -9,31 +9,25 @@
 -- them. The recipients of a job are the elements of `device_ids` from its `firsts` to its `lasts`. So a row that is
 -- locked or that cannot be inserted belongs to a producer, whose transaction may stay open.
 --
--- Such statements take about 50 ms, and more on a busy machine. Returns false if this one got no turn within a second:
--- the worker's other pushes wait behind it.
+-- Such statements take about 50 ms, and more on a busy machine. Returns false if this one waited two seconds for one
+-- part, and got no turn.
 create or replace function pushq.take_turns(queue_ids int[], firsts int[], lasts int[], device_ids bigint[])
 returns boolean
-language plpgsql set lock_timeout = '1s' set enable_seqscan = off as $$
+language plpgsql set lock_timeout = '2s' set enable_seqscan = off as $$
 declare
-  until timestamptz := clock_timestamp() + interval '1 second';
   -- Devices that were added one after another are in one part, because the jobs of a campaign have such devices.
   parts int[] := array(
     select distinct ((g.queue_id::bigint * 64 + d.id / 4096 % 64) & 16383)::int as part
     from unnest(queue_ids, firsts, lasts) g(queue_id, first, last)
     cross join lateral unnest(device_ids[g.first : g.last]) d(id)
     order by part);
-  next_part int;
 begin
   if (select count(*) from pushq.device_turn t where t.part = any (parts)) < cardinality(parts) then
     insert into pushq.device_turn (part)
     select p from unnest(parts) with ordinality u(p, place) order by place
     on conflict on constraint device_turn_pkey do nothing;
   end if;
-  -- One by one, because the time limit is for each lock.
-  foreach next_part in array parts loop
-    perform pushq.wait_until(until);
-    perform from pushq.device_turn t where t.part = next_part for no key update;
-  end loop;
+  perform from pushq.device_turn t where t.part = any (parts) order by t.part for no key update;
   return true;
 exception when lock_not_available then
   return false;
@@ -47,7 +41,7 @@ language plpgsql as $$
 begin
   if not pushq.take_turns(queue_ids, firsts, lasts, device_ids) then
     raise exception using errcode = 'lock_not_available',
-      message = 'other workers count pushes to the same devices for more than a second';
+      message = 'other workers count pushes to the same devices for more than two seconds';
   end if;
 end $$;
 

@@ -2,9 +2,10 @@
 --
 -- When an asynchronous standby becomes the primary, or a backup is restored, the last commits may be missing, and
 -- `pushq.id` is set back with them. Pushes of these commits may have been sent. A message that got the id of one of
--- them would also have its apns-id, and a worker would mistake another worker's leases for its own. So in each copy of
--- the database that is used, the sequence skips more ids than one copy uses, at least 2^40 of 2^50. It skips up to twice
--- as many, at random: a backup that is restored a second time does not know what was drawn after the first time.
+-- them would also have its apns-id, and a worker would mistake another worker's leases for its own. So in each copy
+-- of the database that is used, the sequence skips more ids than one copy uses, at least 2^40 of 2^50. It skips up to
+-- twice as many, at random: a backup that is restored a second time does not know what was drawn after the first
+-- time.
 
 -- The timeline of this server's write-ahead log. The names of the log's files begin with it (PostgreSQL manual,
 -- 26.3.5). Each server that becomes the primary, by promotion or from a base backup, begins a new one.
