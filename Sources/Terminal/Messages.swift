@@ -57,6 +57,7 @@ enum Messages {
     static let notACount = "is not a whole number above 0"
     static let notANumber = "is not a number"
     static let notADuration = "is not a duration such as 250ms, 30s, 5m, 2h or 7d; without a unit it is in seconds"
+    static func tooLong(_ longest: Duration) -> String { "is longer than \(longest.shown)" }
     static let notHostAndPort = "is not a host and a port, such as 127.0.0.1:2197 or [::1]:2197"
     static let notAListenAddress =
         "is not an address to listen on, such as 9464, 127.0.0.1:9464, [::1]:9464 or unix:/run/pushq/metrics.sock"

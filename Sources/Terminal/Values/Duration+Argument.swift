@@ -6,12 +6,18 @@ extension Duration: ArgumentValue {
         ("ms", 1), ("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000),
     ]
 
+    /// The longest duration that a command takes. Microseconds of longer ones would at some point not fit into the
+    /// integers of clocks and of the database, and no option has a use for them.
+    private static let longest = Duration.seconds(3650 * 86_400)
+
     package static func parse(_ text: String) throws(InvalidValue) -> Duration {
         let unit = units.first { text.hasSuffix($0.suffix) }
         let digits = text.dropLast(unit?.suffix.count ?? 0)
         guard let number = Double(digits), number >= 0, number < 1e12, digits.allSatisfy({ $0.isNumber || $0 == "." })
         else { throw InvalidValue(Messages.notADuration) }
-        return .milliseconds(number * (unit?.milliseconds ?? 1000))
+        let milliseconds = number * (unit?.milliseconds ?? 1000)
+        guard milliseconds <= longest.seconds * 1000 else { throw InvalidValue(Messages.tooLong(longest)) }
+        return .milliseconds(milliseconds)
     }
 
     /// The duration in the largest unit that leaves a whole number: `5m`, `1500ms`.

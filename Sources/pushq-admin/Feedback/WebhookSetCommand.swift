@@ -39,6 +39,9 @@ struct WebhookSetCommand: Command {
     var confirmation = Confirmation()
     var database = DatabaseOptions()
 
+    /// A secret that was replaced, perhaps because it leaked, should not be valid for years by a slip.
+    private static let longestFormerFor = Duration.seconds(90 * 86_400)
+
     func run(_ console: Console) async throws {
         guard secretFile == nil || !newSecret else { throw UsageError("give one of --secret-file and --new-secret") }
         guard url != nil || secretFile != nil || newSecret else {
@@ -46,6 +49,9 @@ struct WebhookSetCommand: Command {
         }
         guard formerFor == nil || secretFile != nil || newSecret else {
             throw UsageError("--former-for goes with --secret-file or --new-secret")
+        }
+        if let formerFor, formerFor > Self.longestFormerFor {
+            throw UsageError("--former-for \(formerFor.shown) is more than \(Self.longestFormerFor.shown)")
         }
         let (name, formerFor) = (tenant.text, formerFor ?? .seconds(86_400))
         let given = try secretFile.map(Self.secret)

@@ -70,9 +70,15 @@ struct SimulateCommand: Command {
         console.show(token.text, json: ["token": .string(token.text)])
     }
 
+    /// Memory for this number takes 4.5 GB, at 17 bytes a row in a table of the next power of two.
+    private static let mostExpected = 100_000_000
+
     private func configuration() throws -> SimulatorConfiguration {
         guard (1...1_000_000).contains(streams) else {
             throw UsageError("--streams \(streams) is not between 1 and 1000000")
+        }
+        if let expect, expect.number > Self.mostExpected {
+            throw UsageError("--expect \(expect.number) is more than \(Self.mostExpected)")
         }
         var configuration = SimulatorConfiguration(folder: folder)
         configuration.host = host

@@ -35,8 +35,15 @@ struct LocalTimeOptions: ParameterGroup {
         return day.addingTimeInterval((hours - 14) * 3600 + minutes * 60)
     }
 
-    /// Checks that the other options are used only with a local time.
+    /// As `pushq.read_clock` has it.
+    private static let longestCatchUp = Duration.seconds(24 * 3600)
+
+    /// Checks that the other options are used only with a local time, and that the time to catch up is no more than a
+    /// day.
     func check() throws(UsageError) {
+        if let catchUp, catchUp > Self.longestCatchUp {
+            throw UsageError("--catch-up \(catchUp.shown) is more than \(Self.longestCatchUp.shown)")
+        }
         let others = [
             ("--if-passed", ifPassed != nil), ("--catch-up", catchUp != nil), ("--default-zone", defaultZone != nil),
         ]

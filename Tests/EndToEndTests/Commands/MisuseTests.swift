@@ -167,6 +167,16 @@ import Testing
         }
     }
 
+    @Test func `is a number of requests that no memory holds`() async throws {
+        let folder = try TemporaryFolder()
+        for number in ["100000001", "10000000000", "9223372036854775807"] {
+            let ended = try await Executable.pushq.run(
+                ["simulate", "--port", "0", "--folder", folder.path("apns"), "--expect", number])
+            expectFailure(
+                ended, code: 2, saying: "--expect \(number) is more than 100000000", "Try: pushq simulate --help")
+        }
+    }
+
     @Test func `changes nothing the second time, and says so`() async throws {
         try await Shop.open { shop in
             for (order, said) in [

@@ -8,6 +8,7 @@ import Testing
     @Test(arguments: [
         ("30s", Duration.seconds(30)), ("5m", .seconds(300)), ("2h", .seconds(7200)), ("7d", .seconds(604_800)),
         ("250ms", .milliseconds(250)), ("1.5s", .milliseconds(1500)), ("10", .seconds(10)), ("0", .zero),
+        ("3650d", .seconds(315_360_000)),
     ])
     func `durations`(text: String, expected: Duration) throws {
         #expect(try Duration.parse(text) == expected)
@@ -16,6 +17,11 @@ import Testing
     @Test(arguments: ["", "s", "5 m", "-1s", "1e3s", "5x", "nan", "∞", "m5"])
     func `are not durations`(text: String) {
         #expect(throws: InvalidValue.self) { try Duration.parse(text) }
+    }
+
+    @Test(arguments: ["3650.1d", "315360001", "1000000000d", "999999999999d", "87601h"])
+    func `are longer than any duration needs to be`(text: String) {
+        #expect(throws: InvalidValue("is longer than 3650d")) { try Duration.parse(text) }
     }
 
     @Test(arguments: [
