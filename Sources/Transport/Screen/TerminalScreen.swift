@@ -116,8 +116,14 @@ private enum GivenBack {
         let text = "\u{1B}[0m\u{1B}[?25h\u{1B}[?1049l"
         return unsafe (strdup(text), text.utf8.count)
     }()
-    /// The signals that a crash of this process raises.
-    private static let crashes = [SIGILL, SIGTRAP, SIGSEGV, SIGBUS, SIGFPE, SIGABRT]
+    /// The signals that end a process by default (signal(7)), from a crash or from outside. SIGKILL cannot be caught.
+    /// The owner of the screen handles the others: those that ask to end, and those of the terminal. SIGPIPE is
+    /// ignored where it matters.
+    private static let endings: [Int32] =
+        [
+            SIGILL, SIGTRAP, SIGSEGV, SIGBUS, SIGFPE, SIGABRT, SIGSYS, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM,
+            SIGPROF, SIGIO, SIGPWR, SIGSTKFLT, SIGXCPU, SIGXFSZ,
+        ] + Array(34...64)  // real-time signals; the C library keeps 32 and 33 for itself
 
     static func remember() {
         guard unsafe !isTaken else { return }
@@ -125,7 +131,7 @@ private enum GivenBack {
         // Initialises `ending` before a handler needs it.
         _ = unsafe ending.count
         unsafe isTaken = true
-        for number in crashes {
+        for number in endings where !Signals.isIgnored(number) {
             // The handler sets the default and raises the signal again, which then ends the process.
             signal(number) { number in
                 GivenBack.giveBack()

@@ -13,7 +13,7 @@ package enum Signals {
         AsyncStream { SignalChannel.shared.report(numbers, to: $0) }
     }
 
-    private static func isIgnored(_ number: Int32) -> Bool {
+    static func isIgnored(_ number: Int32) -> Bool {
         var action = sigaction()
         guard unsafe sigaction(number, nil, &action) == 0 else { return false }
         let (handler, ignoring) = unsafe (action.__sigaction_handler.sa_handler, SIG_IGN)

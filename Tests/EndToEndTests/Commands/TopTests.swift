@@ -82,11 +82,22 @@ import Transport
         }
     }
 
-    @Test(arguments: [SIGSEGV, SIGILL, SIGABRT])
-    func `gives the terminal back when it crashes`(number: Int32) async throws {
+    @Test(arguments: [SIGSEGV, SIGILL, SIGABRT, SIGUSR1, SIGUSR2, SIGALRM, SIGXCPU, SIGSYS, SIGPWR, 34, 64])
+    func `gives the terminal back when it crashes, or ends by a signal that it does not wait for`(number: Int32)
+        async throws
+    {
+        try await expectGivenBack { top in kill(try #require(top.terminal.program), number) }
+    }
+
+    @Test func `gives the terminal back after Ctrl-Backslash`() async throws {
+        try await expectGivenBack { top in top.terminal.type("\u{1C}") }
+    }
+
+    /// Expects that the terminal is restored after `end`, although no code of the screen runs any more.
+    private func expectGivenBack(after end: @escaping @Sendable (Running) throws -> Void) async throws {
         try await Shop.open { shop in
             let top = try await start(shop)
-            kill(try #require(top.terminal.program), number)
+            try end(top)
             // setsid reports a signal of its child as an exit code.
             _ = await top.process.waitForExit(within: .seconds(60))
             try await eventually("the terminal is as it was") { top.terminal.modes == top.modes }
