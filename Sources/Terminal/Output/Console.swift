@@ -155,12 +155,6 @@ package struct Console: Sendable {
     /// The maximum bytes of one line on standard error.
     private static let maximumLineBytes = 4096
 
-    /// Writes a line for people about the work, on standard error so that results can be piped. Foreign text in it can
-    /// neither begin another line nor control the terminal.
-    package func note(_ line: String) {
-        errors(line.printable(upTo: Self.maximumLineBytes) + "\n")
-    }
-
     /// Writes a line of a log. The line must not contain characters that control a terminal.
     func log(_ line: String) {
         journal(line + "\n")
@@ -180,8 +174,8 @@ package struct Console: Sendable {
         return line
     }
 
-    /// Writes a line about the progress of a command. If results are JSON, so is the line, and standard error has only
-    /// JSON.
+    /// Writes a line about the work, on standard error so that results can be piped. If results are JSON, so is the
+    /// line, and standard error has only JSON.
     package func remark(_ text: String) {
         guard speaksJSON else { return note(text) }
         object([("note", .string(text.printable(upTo: Self.maximumLineBytes)))])
@@ -189,6 +183,11 @@ package struct Console: Sendable {
 
     /// Writes a warning in the same way.
     package func warn(_ text: String) { remark(Messages.warning(text)) }
+
+    /// Writes a line for people. Foreign text in it can neither begin another line nor control the terminal.
+    private func note(_ line: String) {
+        errors(line.printable(upTo: Self.maximumLineBytes) + "\n")
+    }
 
     /// Writes a line that is a JSON object. Callers cut long texts instead of the line, because no program could read a
     /// cut object.

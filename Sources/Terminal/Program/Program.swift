@@ -28,17 +28,18 @@ package struct Program: Sendable {
             exit(ExitCode.usage.rawValue)
         }
         let code = await run(ProcessArguments.words, console: Console.standard)
-        exit(Self.closeOutput(after: code).rawValue)
+        exit(closeOutput(after: code).rawValue)
     }
 
     /// Closes standard output. A file system may report an error only when a file is closed.
-    private static func closeOutput(after code: ExitCode) -> ExitCode {
+    private func closeOutput(after code: ExitCode) -> ExitCode {
         do throws(StandardStream.Failure) {
             try StandardStream.output.close()
             return code
         } catch {
             guard code == .done, case .failed(let reason) = error else { return code }
-            Console.standard.note(Messages.outputFailed(reason))
+            Console.standard.speaking(json: Self.wantsJSON(ProcessArguments.words))
+                .complain(name, Messages.outputFailed(reason), code: .failed)
             return .failed
         }
     }

@@ -231,7 +231,7 @@ enum CampaignCommands {
                 )
             }
             if lost > 0 {
-                console.note("not sent again: \(NumberText.counted(lost, "failed recipient")), no longer kept")
+                console.remark("not sent again: \(NumberText.counted(lost, "failed recipient")), no longer kept")
             }
             console.show(
                 [("queue", .text("\(queue)")), ("campaign", .text(key)), ("sent_again", .count(count))]

@@ -67,7 +67,7 @@ struct ChannelListCommand: Command {
             let (all, unreadable) = try await client.all()
             let listed = Set(all)
             for text in unreadable {
-                console.note("Apple lists “\(text)”, which is no channel's ID; it is left out here")
+                console.remark("Apple lists “\(text)”, which is no channel's ID; it is left out here")
             }
             var new: [(ChannelID, ChannelPolicy)] = []
             for channel in listed.subtracting(known.map(\.channel)) where reconcile {

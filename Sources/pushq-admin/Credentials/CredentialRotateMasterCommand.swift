@@ -44,7 +44,7 @@ struct CredentialRotateMasterCommand: Command {
                 "keys": .array(counts.map(standing.json)),
             ])
         for tenant in arriving {
-            console.note(
+            console.remark(
                 "tenant \(tenant) is being moved here, and the command that does so seals its secrets under the first key "
                     + "that it was given when it began: run this again when that command has ended")
         }

@@ -107,11 +107,11 @@ struct WebhookSetCommand: Command {
         if let file = secretFile, let warning = SecretFile(file.path).warning { console.warn(warning) }
         guard let url else { return }
         if !url.isSecure {
-            console.note(
+            console.remark(
                 "\(url.host) gets tokens without TLS, and only from workers that were started with --webhook-allow for "
                     + "its network")
         } else if Self.isInternal(url.host) {
-            console.note(
+            console.remark(
                 "\(url.host) is not an address of the internet: only workers that were started with --webhook-allow for its "
                     + "network send there")
         }

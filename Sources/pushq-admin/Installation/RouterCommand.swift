@@ -41,12 +41,12 @@ struct RouterCommand: Command {
                 silent.append("\(address.place): \(error)")
             }
         }
-        for text in silent { console.note("cannot be reached: \(text)") }
+        for text in silent { console.remark("cannot be reached: \(text)") }
         guard !parts.isEmpty else { throw Unsuccessful() }
         try check(parts.map(\.part), names)
         let doubled = doubled(in: parts.map(\.part), names)
         for (tenant, places) in doubled.sorted(by: { $0.key < $1.key }) {
-            console.note("\(tenant) is in \(places): the router keeps its place; see pushq-admin tenant where")
+            console.remark("\(tenant) is in \(places): the router keeps its place; see pushq-admin tenant where")
         }
         let script = RouterScript(parts, isComplete: silent.isEmpty, doubled: Set(doubled.keys)).text
         console.show(script, json: ["script": .string(script)])

@@ -60,7 +60,7 @@ struct TenantMoveCommand: Command {
                 progress: { bar.show($0) },
                 whenArrived: {
                     if let router { await Self.tell(router, that: name, isIn: target, console) }
-                    for note in await target.grantMoved(name) { console.note(note) }
+                    for note in await target.grantMoved(name) { console.remark(note) }
                 })
             return try await mover.run(under: masterKeys)
         }
@@ -125,7 +125,7 @@ struct TenantMoveCommand: Command {
                             + "--target-is-lost")
                 }
                 try await undoHere(name, patience)
-                console.note(
+                console.remark(
                     "\(problem), so what was copied there is left: to delete it, run the command again later")
             }
         }
@@ -169,7 +169,7 @@ extension TenantMoveCommand {
         } catch {
             problem = "\(error)"
         }
-        console.note(
+        console.remark(
             "the router was not updated after the move of \(tenant): \(problem); update it with: pushq-admin router")
     }
 }

@@ -53,7 +53,7 @@ struct TenantWhereCommand: Command {
                 Column("queues") { .count($0.queues) }, Column("number") { .count($0.number) },
                 Column("database") { .text($0.database) },
             ])
-        for text in silent { console.note("cannot be reached: \(text)") }
+        for text in silent { console.remark("cannot be reached: \(text)") }
         // A stopped tenant is in the database that it leaves. A tenant that has moved may have been removed afterwards.
         let lost =
             silent.isEmpty
@@ -62,13 +62,13 @@ struct TenantWhereCommand: Command {
                     && (name != nil || rows.contains { $0.state.hasPrefix("arriving") })
             }.keys.sorted() : []
         for tenant in lost {
-            console.note(
+            console.remark(
                 "\(tenant) is in none of these databases: it was removed, or a database was restored to before it arrived"
             )
         }
         let twice = here.filter { $0.value.count > 1 }.keys.sorted()
         for tenant in twice {
-            console.note(
+            console.remark(
                 "\(tenant) is in \(NumberText.counted(here[tenant]?.count ?? 0, "database")): suspend it in all but one at once "
                     + "with pushq-admin tenant suspend, and remove it there with pushq-admin tenant remove. If it was on its way "
                     + "when a database was restored, undo that first with pushq-admin tenant move --abandon")

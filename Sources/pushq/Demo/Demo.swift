@@ -130,6 +130,6 @@ struct Demo: Sendable {
     }
 
     private func tell(_ line: String) {
-        console.note("demo: \(line)")
+        console.remark("demo: \(line)")
     }
 }

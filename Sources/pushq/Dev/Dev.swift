@@ -80,5 +80,5 @@ struct Dev: Sendable {
         return admin
     }
 
-    private func tell(_ line: String) { console.note("dev: \(line)") }
+    private func tell(_ line: String) { console.remark("dev: \(line)") }
 }

@@ -203,6 +203,9 @@ import Testing
                     set.errors == "\(host) is not an address of the internet: only workers that were "
                         + "started with --webhook-allow for its network send there\n", "\(set.errors)")
             }
+            let told = try await shop.admin("webhook", "set", "acme", "--url", "https://10.1.2.3/", "--json")
+            let note = try JSONSerialization.jsonObject(with: Data(told.errors.utf8)) as? [String: String]
+            #expect(note?["note"]?.hasPrefix("10.1.2.3 is not an address of the internet") == true, "\(told.errors)")
             let reachable = try await shop.admin("webhook", "set", "acme", "--url", "https://push.acme.example/")
             #expect(reachable.code == 0 && reachable.errors.isEmpty, "\(reachable.errors)")
         }

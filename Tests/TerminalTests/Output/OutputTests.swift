@@ -237,7 +237,7 @@ import Testing
 
     @Test func `neither begins another line of a log nor steers the terminal`() {
         let transcript = Transcript()
-        transcript.console().note(Self.forged)
+        transcript.console().remark(Self.forged)
         transcript.console().complain("work", Self.forged, code: .failed)
         let lines = transcript.errors.split(separator: "\n", omittingEmptySubsequences: false)
         #expect(lines.count == 3 && lines.last == "")
@@ -247,7 +247,7 @@ import Testing
 
     @Test func `does not fill a log`() {
         let transcript = Transcript()
-        transcript.console().note(String(repeating: "é", count: 1_000_000))
+        transcript.console().remark(String(repeating: "é", count: 1_000_000))
         #expect(transcript.errors == String(repeating: "é", count: 2048) + "…\n")
     }
 
