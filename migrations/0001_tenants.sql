@@ -26,8 +26,8 @@ create table pushq.lineage (
   found_at   timestamptz not null default clock_timestamp(), -- `back_to`, if that is later: a clock was wrong
   is_restore boolean     not null,                        -- the database lost what happened after `back_to`
   back_to    timestamptz,                                 -- the last moment that the copy knows of the one before
-  lost_id    bigint      not null default 0,              -- ids after this one and up to the next were drawn in an
-  old_id     bigint      not null,                        -- earlier copy and lost, or skipped
+  lost_id    bigint      not null default 0,              -- ids after this one may have been drawn before, and are lost
+  old_id     bigint      not null,                        -- ids up to this one were drawn in earlier copies, or skipped
   constraint lineage_pkey primary key (id),
   constraint lineage_restore_has_time check (not is_restore or back_to is not null)
 );

@@ -193,20 +193,21 @@ final class HeldJob {
     /// nil if there is none at this moment.
     func takeRecipient() -> (ordinal: Ordinal, token: Range<Int>)? {
         guard !isClosed else { return nil }
-        while !resend.isEmpty {
-            // Resends keep the order of the first sends. There are at most 500, so moving the rest is cheap.
-            let ordinal = resend.removeFirst()
-            guard outcomes[ordinal] == 0, let token = claim.tokens.range(of: ordinal) else { continue }
-            return (ordinal, token)
-        }
+        if let again = takeFirst(of: &resend) { return again }
         while next < watermark {
             let ordinal = next
             next += 1
             guard outcomes[ordinal] == 0, let token = claim.tokens.range(of: ordinal) else { continue }
             return (ordinal, token)
         }
-        while !resendLast.isEmpty {
-            let ordinal = resendLast.removeFirst()
+        return takeFirst(of: &resendLast)
+    }
+
+    /// Takes the first of these recipients that has no outcome and a token.
+    private func takeFirst(of ordinals: inout [Ordinal]) -> (ordinal: Ordinal, token: Range<Int>)? {
+        while !ordinals.isEmpty {
+            // Resends keep the order of the first sends. There are at most 500, so moving the rest is cheap.
+            let ordinal = ordinals.removeFirst()
             guard outcomes[ordinal] == 0, let token = claim.tokens.range(of: ordinal) else { continue }
             return (ordinal, token)
         }

@@ -118,13 +118,8 @@ import Testing
         #expect(rest == .wait(.milliseconds(4)))
     }
 
-    /// The state after falling asleep, with a job claimed before.
-    private func asleepAfterWork() -> IntakeState {
-        var state = make()
-        poll(&state, finding: work())
-        _ = state.next(at: start)
-        state.noteClaimed([place], now: start)
-        _ = state.next(at: start)
+    /// Polls in vain until the row is written, and once more.
+    private func fallAsleep(_ state: inout IntakeState) {
         for _ in 0..<3 {
             poll(&state)
             _ = state.next(at: start)
@@ -132,6 +127,16 @@ import Testing
         state.noteRow(isWritten: true)
         poll(&state)
         _ = state.next(at: start)
+    }
+
+    /// The state after falling asleep, with a job claimed before.
+    private func asleepAfterWork() -> IntakeState {
+        var state = make()
+        poll(&state, finding: work())
+        _ = state.next(at: start)
+        state.noteClaimed([place], now: start)
+        _ = state.next(at: start)
+        fallAsleep(&state)
         return state
     }
 
@@ -159,13 +164,7 @@ import Testing
             poll(&state)
             let rest = state.next(at: start)
             #expect(rest == .wait(.milliseconds(10)))
-            for _ in 0..<3 {
-                poll(&state)
-                _ = state.next(at: start)
-            }
-            state.noteRow(isWritten: true)
-            poll(&state)
-            _ = state.next(at: start)
+            fallAsleep(&state)
         }
     }
 
@@ -180,13 +179,7 @@ import Testing
             }
             state.noteClaimed([], now: start)
         }
-        for _ in 0..<3 {
-            poll(&state)
-            _ = state.next(at: start)
-        }
-        state.noteRow(isWritten: true)
-        poll(&state)
-        _ = state.next(at: start)
+        fallAsleep(&state)
         state.noteNotified()
         let woken = state.next(at: start)
         #expect(woken == .takeRowAway)
