@@ -9,7 +9,10 @@ declare
 begin
   select * into c from pushq.credential x where x.tenant_id = q.tenant_id and x.id = q.credential_id;
   if not found then
-    return array['the queue has no credential; add one with: pushq-admin credential add'];
+    return array[
+      format('the queue has no credential; add one with: pushq-admin credential add, or choose one that the tenant has '
+             'with: pushq-admin queue set %s --credential NAME',
+             (select n.name from pushq.queue_name n where n.queue_id = q.id))];
   end if;
   if c.not_after <= now() then
     problems := problems || format('certificate “%s” expired at %s', c.name, c.not_after::timestamptz(0));

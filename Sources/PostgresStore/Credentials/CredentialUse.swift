@@ -22,9 +22,7 @@ extension Statement {
         select exists (select from given) as was_given, pushq.wake()::text
         """#)
 
-    /// Gives a credential to the queues of its tenant that have none and that it is valid for. The topics must include
-    /// the app's own, as in `createQueue`. With a certificate for VoIP only, APNs would refuse the alerts of a queue,
-    /// which wait while the queue has no credential. Such a certificate is used only where an operator assigns it.
+    /// Gives a credential to the queues of its tenant that have none and that it fits.
     static let useCredentialWhereNone = Statement(
         "use_credential_where_none",
         #"""
@@ -35,9 +33,22 @@ extension Statement {
         join pushq.app a on a.tenant_id = c.tenant_id
         where c.tenant_id = $tenant_id and c.id = $id and q.tenant_id = c.tenant_id and q.app_id = a.id
           and q.credential_id is null
-          and q.environment = any (c.environments) and (c.topics = '{}' or a.bundle_id = any (c.topics))
-          and (c.not_after is null or c.not_after > now())
+          and pushq.credential_fits(c, a.bundle_id, q.environment)
         returning t.name || '/' || a.bundle_id || '/' || q.environment as queue, pushq.wake()::text
+        """#)
+
+    /// The credential of a queue, and those of its tenant that fit it.
+    static let credentialChoice = Statement(
+        "credential_choice",
+        #"""
+        select (select x.name from pushq.credential x where x.tenant_id = q.tenant_id and x.id = q.credential_id) as used,
+               array(
+                 select c.name from pushq.credential c
+                 where c.tenant_id = q.tenant_id and pushq.credential_fits(c, n.app, q.environment)
+                 order by c.name) as fitting
+        from pushq.queue q
+        join pushq.queue_name n on n.queue_id = q.id
+        where q.id = pushq.queue_id($queue)
         """#)
 
     static let queuesOfCredential = queues(
@@ -68,6 +79,14 @@ extension Statement {
     static let timeOfDatabase = Statement("time_of_database", "select now() as now")
 }
 
+/// The names of a tenant's credentials, as they concern one queue.
+package struct CredentialChoice: Sendable {
+    /// The one that the queue uses.
+    package let used: String?
+    /// Those that fit the queue, in the order of their names.
+    package let fitting: [String]
+}
+
 extension PostgresConnection {
     /// Assigns a credential of its tenant to a queue. Returns false if there is no such credential. An unknown queue is
     /// an error.
@@ -80,6 +99,12 @@ extension PostgresConnection {
             guard error.violates("queue_credential_exists") else { throw error }
             return false
         }
+    }
+
+    /// Returns which credential a queue uses, and which it could use. An unknown queue is an error.
+    package func credentialChoice(for queue: QueueName) async throws(PostgresError) -> CredentialChoice {
+        let row = try await execute(.credentialChoice, ["queue": .queue(queue)]).one()
+        return CredentialChoice(used: row.optionalText("used"), fitting: row.textArray("fitting"))
     }
 
     /// Assigns a credential to all queues that have none and that it is valid for. Returns their names.

@@ -7,14 +7,18 @@ extension HealthCheck {
         let row = try await connection.execute(.queuesWithoutCredential).one()
         let count = row.count("queues")
         guard count > 0 else { return [] }
-        let (names, tenant) = (row.textArray("examples"), row.text("tenant"))
+        let names = row.textArray("examples")
         let isWaiting = row.bool("has_work")
+        // If the tenant has a credential for the first queue, it was left to the operator to choose it.
+        let remedy =
+            row.optionalText("fitting").map { "pushq-admin queue set \(names[0]) --credential \($0)" }
+            ?? "pushq-admin credential add \(row.text("tenant")) NAME --p8 FILE --team-id TEAM"
         return [
             HealthFinding(
                 isWaiting ? .error : .warning, "queues",
                 "\(count.counted("queue")) \(count == 1 ? "has" : "have") no credential"
                     + "\(isWaiting ? ", and pushes wait" : ""): \(Words.names(names, of: count))",
-                .command("pushq-admin credential add \(tenant) NAME --p8 FILE --team-id TEAM"))
+                .command(remedy))
         ]
     }
 }
@@ -25,12 +29,16 @@ extension Statement {
         "queues_without_credential",
         #"""
         with bare as materialized (
-          select n.queue_id, n.name, n.tenant
+          select n.queue_id, n.name, n.tenant, n.app, n.environment, q.tenant_id
           from pushq.queue q join pushq.queue_name n on n.queue_id = q.id
           where q.credential_id is null)
         select (select count(*) from bare) as queues,
                array(select name from bare order by name limit 3) as examples,
                coalesce((select tenant from bare order by name limit 1), '') as tenant,
+               (select min(c.name)
+                from (select * from bare order by name limit 1) b
+                join pushq.credential c using (tenant_id)
+                where pushq.credential_fits(c, b.app, b.environment)) as fitting,
                exists (
                  select from (select queue_id from bare limit 100) b
                  cross join lateral (select from pushq.job j where j.queue_id = b.queue_id limit 1) j) as has_work

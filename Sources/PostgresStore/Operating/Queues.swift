@@ -10,8 +10,7 @@ extension Statement {
           where t.name = $tenant and a.bundle_id = $bundle_id),
         good as materialized (
           select min(c.id) as id from pushq.credential c join a using (tenant_id)
-          where $environment = any (c.environments) and (c.topics = '{}' or $bundle_id = any (c.topics))
-            and (c.not_after is null or c.not_after > now())
+          where pushq.credential_fits(c, $bundle_id, $environment)
           having count(*) = 1),
         made as (
           insert into pushq.queue (tenant_id, app_id, environment, credential_id)

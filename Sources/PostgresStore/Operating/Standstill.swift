@@ -49,7 +49,7 @@ package enum Standstill: Equatable, Sendable, CustomStringConvertible {
         case .campaignPaused(let queue, let key, let reason):
             "the campaign \(reason.map { "has paused itself: \($0)" } ?? "is paused"). Resume it with: pushq-admin campaign resume \(queue) \(key)"
         case .noCredential(let queue):
-            "queue \(queue) has no credential. Add one with: pushq-admin credential add"
+            "queue \(MissingCredential(queue: queue.description))"
         case .jobsSetAside(let count, let queue):
             "\(count) of its jobs are set aside, because PostgreSQL refuses to store their end. See: pushq-admin job list \(queue) --set-aside"
         case .noWorker: "no worker is running. Start one with: pushq work"

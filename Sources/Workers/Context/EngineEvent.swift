@@ -104,7 +104,7 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
                 + "pushq-admin queue list; pushq-admin tenant show \(queue.prefix { $0 != "/" })"
         case .queueResumed(let queue): "\(queue) resumed"
         case .queueWithoutCredential(let queue):
-            "\(queue) has no credential; set one with: pushq-admin credential add"
+            MissingCredential(queue: queue).description
         case .credentialUnreadable(let queue, let reason): "the credential of \(queue) cannot be used: \(reason)"
         case .credentialExpires(let name, let warning, let queues):
             "the certificate \(name) of \(queues.counted("queue")) \(warning); replace it with: "

@@ -23,8 +23,7 @@ struct ChannelManagement: ParameterGroup {
         let address = try database.address
         let settings = try await database.session { store in try await store.queueSettings(named: queue) }
         guard let credential = settings?.credential else {
-            throw Failure(
-                "\(queue) has no credential; set one with: pushq-admin queue set \(queue) --credential NAME")
+            throw Failure(MissingCredential(queue: queue.description).description)
         }
         let loop = EventLoop(name: "channels")
         defer { loop.shutDownAndWait() }

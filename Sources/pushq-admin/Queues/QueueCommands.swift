@@ -16,7 +16,7 @@ enum QueueCommands {
         )
         static let summary = "Creates the queue of an app in one environment."
         static let discussion = """
-            If the tenant has exactly one valid credential, the queue uses it.
+            If exactly one credential of the tenant is valid for the queue, the queue uses it.
             """
         static let examples = [
             "queue create acme/com.acme.shop/production", "queue create acme/com.acme.shop/sandbox --rate 50",
@@ -31,19 +31,32 @@ enum QueueCommands {
         func run(_ console: Console) async throws {
             let rate = rate?.perSecond
             guard burst == nil || rate != nil else { throw UsageError("--burst needs --rate") }
-            let creation = try await database.session { store in
+            let (creation, credentials) = try await database.session { store in
                 let creation = try await store.createQueue(queue)
-                if creation == .created, let rate { try await store.setRate(rate, burst: burst, of: queue) }
-                return creation
+                guard creation == .created else { return (creation, CredentialChoice?.none) }
+                if let rate { try await store.setRate(rate, burst: burst, of: queue) }
+                return (creation, try await store.credentialChoice(for: queue))
             }
             switch creation {
-            case .created: console.show("created queue \(queue)", json: ["queue": .string("\(queue)")])
+            case .created:
+                console.show(
+                    "created queue \(queue); \(Self.note(queue, credentials))",
+                    json: ["queue": .string("\(queue)"), "credential": credentials?.used.map(JSON.string) ?? .null])
             case .exists: throw Failure("queue \(queue) already exists")
             case .parentMissing:
                 throw Failure(
                     "\(queue.tenant) has no app \(queue.app); make it with: "
                         + "pushq-admin app create \(queue.tenant) \(queue.app)")
             }
+        }
+
+        private static func note(_ queue: QueueName, _ credentials: CredentialChoice?) -> String {
+            if let used = credentials?.used { return "it is sent with \(used)" }
+            guard let fitting = credentials?.fitting, !fitting.isEmpty else {
+                return "it has no credential yet; add one with: pushq-admin credential add"
+            }
+            return "it has no credential yet; choose one of \(fitting.joined(separator: ", ")) with: "
+                + "pushq-admin queue set \(queue) --credential NAME"
         }
     }
 

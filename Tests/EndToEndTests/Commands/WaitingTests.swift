@@ -24,7 +24,7 @@ import Testing
         "insert into pushq.worker (id, name, version, queues, unreachable) values (1, 'w1', '', "
 
     @Test(arguments: [
-        ("", "queue acme/com.acme.shop/production has no credential. Add one with: pushq-admin credential add"),
+        ("", "queue acme/com.acme.shop/production has no credential; add one with: pushq-admin credential add, or"),
         ("credential", "no worker is running. Start one with: pushq work"),
         (
             "update pushq.queue set paused_at = now(), paused_reason = 'lunch'",

@@ -339,12 +339,12 @@ struct Fault: Sendable, CustomTestStringConvertible {
         Fault(
             "a queue without a credential", .queuesWithoutCredential, "update pushq.queue set credential_id = null",
             .warning, "queues", "1 queue has no credential: \(queue)",
-            .command("pushq-admin credential add acme NAME --p8 FILE --team-id TEAM")),
+            .command("pushq-admin queue set \(queue) --credential main")),
         Fault(
             "a queue without a credential, and work", .queuesWithoutCredential,
             "update pushq.queue set credential_id = null; \(job)", .error, "queues",
             "1 queue has no credential, and pushes wait: \(queue)",
-            .command("pushq-admin credential add acme NAME --p8 FILE --team-id TEAM")),
+            .command("pushq-admin queue set \(queue) --credential main")),
         Fault(
             "a queue about which nobody has decided after a restore", .restoredQueues,
             """

@@ -512,7 +512,9 @@ import Transport
             func shown() async throws -> ScheduleSummary { try await store.schedules(ofQueue: name, runs: 3)[0] }
             let hours = try await shown().nextRuns.map { $0.timeIntervalSince1970 / 3600 }
             #expect(hours.count == 3 && hours[1] == hours[0] + 1 && hours[2] == hours[0] + 2)
-            let credential = "the queue has no credential; add one with: pushq-admin credential add"
+            let credential =
+                "the queue has no credential; add one with: pushq-admin credential add, or choose one that the tenant "
+                + "has with: pushq-admin queue set \(name) --credential NAME"
             #expect(try await shown().problems == [credential])
             try await queue.addCredential()
             #expect(try await shown().problems == [])
