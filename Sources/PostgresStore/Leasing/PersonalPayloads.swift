@@ -3,14 +3,13 @@ import QueueCore
 /// The payload of each recipient of a job whose message is not the same for all: its version, the attributes in it, and
 /// the number for the app's badge.
 ///
-/// A payload is joined only when it is sent. As in ``RecipientTokens``, a profile belongs to a recipient only by its
-/// device id: the claim also returns neighbours.
+/// A payload is joined only when it is sent.
 package struct PersonalPayloads: Sendable {
     /// The default payload, then the translations.
     private let versions: [PayloadTemplate]
     private let attributeCount: Int
-    /// The place of each ordinal's profile; `missing` if it has none.
-    private let places: [Int32]
+    /// Where each recipient's profile is; a recipient may have none.
+    private let places: RecipientPlaces
     /// The place in `versions` of each profile's version.
     private let versionOfProfile: [Int16]
     /// A value of each profile for each attribute, as JSON; empty if the attribute is missing.
@@ -18,8 +17,6 @@ package struct PersonalPayloads: Sendable {
     /// The badge number of each ordinal, if the message raises badges. Numbers that were not taken are 0; those
     /// recipients are not sent to.
     private var figures: [Int32] = []
-
-    private static let missing: Int32 = -1
 
     /// - Parameters:
     ///   - versions: the default, then the translations.
@@ -44,11 +41,7 @@ package struct PersonalPayloads: Sendable {
         self.versionOfProfile = versionOfProfile
         self.values = values
         attributeCount = attributes.count
-        var place = 0
-        places = recipients.map { recipient in
-            while place < profiles.count, profiles[place] < recipient { place += 1 }
-            return place < profiles.count && profiles[place] == recipient ? Int32(place) : Self.missing
-        }
+        places = RecipientPlaces(of: recipients, among: profiles)
     }
 
     /// Stores the badge numbers, by ordinal.
@@ -68,15 +61,13 @@ package struct PersonalPayloads: Sendable {
     }
 
     private func template(of ordinal: Int) -> PayloadTemplate {
-        let place = places[ordinal]
-        return versions[place == Self.missing ? 0 : Int(versionOfProfile[Int(place)])]
+        versions[places[ordinal].map { Int(versionOfProfile[$0]) } ?? 0]
     }
 
     /// The range of a recipient's attribute in the values, without the quotes of a text.
     private func value(of ordinal: Int, _ attribute: Int) -> Range<Int> {
-        let place = places[ordinal]
-        guard place != Self.missing else { return 0..<0 }
-        let range = values.range(at: Int(place) * attributeCount + attribute)
+        guard let place = places[ordinal] else { return 0..<0 }
+        let range = values.range(at: place * attributeCount + attribute)
         let isText = range.count >= 2 && values.bytes[range.lowerBound] == UInt8(ascii: "\"")
         return isText ? range.lowerBound + 1..<range.upperBound - 1 : range
     }

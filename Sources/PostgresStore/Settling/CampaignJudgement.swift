@@ -5,17 +5,6 @@ extension Statement {
         "select queue_id, key, reason from pushq.judge_campaigns($queue_ids::int[], $campaign_ids::bigint[])")
 }
 
-/// Identifies a campaign.
-package struct CampaignKey: Hashable, Sendable {
-    package let queueID: Int32
-    package let campaignID: Int64
-
-    package init(queueID: Int32, campaignID: Int64) {
-        self.queueID = queueID
-        self.campaignID = campaignID
-    }
-}
-
 /// A campaign that was paused because too many of its answers are bad.
 package struct StoppedCampaign: Sendable {
     package let queueID: Int32

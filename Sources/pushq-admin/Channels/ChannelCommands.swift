@@ -10,8 +10,7 @@ enum ChannelCommands {
 
     struct Create: Command {
         static let name = "create"
-        static let users = CommandUsers.operators(
-            because: "requests to Apple need the tenant's credential, which only the master key opens")
+        static let users = CommandUsers.operatorsOfChannels
         static let summary = "Creates a channel at Apple and adds it to the queue."
         static let discussion = """
             The app's devices subscribe to it with the printed ID. Apple allows 10,000 channels for an app in an \
@@ -47,8 +46,7 @@ enum ChannelCommands {
 
     struct Show: Command {
         static let name = "show"
-        static let users = CommandUsers.operators(
-            because: "requests to Apple need the tenant's credential, which only the master key opens")
+        static let users = CommandUsers.operatorsOfChannels
         static let summary = "Shows what Apple and the queue know about a channel."
         static let examples = ["channel show acme/com.acme.shop/production dHN0LXNyY2gtY2hubA=="]
 
@@ -78,8 +76,7 @@ enum ChannelCommands {
 
     struct Delete: Command {
         static let name = "delete"
-        static let users = CommandUsers.operators(
-            because: "requests to Apple need the tenant's credential, which only the master key opens")
+        static let users = CommandUsers.operatorsOfChannels
         static let summary = "Deletes a channel at Apple permanently; nothing more is sent to it."
         static let examples = ["channel delete acme/com.acme.shop/production dHN0LXNyY2gtY2hubA=="]
 

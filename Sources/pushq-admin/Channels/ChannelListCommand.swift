@@ -5,8 +5,7 @@ import Terminal
 
 struct ChannelListCommand: Command {
     static let name = "list"
-    static let users = CommandUsers.operators(
-        because: "requests to Apple need the tenant's credential, which only the master key opens")
+    static let users = CommandUsers.operatorsOfChannels
     static let summary = "Lists the channels that Apple and the queue know."
     static let discussion = """
         The queue does not know a channel that was created elsewhere. --reconcile adds such channels to the queue and \

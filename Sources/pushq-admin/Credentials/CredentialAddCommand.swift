@@ -4,8 +4,7 @@ import Terminal
 
 struct CredentialAddCommand: Command {
     static let name = "add"
-    static let users = CommandUsers.operators(
-        because: "credentials are opened with the master key, which tenants do not have")
+    static let users = CommandUsers.operatorsOfCredentials
     static let summary = "Adds a credential, sealed under the master key."
     static let discussion = """
         The files are read and checked here, and sealed before they go to the database. Queues without a credential \

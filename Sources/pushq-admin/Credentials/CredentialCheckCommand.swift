@@ -7,8 +7,7 @@ import Terminal
 
 struct CredentialCheckCommand: Command {
     static let name = "check"
-    static let users = CommandUsers.operators(
-        because: "credentials are opened with the master key, which tenants do not have")
+    static let users = CommandUsers.operatorsOfCredentials
     static let summary = "Opens a credential with the master key and checks that it is valid for its queues."
     static let discussion = """
         APNs is not asked. If it has refused the credential, the queue is paused: 'paused' shows with what reason. Whether Apple \

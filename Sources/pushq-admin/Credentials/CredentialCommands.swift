@@ -11,8 +11,7 @@ enum CredentialCommands {
 
     struct List: Command {
         static let name = "list"
-        static let users = CommandUsers.operators(
-            because: "credentials are opened with the master key, which tenants do not have")
+        static let users = CommandUsers.operatorsOfCredentials
         static let summary = "Lists credentials, without their secrets."
         static let examples = ["credential list", "credential list acme", "credential list --ends-first --limit 10"]
 
@@ -34,8 +33,7 @@ enum CredentialCommands {
 
     struct Remove: Command {
         static let name = "remove"
-        static let users = CommandUsers.operators(
-            because: "credentials are opened with the master key, which tenants do not have")
+        static let users = CommandUsers.operatorsOfCredentials
         static let summary = "Removes a credential that no queue uses."
         static let examples = ["credential remove acme old-certificate"]
 

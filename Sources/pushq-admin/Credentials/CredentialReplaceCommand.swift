@@ -4,8 +4,7 @@ import Terminal
 
 struct CredentialReplaceCommand: Command {
     static let name = "replace"
-    static let users = CommandUsers.operators(
-        because: "credentials are opened with the master key, which tenants do not have")
+    static let users = CommandUsers.operatorsOfCredentials
     static let summary = "Replaces the key or certificate of a credential; its queues use the new one."
     static let discussion = """
         It must be valid for every queue that uses the old one. Queues that a worker paused because of the old one \

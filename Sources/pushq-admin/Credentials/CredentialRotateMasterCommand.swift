@@ -3,8 +3,7 @@ import Terminal
 
 struct CredentialRotateMasterCommand: Command {
     static let name = "rotate-master"
-    static let users = CommandUsers.operators(
-        because: "credentials are opened with the master key, which tenants do not have")
+    static let users = CommandUsers.operatorsOfCredentials
     static let summary = "Seals all credentials, provider tokens and secrets of webhooks under the first master key."
     static let discussion = """
         PUSHQ_MASTER_KEY_FILE, or PUSHQ_MASTER_KEY, may list several keys: the first one seals, and all of them open. \

@@ -6,7 +6,7 @@ enum WorkerCommands {
 
     struct List: Command {
         static let name = "list"
-        static let users = CommandUsers.operators(because: "workers send for all tenants")
+        static let users = CommandUsers.operatorsOfWorkers
         static let summary = "Lists the workers that run, and those that have fallen silent."
         static let discussion = """
             The state of a worker is sending while requests wait for their answer; refused while it does not send, because \
@@ -48,7 +48,7 @@ enum WorkerCommands {
 
     struct Grant: Command {
         static let name = "grant"
-        static let users = CommandUsers.operators(because: "workers send for all tenants")
+        static let users = CommandUsers.operatorsOfWorkers
         static let summary = "Lets a database login run workers."
         static let discussion = """
             The login becomes a member of pushq_worker: it may do what 'pushq work' needs, in every database of the server that has \
@@ -67,7 +67,7 @@ enum WorkerCommands {
 
     struct Revoke: Command {
         static let name = "revoke"
-        static let users = CommandUsers.operators(because: "workers send for all tenants")
+        static let users = CommandUsers.operatorsOfWorkers
         static let summary = "Ends the right of a database login to run workers."
         static let discussion = """
             Workers that are connected as this login can do nothing more from then on. The jobs that they hold are put \

@@ -10,10 +10,7 @@ enum QueueCommands {
 
     struct Create: Command {
         static let name = "create"
-        static let users = CommandUsers.operators(
-            because:
-                "the pause and the rate of a queue affect all its producers; stop your own campaign with pushq-admin campaign pause"
-        )
+        static let users = CommandUsers.operatorsOfQueues
         static let summary = "Creates the queue of an app in one environment."
         static let discussion = """
             If exactly one credential of the tenant is valid for the queue, the queue uses it.
@@ -102,10 +99,7 @@ enum QueueCommands {
 
     struct Pause: Command {
         static let name = "pause"
-        static let users = CommandUsers.operators(
-            because:
-                "the pause and the rate of a queue affect all its producers; stop your own campaign with pushq-admin campaign pause"
-        )
+        static let users = CommandUsers.operatorsOfQueues
         static let summary = "Pauses a queue; what waits keeps waiting."
         static let examples = ["queue pause acme/com.acme.shop/production --reason 'wrong badge'"]
 
@@ -121,10 +115,7 @@ enum QueueCommands {
 
     struct Resume: Command {
         static let name = "resume"
-        static let users = CommandUsers.operators(
-            because:
-                "the pause and the rate of a queue affect all its producers; stop your own campaign with pushq-admin campaign pause"
-        )
+        static let users = CommandUsers.operatorsOfQueues
         static let summary = "Resumes a paused queue, no matter who paused it."
         static let examples = ["queue resume acme/com.acme.shop/production"]
 

@@ -4,10 +4,7 @@ import Terminal
 
 struct QueueSetCommand: Command {
     static let name = "set"
-    static let users = CommandUsers.operators(
-        because:
-            "the pause and the rate of a queue affect all its producers; stop your own campaign with pushq-admin campaign pause"
-    )
+    static let users = CommandUsers.operatorsOfQueues
     static let summary = "Changes settings of a queue; workers apply them within seconds."
     static let examples = [
         "queue set acme/com.acme.shop/production --rate 250 --burst 50",

@@ -6,8 +6,7 @@ enum AppCommands {
 
     struct Create: Command {
         static let name = "create"
-        static let users = CommandUsers.operators(
-            because: "operators create and remove the apps of tenants; list yours with pushq-admin queue list")
+        static let users = CommandUsers.operatorsOfApps
         static let summary = "Creates an app of a tenant."
         static let examples = ["app create acme com.acme.shop"]
 
@@ -32,8 +31,7 @@ enum AppCommands {
 
     struct List: Command {
         static let name = "list"
-        static let users = CommandUsers.operators(
-            because: "operators create and remove the apps of tenants; list yours with pushq-admin queue list")
+        static let users = CommandUsers.operatorsOfApps
         static let summary = "Lists apps."
         static let examples = ["app list", "app list acme"]
 
@@ -59,8 +57,7 @@ enum AppCommands {
 
     struct Remove: Command {
         static let name = "remove"
-        static let users = CommandUsers.operators(
-            because: "operators create and remove the apps of tenants; list yours with pushq-admin queue list")
+        static let users = CommandUsers.operatorsOfApps
         static let summary = "Removes an app with its queues."
         static let discussion = """
             This also deletes the devices, campaigns, jobs and history of its queues. Sending stops at once. If the command is \

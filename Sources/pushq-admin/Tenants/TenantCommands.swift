@@ -11,8 +11,7 @@ enum TenantCommands {
 
     struct Create: Command {
         static let name = "create"
-        static let users = CommandUsers.operators(
-            because: "tenants, their limits and their logins belong to the installation")
+        static let users = CommandUsers.operatorsOfTenants
         static let summary = "Creates a tenant."
         static let examples = ["tenant create acme"]
 
@@ -30,8 +29,7 @@ enum TenantCommands {
 
     struct List: Command {
         static let name = "list"
-        static let users = CommandUsers.operators(
-            because: "tenants, their limits and their logins belong to the installation")
+        static let users = CommandUsers.operatorsOfTenants
         static let summary = "Lists all tenants."
         static let examples = ["tenant list", "tenant list --matching acm --limit 10"]
 
@@ -61,8 +59,7 @@ enum TenantCommands {
 
     struct Suspend: Command {
         static let name = "suspend"
-        static let users = CommandUsers.operators(
-            because: "tenants, their limits and their logins belong to the installation")
+        static let users = CommandUsers.operatorsOfTenants
         static let summary = "Stops all sending for a tenant; nothing is lost."
         static let discussion = """
             Workers stop within seconds. What waits keeps waiting. If its time to send passes, it is recorded as \
@@ -81,8 +78,7 @@ enum TenantCommands {
 
     struct Resume: Command {
         static let name = "resume"
-        static let users = CommandUsers.operators(
-            because: "tenants, their limits and their logins belong to the installation")
+        static let users = CommandUsers.operatorsOfTenants
         static let summary = "Resumes a suspended tenant."
         static let examples = ["tenant resume acme"]
 

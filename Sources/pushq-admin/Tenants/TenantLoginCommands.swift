@@ -7,8 +7,7 @@ enum TenantLoginCommands {
 
     struct Grant: Command {
         static let name = "grant"
-        static let users = CommandUsers.operators(
-            because: "tenants, their limits and their logins belong to the installation")
+        static let users = CommandUsers.operatorsOfTenants
         static let summary = "Lets a database login act for a tenant."
         static let discussion = """
             The login may then call the functions of docs/sql-api.md for the tenant's queues, and read the views pushq.my_queues and \
@@ -51,8 +50,7 @@ enum TenantLoginCommands {
 
     struct Revoke: Command {
         static let name = "revoke"
-        static let users = CommandUsers.operators(
-            because: "tenants, their limits and their logins belong to the installation")
+        static let users = CommandUsers.operatorsOfTenants
         static let summary = "Ends the rights of a database login for a tenant."
         static let examples = ["tenant revoke acme shop"]
 
@@ -72,8 +70,7 @@ enum TenantLoginCommands {
 
     struct Logins: Command {
         static let name = "logins"
-        static let users = CommandUsers.operators(
-            because: "tenants, their limits and their logins belong to the installation")
+        static let users = CommandUsers.operatorsOfTenants
         static let summary = "Lists the database logins that may act for a tenant, or for any."
         static let examples = ["tenant logins", "tenant logins --tenant acme"]
 

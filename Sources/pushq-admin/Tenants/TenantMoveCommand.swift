@@ -4,8 +4,7 @@ import Transport
 
 struct TenantMoveCommand: Command {
     static let name = "move"
-    static let users = CommandUsers.operators(
-        because: "tenants, their limits and their logins belong to the installation")
+    static let users = CommandUsers.operatorsOfTenants
     static let summary = "Moves a tenant with all its data to another database of the installation."
     static let discussion = """
         Devices, campaigns, schedules, jobs, history, feedback and settings move too, and keep their numbers, so every \

@@ -3,8 +3,7 @@ import Terminal
 
 struct TenantRemoveCommand: Command {
     static let name = "remove"
-    static let users = CommandUsers.operators(
-        because: "tenants, their limits and their logins belong to the installation")
+    static let users = CommandUsers.operatorsOfTenants
     static let summary = "Removes a tenant with all its data."
     static let discussion = """
         Its apps, queues, credentials, logins, devices, campaigns, jobs, results and messages are deleted; what \

@@ -3,8 +3,7 @@ import Terminal
 
 struct TenantSetCommand: Command {
     static let name = "set"
-    static let users = CommandUsers.operators(
-        because: "tenants, their limits and their logins belong to the installation")
+    static let users = CommandUsers.operatorsOfTenants
     static let summary = "Changes settings of a tenant; workers apply them within seconds."
     static let discussion = """
         The rate limits all queues of the tenant together; its queues may also have rates of their own. The weight is \

@@ -3,8 +3,7 @@ import Terminal
 
 struct TenantShowCommand: Command {
     static let name = "show"
-    static let users = CommandUsers.operators(
-        because: "tenants, their limits and their logins belong to the installation")
+    static let users = CommandUsers.operatorsOfTenants
     static let summary = "Shows a tenant's settings, and how much of its quotas is used."
     static let discussion = """
         Only what has a quota is counted, which takes seconds for millions of devices. 'pushq-admin stats' shows what \

@@ -3,8 +3,7 @@ import Terminal
 
 struct TenantWhereCommand: Command {
     static let name = "where"
-    static let users = CommandUsers.operators(
-        because: "tenants, their limits and their logins belong to the installation")
+    static let users = CommandUsers.operatorsOfTenants
     static let summary = "Shows which tenant is in which database of an installation."
     static let discussion = """
         A tenant is served in one database. If two databases have a tenant of the same name, the command reports it \

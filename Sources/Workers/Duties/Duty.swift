@@ -1,0 +1,24 @@
+import PostgresStore
+import Transport
+
+/// Work that runs once for the fleet. A worker that finds it due leases it, like a job. There is no leader.
+protocol Duty {
+    /// The name of its row in `pushq.duty`.
+    var name: String { get }
+    /// The time from the end of a run until the duty is due again.
+    var pause: Duration { get }
+    /// The maximum of ``pause``.
+    var longestPause: Duration { get }
+    /// Runs the duty once. A duty that takes longer than a few statements asks `lease` between its steps whether it may
+    /// go on.
+    func run(_ lease: DutyLease) async throws(PostgresError)
+    /// Ends a run soon, if the duty is running.
+    func stop()
+}
+
+extension Duty {
+    /// Most pauses never change.
+    var longestPause: Duration { pause }
+    /// Most duties take one statement.
+    func stop() {}
+}
