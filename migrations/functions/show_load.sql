@@ -35,16 +35,9 @@ begin
   perform pushq.check_most(most);
   if ids is null then
     with recursive first_job as (
-      (select j.queue_id, j.lane, j.run_at from pushq.job j order by j.queue_id, j.lane, j.run_at, j.id limit 1)
+      select n.* from pushq.next_lane(-1, 0, 2147483647) n
       union all
-      select n.queue_id, n.lane, n.run_at
-      from first_job f
-      cross join lateral (
-        select j.queue_id, j.lane, j.run_at
-        from pushq.job j
-        where (j.queue_id, j.lane) > (f.queue_id, f.lane)
-        order by j.queue_id, j.lane, j.run_at, j.id
-        limit 1) n)
+      select n.* from first_job f cross join lateral pushq.next_lane(f.queue_id, f.lane, 2147483647) n)
     select array_agg(f.queue_id), array_agg(f.lane), array_agg(f.run_at)
     into of_queues, of_lanes, of_times
     from (select * from first_job limit 30000) f
@@ -55,16 +48,9 @@ begin
     from unnest(ids) q(id)
     cross join lateral (
       with recursive first_job as (
-        (select j.lane, j.run_at from pushq.job j where j.queue_id = q.id order by j.lane, j.run_at, j.id limit 1)
+        select n.* from pushq.next_lane(q.id, -1, q.id) n
         union all
-        select n.lane, n.run_at
-        from first_job f
-        cross join lateral (
-          select j.lane, j.run_at
-          from pushq.job j
-          where j.queue_id = q.id and j.lane > f.lane
-          order by j.lane, j.run_at, j.id
-          limit 1) n)
+        select n.* from first_job f cross join lateral pushq.next_lane(q.id, f.lane, q.id) n)
       select f.lane, f.run_at from first_job f) f
     where f.run_at <= now();
   end if;

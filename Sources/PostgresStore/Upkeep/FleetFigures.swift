@@ -12,16 +12,9 @@ extension Statement {
         "backlog",
         #"""
         with recursive first_job as (
-          (select j.queue_id, j.lane, j.run_at from pushq.job j order by j.queue_id, j.lane, j.run_at, j.id limit 1)
+          select n.* from pushq.next_lane(-1, 0, 2147483647) n
           union all
-          select n.queue_id, n.lane, n.run_at
-          from first_job f
-          cross join lateral (
-            select j.queue_id, j.lane, j.run_at
-            from pushq.job j
-            where (j.queue_id, j.lane) > (f.queue_id, f.lane)
-            order by j.queue_id, j.lane, j.run_at, j.id
-            limit 1) n),
+          select n.* from first_job f cross join lateral pushq.next_lane(f.queue_id, f.lane, 2147483647) n),
         seen as materialized (select * from first_job limit 30000),
         due as materialized (
           select f.queue_id, f.lane, f.run_at, n.tenant, n.app, n.environment
