@@ -87,7 +87,7 @@ begin
   returning id into message;
   perform pushq.make_jobs(
     q, root, message, array[c.id], case when urgent then 0 else 1 end, greatest(now(), c.throttled_until),
-    coalesce(broadcast.send_by, now() + interval '24 hours'), false);
+    pushq.end_of_send(broadcast.send_by, c.throttled_until), false);
   if replace_waiting then
     perform pushq.supersede(q, array[c.id], message, due_at);
   end if;

@@ -20,7 +20,7 @@ begin
     insert into pushq.message (day, queue_id, id, root_id, payload, push_type, priority, expiration, collapse_id,
                                at_most_once, replaces, due_at, traceparent, badge_increment)
     select day, q, g.message_id, g.root, g.body, push_type,
-           coalesce(priority, case when push_type = 'background' then 5 end), expiration,
+           pushq.stored_priority(priority, push_type), expiration,
            pushq.collapse_id_of(q, push_type, g.body, g.collapse_id, g.root), at_most_once, replaces,
            case when push_type = 'liveactivity' then due_at end, traceparent, pushq.badge_increment(g.body, push_type)
     from given g),

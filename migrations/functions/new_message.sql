@@ -70,7 +70,7 @@ begin
   insert into pushq.message (queue_id, root_id, payload, push_type, priority, expiration, collapse_id, user_key,
                              at_most_once, replaces, due_at, languages, translations, placeholders, traceparent,
                              badge_increment)
-  values ($1, $2, $3, $4, coalesce($5, case when $4 = 'background' then 5 end), $6,
+  values ($1, $2, $3, $4, pushq.stored_priority($5, $4), $6,
           pushq.collapse_id_of($1, $4, $3, $7, $2), $9, coalesce($8, false),
           $10, case when $4 = 'liveactivity' then coalesce($11, clock_timestamp()) end, $12, $13, $14, $16,
           pushq.badge_increment($3, $4))

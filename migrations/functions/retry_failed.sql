@@ -11,7 +11,7 @@ create or replace function pushq.send_again(q int, root bigint, only_job bigint,
 language plpgsql as $$
 declare
   campaign pushq.campaign;
-  until    timestamptz := coalesce(send_by, now() + interval '24 hours');
+  until    timestamptz := pushq.end_of_send(send_by, now());
   failed   record;                                        -- the recipients of one message, in one lane
   once     boolean;                                       -- whether the message is sent at most once
   again    bigint := 0;

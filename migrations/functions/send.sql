@@ -116,7 +116,7 @@ begin
       insert into pushq.message (day, queue_id, id, root_id, payload, push_type, priority, expiration, collapse_id,
                                  at_most_once, due_at, traceparent, badge_increment)
       select k.day, door.q, k.message_id, k.root_id, body, push_type,
-             coalesce(priority, case when push_type = 'background' then 5 end), expiration,
+             pushq.stored_priority(priority, push_type), expiration,
              pushq.collapse_id_of(door.q, push_type, body, collapse_id, k.root_id), at_most_once,
              case when push_type = 'liveactivity' then greatest(run_at, clock_timestamp()) end, traceparent,
              pushq.badge_increment(body, push_type)
@@ -129,7 +129,7 @@ begin
       insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, root_id, body_day, recipient_count,
                              at_most_once)
       select door.q, k.job_id, case when urgent then 0 else 1 end, run_at,
-             coalesce(send_by, greatest(run_at, now()) + interval '24 hours'), k.message_id, k.root_id, k.day, 1,
+             pushq.end_of_send(send_by, run_at), k.message_id, k.root_id, k.day, 1,
              at_most_once
       from known k
       returning root_id)
@@ -184,7 +184,7 @@ begin
 
   perform pushq.make_jobs(
     q, root, message, ids, case when urgent then 0 else 1 end, run_at,
-    coalesce(send_by, greatest(run_at, now()) + interval '24 hours'), at_most_once);
+    pushq.end_of_send(send_by, run_at), at_most_once);
   if replace_waiting then
     perform pushq.supersede(q, ids, message, due_at);
   end if;
@@ -203,7 +203,7 @@ language plpgsql as $$
 declare
   aim     text   := pushq.message_kind(push_type, payload);
   started text   := pushq.started_type(push_type, payload);
-  until   timestamptz := coalesce(send_by, greatest(run_at, now()) + interval '24 hours');
+  until   timestamptz := pushq.end_of_send(send_by, run_at);
   users   int    := 0;                                    -- the number of users who have a device
   total   bigint := 0;
   one     record;

@@ -84,7 +84,7 @@ begin
     perform pushq.warn_of_repetition();
   end if;
   perform pushq.check_times(run_at, 'run_at', send_by, expiration);
-  send_by := coalesce(send_by, greatest(run_at, now()) + interval '24 hours');
+  send_by := pushq.end_of_send(send_by, run_at);
   lane := case when urgent then 0 else 1 end;
 
   if tokens is not null then
@@ -104,7 +104,7 @@ begin
     insert into pushq.message (queue_id, id, root_id, payload, push_type, priority, expiration, collapse_id, user_key,
                                at_most_once, replaces, due_at, traceparent, badge_increment)
     select q, u.message, u.root, u.body, push_type,
-           coalesce(priority, case when push_type = 'background' then 5 end), expiration,
+           pushq.stored_priority(priority, push_type), expiration,
            pushq.collapse_id_of(q, push_type, u.body, u.collapse_id, u.root), u.user_key, at_most_once, replace_waiting,
            case when push_type = 'liveactivity' then due_at end, traceparent,
            pushq.badge_increment(u.body, push_type)
