@@ -11,8 +11,10 @@ begin
     perform pushq.follow_start();
   end if;
   -- A producer whose transaction is still open may have called this before.
-  if (select last_value from pushq.known_lineage) is distinct from (
-    select hashtextextended(l.name, 0) from pushq.lineage l order by l.id desc limit 1) then
+  if not exists (
+    select
+    from (select * from pushq.lineage l order by l.id desc limit 1) l, pushq.known_lineage k, pushq.old_id o
+    where hashtextextended(l.name, 0) = k.last_value and l.old_id = o.last_value) then
     perform pushq.judge_lineage();
   end if;
 end $$;
@@ -32,22 +34,34 @@ end $$;
 
 -- Records that this is another copy of the database than before, and whether it was restored. `declared`: an operator
 -- says that it was, because a copy of the disk does not show it.
+--
+-- If only the data of a dump was loaded, into tables that `migrate` had made, the newest copy in `pushq.lineage` is
+-- this one, because the dump's row of the same number was refused. But the sequences are those of the dump, and ids
+-- were skipped for them.
 create or replace function pushq.judge_lineage(declared boolean default false) returns void
 language plpgsql as $$
 declare
-  here   text := pushq.current_lineage();
-  before text;
-  made   pushq.lineage;
+  here      text := pushq.current_lineage();
+  before    text;
+  is_known  boolean;
+  is_loaded boolean;
+  made      pushq.lineage;
 begin
   perform pushq.take_lock('lineage');
-  select l.name into before from pushq.lineage l order by l.id desc limit 1;
-  if before = here and not declared then
+  select l.name, l.old_id = (select o.last_value from pushq.old_id o)
+  into before, is_known
+  from pushq.lineage l
+  order by l.id desc
+  limit 1;
+  is_loaded := before = here and not is_known;
+  if before = here and not is_loaded and not declared then
     return;
   end if;
   if declared then
     perform pushq.skip_ids();
     perform pushq.skip_setting_ids();
   end if;
+  declared := declared or coalesce(is_loaded, false);
   insert into pushq.lineage (name, found_at, is_restore, back_to, lost_id, old_id)
   -- If the lost server's clock was ahead of this one's, it has sent what was due by its own clock.
   select here, greatest(clock_timestamp(), b.back_to), r.is_restore, b.back_to,

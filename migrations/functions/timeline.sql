@@ -80,6 +80,9 @@ end $$;
 
 -- Skips ids, and records the last one that this copy knows of and the last one that may have been drawn. There is room
 -- for 511 copies of a database, one after the other, and for 680 on average.
+--
+-- Logical replication copies rows, but no sequences. If `pushq.id` is behind the ids of earlier copies, it was not
+-- copied, and the copy before may have drawn any of its 2^50 ids.
 create or replace function pushq.skip_ids() returns void
 language plpgsql as $$
 declare
@@ -87,7 +90,10 @@ declare
   next  bigint;
 begin
   perform pushq.take_lock('identifiers');
-  select s.last_value into known from pushq.id s;
+  select greatest(s.last_value, (select max(l.old_id) + (1::bigint << 50) from pushq.lineage l
+                                 where l.old_id > s.last_value))
+  into known
+  from pushq.id s;
   -- Ids grow in steps of 1,024.
   next := known + (1::bigint << 50) + (floor(random() * (1::bigint << 40))::bigint << 10);
   if next >> 60 > 0 then
@@ -108,11 +114,31 @@ declare
   sequence regclass;
 begin
   perform pushq.take_lock('identifiers');
+  perform pushq.catch_up_sequences();
   for sequence in
     select pg_get_serial_sequence('pushq.' || t, 'id')
     from unnest('{tenant, app, credential, queue}'::text[]) t
   loop
     perform setval(sequence, nextval(sequence) + 100000 + floor(random() * 900000)::int);
+  end loop;
+end $$;
+
+-- Sets each sequence that numbers a table's rows to the table's highest number, if it is behind: logical replication
+-- has copied the rows, but not the sequence.
+create or replace function pushq.catch_up_sequences() returns void
+language plpgsql as $$
+declare
+  one     record;
+  highest bigint;
+begin
+  for one in
+    select t as name, pg_get_serial_sequence('pushq.' || t, 'id') as sequence
+    from unnest('{tenant, app, credential, queue, lineage, audit, moved_row}'::text[]) t
+  loop
+    execute format('select max(id) from pushq.%I', one.name) into highest;
+    if highest > coalesce(pg_sequence_last_value(one.sequence), 0) then
+      perform setval(one.sequence, highest);
+    end if;
   end loop;
 end $$;
 
