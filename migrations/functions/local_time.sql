@@ -321,7 +321,8 @@ begin
            coalesce(array_agg(m.device_id order by m.device_id) filter (where not m.is_later), '{}')
     into moved, ids
     from (
-      select v.device_id, coalesce(least(v.due_at, f.send_by) > now(), false) as is_later
+      -- A device that is due at no time where it is now gets the campaign with this wave.
+      select v.device_id, v.due_at is not null and least(v.due_at, f.send_by) > now() as is_later
       from pushq.waves_of(f, ids, w.due_at) v) m;
     if moved <> '{}' then
       perform pushq.sort_into_waves(f, moved, w.due_at);

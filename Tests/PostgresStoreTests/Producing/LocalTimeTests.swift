@@ -267,6 +267,25 @@ import Transport
         }
     }
 
+    @Test func `reaches a device with its wave whose zone says no more when, if it is over there, gone or unknown`()
+        async throws
+    {
+        try await withDevices([-1, -1, -1, 0]) { _, queue in
+            try await start(queue)
+            #expect(try await fanOut(queue) == [4])
+            try await move(1, to: 6, queue)
+            try await queue.run(
+                """
+                update pushq.profile set time_zone = case device_id when (
+                  select id from pushq.device where token = int8send(3)) then 'Atlantis/Poseidonis' end
+                where device_id in (select id from pushq.device where token in (int8send(2), int8send(3)))
+                """)
+            try await pass("1 hour", queue)
+            #expect(try await fanOut(queue).sorted() == [1, 2, 3, 4])
+            #expect(try await queue.number("select count(*) from pushq.fan_out where done and made = 4") == 1)
+        }
+    }
+
     @Test func `waits with next-day for that time in a zone to which a device has moved after it was over there`()
         async throws
     {
