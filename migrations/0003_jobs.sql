@@ -99,6 +99,9 @@ create index job_ready on pushq.job (queue_id, lane, run_at, id);
 -- hours.
 create index job_quiet on pushq.job (queue_id, root_id) where is_quiet;
 
+-- The begun jobs of a send or campaign, whose outcomes count already. Few jobs are given back.
+create index job_begun on pushq.job (queue_id, root_id) where outcomes is not null;
+
 create table pushq.lease (                                -- held: hundreds to thousands of rows
   queue_id        int         not null,
   job_id          bigint      not null,

@@ -54,8 +54,7 @@ begin
     cross join lateral (
       select device_ids from pushq.body b where b.day = t.body_day and b.queue_id = q and b.job_id = t.job_id limit 1) b
     cross join lateral generate_series(0, octet_length(t.outcomes) - 1) n
-    -- Bytes 128 to 191 are failures (QueueCore/Outcome/Outcome.swift).
-    where get_byte(t.outcomes, n) between 128 and 191 and b.device_ids[n + 1] is not null
+    where pushq.outcome_kind(get_byte(t.outcomes, n)) = 'failed' and b.device_ids[n + 1] is not null
     group by t.message_id, t.lane
   loop
     perform pushq.bring_message(q, failed.message_id, failed.body_day);
@@ -147,10 +146,10 @@ begin
   if root is null then
     perform pushq.refuse_campaign(queue, key);
   end if;
-  select p.failed into failed from pushq.campaign_progress p where p.queue_id = q and p.campaign_id = root;
+  select sum(t.failed) into failed from pushq.campaign_tally t where t.queue_id = q and t.campaign_id = root;
   again := pushq.send_again(q, root, null, send_by);
-  if again = 0 and failed > 0 and exists (
-    select from pushq.campaign_progress p where p.queue_id = q and p.campaign_id = root and p.failed > 0) then
+  if again = 0 and failed > 0 and (
+    select sum(t.failed) > 0 from pushq.campaign_tally t where t.queue_id = q and t.campaign_id = root) then
     raise exception using errcode = 'PQ404',
       message = format('the failed recipients of campaign “%s” are no longer kept', key),
       hint = 'start another campaign to them under a new key';

@@ -66,11 +66,11 @@ begin
   from newer w
   cross join lateral (
     -- Whether the newer token is or was a recipient: it no longer is one if each of its jobs has ended without sending,
-    -- with the outcome GivenBack (229) or QuietHours (240), both of which continue in another job.
+    -- and it was postponed: it continues in another job.
     select count(*) > 0 as was_recipient, coalesce(bool_or(e.job_id is null), false) as is_recipient
     from pushq.body b
     left join pushq.result e on e.queue_id = b.queue_id and e.root_id = b.root_id and e.job_id = b.job_id
-      and get_byte(e.outcomes, array_position(b.device_ids, w.next) - 1) in (229, 240)
+      and pushq.outcome_kind(get_byte(e.outcomes, array_position(b.device_ids, w.next) - 1)) = 'postponed'
     where b.queue_id = w.queue_id and b.root_id = w.root_id and b.first_device_id <= w.next
       and b.last_device_id >= w.next and w.next = any (b.device_ids)) r
   where not r.is_recipient

@@ -25,7 +25,7 @@ declare
     'insert_rows', 'is_due_soon', 'is_quiet', 'is_unbegun', 'job_size', 'known_since', 'known_zone', 'list_feedback',
     'local_times', 'lock_rows',
     'make_jobs', 'make_share_jobs', 'message_kind', 'microseconds_until', 'newer_token', 'next_fan_out', 'next_lane',
-    'last_place', 'last_place_by_now', 'note_capped', 'note_free_capped', 'own_lane',
+    'last_place', 'last_place_by_now', 'note_capped', 'note_free_capped', 'outcome_kind', 'own_lane',
     'permits_of_room',
     'plain_version',
     'quiet_until',
@@ -47,9 +47,11 @@ declare
     'take_webhook', 'tenants_to_count', 'webhook_failed', 'webhook_taken'];
   -- Functions in SQL. Views use them, and programs call them with a tenant's own login.
   for_producers text[] := array[
-    'apns_id', 'csv_field', 'device_kind', 'message_kind', 'payload_kind', 'reason', 'started_type', 'utc_text'];
+    'apns_id', 'csv_field', 'device_kind', 'message_kind', 'outcome_kind', 'payload_kind', 'reason', 'started_type',
+    'utc_text'];
   for_readers text[] := array[
-    'show_audience', 'show_audiences', 'show_campaigns', 'show_cancellable_jobs', 'show_failed_jobs', 'show_job',
+    'outcome_kind', 'show_audience', 'show_audiences', 'show_campaigns', 'show_cancellable_jobs', 'show_failed_jobs',
+    'show_job',
     'show_jobs', 'show_last_end', 'show_load', 'show_queues', 'show_refusals', 'show_schedules', 'show_send',
     'show_shares', 'show_standstill', 'show_statistics', 'show_stuck_jobs', 'show_timeline'];
   thing record;

@@ -1,12 +1,13 @@
 -- The progress of a campaign, for operators and producers. `total` is the number of recipients in jobs so far, plus
 -- those of a list that were cancelled before they were in a job; `max_rate` is the campaign's own rate, in pushes a
--- second.
+-- second. The counts include the outcomes in jobs that have not ended, so that they are true while a campaign is
+-- paused: in jobs that workers have given back, and in jobs that they hold, as of their last flush.
 create or replace view pushq.campaign_progress as
 select c.queue_id, c.id as campaign_id, c.key, c.created_at, c.paused_at, c.cancelled_at, f.done_at as fanned_out_at,
        f.made + f.not_made as total,
-       t.delivered, t.rejected, t.failed, t.suppressed, t.expired, t.cancelled + f.not_made as cancelled, t.unknown,
+       a.delivered, a.rejected, a.failed, a.suppressed, a.expired, a.cancelled + f.not_made as cancelled, a.unknown,
        t.retried,
-       f.made - e.ended as waiting,
+       f.made - (a.delivered + a.rejected + a.failed + a.suppressed + a.expired + a.cancelled + a.unknown) as waiting,
        f.done and f.made = e.ended as finished,
        r.rate as max_rate, c.stop_at_errors, c.paused_reason, c.filter, f.held_out
 from pushq.campaign c
@@ -20,4 +21,27 @@ cross join lateral (
   from pushq.campaign_tally p
   where p.queue_id = c.queue_id and p.campaign_id = c.id) t
 cross join lateral (
-  select t.delivered + t.rejected + t.failed + t.suppressed + t.expired + t.cancelled + t.unknown as ended) e;
+  select t.delivered + t.rejected + t.failed + t.suppressed + t.expired + t.cancelled + t.unknown as ended) e
+cross join lateral (
+  select count(*) filter (where o.kind = 'delivered') as delivered,
+         count(*) filter (where o.kind = 'rejected') as rejected,
+         count(*) filter (where o.kind = 'failed') as failed,
+         count(*) filter (where o.kind = 'suppressed') as suppressed,
+         count(*) filter (where o.kind = 'expired') as expired,
+         count(*) filter (where o.kind = 'cancelled') as cancelled,
+         count(*) filter (where o.kind = 'unknown') as unknown
+  from (
+    select j.outcomes
+    from pushq.job j
+    where f.made <> e.ended and j.queue_id = c.queue_id and j.root_id = c.id and j.outcomes is not null
+    union all
+    -- Most leases of a fast campaign have no outcome, because they end before their first flush.
+    select l.outcomes
+    from pushq.lease l
+    where f.made <> e.ended and l.queue_id = c.queue_id and l.root_id = c.id and btrim(l.outcomes, E'\\x00') <> '') b
+  cross join lateral generate_series(0, octet_length(b.outcomes) - 1) i
+  cross join lateral (select pushq.outcome_kind(get_byte(b.outcomes, i)) as kind) o) b
+cross join lateral (
+  select t.delivered + b.delivered as delivered, t.rejected + b.rejected as rejected, t.failed + b.failed as failed,
+         t.suppressed + b.suppressed as suppressed, t.expired + b.expired as expired,
+         t.cancelled + b.cancelled as cancelled, t.unknown + b.unknown as unknown) a;

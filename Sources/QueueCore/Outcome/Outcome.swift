@@ -33,8 +33,8 @@ package struct Outcome: RawRepresentable, Hashable, Sendable {
     /// The outcomes that count as suppressed and say why.
     package static let heldBack: ClosedRange<UInt8> = 6...9
 
-    /// The bytes of the outcomes that contain a reason's code. `migrations/` contains those of failures, too; a test
-    /// compares them.
+    /// The bytes of the outcomes that contain a reason's code. `pushq.outcome_kind` contains them, too; a test compares
+    /// the two.
     package static let rejections: ClosedRange<UInt8> = 64...127
     package static let failures: ClosedRange<UInt8> = 128...191
     package static let retries: ClosedRange<UInt8> = 192...255

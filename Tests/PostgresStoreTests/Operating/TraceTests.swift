@@ -541,6 +541,15 @@ import Transport
         }
     }
 
+    @Test func `tells the kinds of outcomes apart as workers do`() async throws {
+        try await withDatabase { _, database in
+            let store = try await database.connect()
+            let kinds = try await store.execute(
+                Statement("kinds", "select pushq.outcome_kind(n) as kind from generate_series(0, 255) n order by n"))
+            #expect(kinds.map { $0.optionalText("kind") } == (0...255).map { Outcome(rawValue: $0).kind?.rawValue })
+        }
+    }
+
     @Test func `names reasons as the table of reasons does`() async throws {
         try await withDatabase { _, database in
             let store = try await database.connect()

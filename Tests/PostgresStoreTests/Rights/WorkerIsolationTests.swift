@@ -115,7 +115,7 @@ import Transport
         "make_partition",
         "message_kind", "microseconds_until", "move_scheduled", "move_waiting", "newer_token", "next_fan_out",
         "next_lane", "note_capped",
-        "note_free_capped", "own_lane",
+        "note_free_capped", "outcome_kind", "own_lane",
         "pause_for_channel", "permits_of_room", "plain_version", "queues_under_way", "ready_above",
         "ready_within", "ready_work",
         "recipient_values", "run_due_schedule", "run_wave", "shares_of", "sort_into_waves", "started_type",
