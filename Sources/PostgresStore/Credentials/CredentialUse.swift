@@ -41,7 +41,10 @@ extension Statement {
     static let credentialChoice = Statement(
         "credential_choice",
         #"""
-        select (select x.name from pushq.credential x where x.tenant_id = q.tenant_id and x.id = q.credential_id) as used,
+        select (
+                 select x.name
+                 from pushq.credential x
+                 where x.tenant_id = q.tenant_id and x.id = q.credential_id) as used,
                array(
                  select c.name from pushq.credential c
                  where c.tenant_id = q.tenant_id and pushq.credential_fits(c, n.app, q.environment)
