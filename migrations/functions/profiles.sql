@@ -33,8 +33,8 @@ begin
   if time_zone is null or time_zone in ('', 'UTC') then
     return null;
   end if;
-  -- No digits: PostgreSQL would read them as the rule of a zone of that name.
-  if (time_zone ~ '^(GMT|Etc/[A-Za-z]+|Etc/GMT[+-][0-9]{1,2})$'
+  -- No other digits: PostgreSQL would read them as the rule of a zone of that name.
+  if (time_zone ~ '^(GMT|Etc/[A-Za-z]+|Etc/GMT([+]([0-9]|1[0-2])|-([0-9]|1[0-4])))$'
       or time_zone ~ ('^(Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Europe|Indian|Pacific)'
         '(/[A-Za-z_-]+){1,2}$'))
     and pushq.known_zone(time_zone) is not null then

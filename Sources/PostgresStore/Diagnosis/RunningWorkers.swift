@@ -57,3 +57,22 @@ extension Statement {
                array(select name from unserved order by name limit 3) as examples
         """#)
 }
+
+extension Statement {
+    fileprivate static let unservedQueues = Statement(
+        "unserved_queues",
+        #"""
+        select n.name
+        from pushq.queue_name n
+        cross join lateral pushq.worker_trouble(n.queue_id) w
+        where n.tenant = $tenant and not w.serving
+        order by n.name
+        """#)
+}
+
+extension PostgresConnection {
+    /// Returns the names of a tenant's queues that no running worker serves.
+    package func unservedQueues(of tenant: String) async throws(PostgresError) -> [String] {
+        try await execute(.unservedQueues, ["tenant": .text(tenant)]).map { $0.text("name") }
+    }
+}

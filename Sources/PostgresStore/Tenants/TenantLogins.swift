@@ -59,8 +59,9 @@ extension Statement {
           select case when $read_only::boolean then 'pushq_reader' else 'pushq_producer' end) w(role)
         where r.rolname = $login
         """#)
-    fileprivate static let hasRole = Statement(
-        "has_role",
+    /// Whether a login has the rights of a role that it may be a member of.
+    static let hasRightsOfRole = Statement(
+        "has_rights_of_role",
         "select pg_has_role($login::text::name, to_regrole($role), 'usage') as has_rights")
 }
 
@@ -145,7 +146,7 @@ extension PostgresConnection {
                 }
             }
             let rights: Parameters = ["login": .text(login), "role": .text(grant.text("role"))]
-            guard try await execute(.hasRole, rights).one().bool("has_rights") else {
+            guard try await execute(.hasRightsOfRole, rights).one().bool("has_rights") else {
                 throw TenantGrantError.doesNotInherit
             }
         }

@@ -32,6 +32,8 @@ package enum WorkerGrantError: Error, Equatable {
     case noWorker
     /// The server has no role `pushq_worker`.
     case noRole
+    /// The login would not have the rights of the roles that it is a member of.
+    case doesNotInherit
     case mayNotGrant(GrantRefusal)
 }
 
@@ -49,6 +51,12 @@ extension PostgresConnection {
             } catch let error as PostgresError {
                 guard error.isNotAllowed, row.bool("is_owner") else { throw error }
                 throw WorkerGrantError.mayNotGrant(GrantRefusal(role: "pushq_worker", login: row.text("me")))
+            }
+            if isGranted {
+                let rights: Parameters = ["login": .text(login), "role": .text("pushq_worker")]
+                guard try await execute(.hasRightsOfRole, rights).one().bool("has_rights") else {
+                    throw WorkerGrantError.doesNotInherit
+                }
             }
             guard isNews, row.bool("is_owner"), row.bool("has_audit") else { return }
             _ = try await execute(

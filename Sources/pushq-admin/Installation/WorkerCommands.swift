@@ -94,6 +94,8 @@ enum WorkerCommands {
             throw Failure("the database has no role pushq_worker: run pushq-admin migrate, which says what is missing")
         } catch WorkerGrantError.mayNotGrant(let refusal) {
             throw Failure("\(refusal)")
+        } catch WorkerGrantError.doesNotInherit {
+            throw Failure.doesNotInherit(login)
         } catch WorkerGrantError.noWorker {
             throw Failure("\(login) had no right to run workers; nothing was changed")
         }

@@ -110,6 +110,13 @@ extension Failure {
         Failure("the database has no role \(name): create it with PostgreSQL's create role")
     }
 
+    /// A login that was to be granted something would have none of its rights.
+    static func doesNotInherit(_ login: String) -> Failure {
+        Failure(
+            "\(login) would have none of the rights, since it does not inherit those of its roles: run in "
+                + "PostgreSQL: alter role \(login) inherit. Then repeat this command")
+    }
+
     /// There is no tenant of that name.
     static func noTenant(_ name: String) -> Failure {
         Failure("there is no tenant \(name); list them with: pushq-admin tenant list")

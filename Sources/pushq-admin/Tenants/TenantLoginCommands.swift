@@ -36,9 +36,7 @@ enum TenantLoginCommands {
             } catch TenantGrantError.isOwnRole {
                 throw Failure("\(login) is a role of pushq's own: grant the tenant to the login of its programs")
             } catch TenantGrantError.doesNotInherit {
-                throw Failure(
-                    "\(login) would have none of the rights, since it does not inherit those of its roles: run in "
-                        + "PostgreSQL: alter role \(login) inherit. Then repeat this command")
+                throw Failure.doesNotInherit(login)
             } catch TenantGrantError.hadNamesake(let tenants) {
                 throw Failure.hadNamesake(login, tenants)
             }

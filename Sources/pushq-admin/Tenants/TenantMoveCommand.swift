@@ -60,6 +60,7 @@ struct TenantMoveCommand: Command {
                 whenArrived: {
                     if let router { await Self.tell(router, that: name, isIn: target, console) }
                     for note in await target.grantMoved(name) { console.remark(note) }
+                    if let note = await target.unservedNote(on: name, at: there) { console.remark(note) }
                 })
             return try await mover.run(under: masterKeys)
         }
@@ -186,6 +187,15 @@ extension ProgressBar {
 }
 
 extension PostgresConnection {
+    /// Returns what to do if no running worker serves all queues of a tenant that has arrived. Does not throw, because
+    /// the tenant has moved in any case.
+    fileprivate func unservedNote(on tenant: String, at place: DatabaseAddress) async -> String? {
+        guard let queues = try? await unservedQueues(of: tenant), let first = queues.first else { return nil }
+        return "no running worker of \(place.place) serves \(first)"
+            + (queues.count > 1 ? " and \(queues.count - 1) more queues of \(tenant)" : "")
+            + ", so nothing is sent there: run pushq work for this database, too"
+    }
+
     /// Grants the logins of a tenant that has arrived what they need to act for it. Returns what is left to do for
     /// logins that could not be granted it. Does not throw, because the tenant has moved in any case.
     fileprivate func grantMoved(_ tenant: String) async -> [String] {

@@ -322,6 +322,7 @@ import Testing
         ("locale => 'german!'", "the locale “german!” is not a language tag: use one such as de or de-AT"),
         ("locale => '@rg=dezzzz'", "the locale “@rg=dezzzz” is not a language tag"),
         ("time_zone => 'CEST-2'", "the time zone “CEST-2” is unknown: use a name of the IANA database"),
+        ("time_zone => 'Etc/GMT+13'", "the time zone “Etc/GMT+13” is unknown: use a name of the IANA database"),
         ("time_zone => 'Europe/Berlin5'", "the time zone “Europe/Berlin5” is unknown"),
         ("app_version => '4.x'", "the app version “4.x” is not numbers with dots: use one such as 4.12.1"),
         (

@@ -45,6 +45,7 @@ import Transport
             await #expect(throws: TenantGrantError.doesNotInherit) {
                 try await admin.grantTenant("acme", to: login, isReadOnly: false)
             }
+            await #expect(throws: WorkerGrantError.doesNotInherit) { try await admin.setWorker(login, isGranted: true) }
             for role in ["pushq_owner", "pushq_worker", "pushq_producer", "pushq_reader"] {
                 await #expect(throws: TenantGrantError.isOwnRole) {
                     try await admin.grantTenant("acme", to: role, isReadOnly: true)
