@@ -102,6 +102,11 @@ package struct Breaker: Equatable, Sendable {
     /// While the breaker is open: when a push may probe that was never refused. Only such pushes delay that: those that
     /// were refused before may be refused for their own sake.
     private var untriedUntil: ContinuousClock.Instant?
+    /// Whether the owner lets only pushes probe before `until` that were never refused. Otherwise all wait for it.
+    private let choosesProbes: Bool
+    /// While the breaker is closed: the resets, and the pushes that were served, since the first of these resets.
+    private var resets = 0
+    private var servedSinceReset = 0
     private var rowBegan: ContinuousClock.Instant?
     private var served = 0
     private var refused = 0
@@ -117,8 +122,11 @@ package struct Breaker: Equatable, Sendable {
         var row: Int
     }
 
-    package init(backoff: Backoff = .connection, timeOfRecovery: Duration = Self.timeOfRecovery) {
+    package init(
+        backoff: Backoff = .connection, timeOfRecovery: Duration = Self.timeOfRecovery, choosesProbes: Bool = true
+    ) {
         self.backoff = backoff
+        self.choosesProbes = choosesProbes
         self.timeOfRecovery = timeOfRecovery
     }
 
@@ -164,6 +172,7 @@ package struct Breaker: Equatable, Sendable {
     /// numbers.
     package mutating func noteServedWhileClosed() {
         if inRow > 0 { beginRow() }
+        if resets > 0 { servedSinceReset += 1 }
         share -= share / Self.answersOfShare
     }
 
@@ -185,7 +194,9 @@ package struct Breaker: Equatable, Sendable {
             rowBegan = rowBegan ?? now
             // A push may be lost a few times only.
             let leastTime = refusal.isRepeated && refusal.awaited == nil ? Self.timeOfRepeatedRow : Self.timeOfRow
-            if tellsEnough(refusal), isOutage(leastTime, now: now) { open(retryAfter, now: now, using: &generator) }
+            if areMostlyResets(refusal) || tellsEnough(refusal) && isOutage(leastTime, now: now) {
+                open(retryAfter, now: now, using: &generator)
+            }
         case .open(let until):
             guard now >= firstProbe(until), isOfThisPhase(refusal.sentAt) else {
                 if let retryAfter {
@@ -194,7 +205,7 @@ package struct Breaker: Equatable, Sendable {
                 }
                 return
             }
-            let untried = refusal.isRepeated && retryAfter == nil ? untriedUntil : nil
+            let untried = choosesProbes && refusal.isRepeated && retryAfter == nil ? untriedUntil : nil
             open(retryAfter, now: now, using: &generator)
             untriedUntil = untried ?? untriedUntil
         case .recovering(let limit):
@@ -261,7 +272,7 @@ package struct Breaker: Equatable, Sendable {
         since = now
         share = 0
         beginRow()
-        (served, refused) = (0, 0)
+        (served, refused, resets, servedSinceReset) = (0, 0, 0, 0)
     }
 
     private func isOfThisPhase(_ sentAt: ContinuousClock.Instant) -> Bool { since.map { sentAt >= $0 } ?? true }
@@ -294,6 +305,18 @@ package struct Breaker: Equatable, Sendable {
             return false
         }
         return isOfMany { $0.row == row }
+    }
+
+    /// Counts a reset. Returns whether there are as many answers since the first reset as pushes are in flight, and a
+    /// large share of them are resets.
+    private mutating func areMostlyResets(_ refusal: TransientRefusal) -> Bool {
+        guard let awaited = refusal.awaited, !refusal.isRepeated else { return false }
+        resets += 1
+        let answers = resets + servedSinceReset
+        guard answers >= max(Int(Self.answersOfShare), awaited) else { return false }
+        let areMostlyResets = Double(resets) >= Double(answers) * Self.outageShare
+        (resets, servedSinceReset) = (0, 0)
+        return areMostlyResets && isOfMany { _ in true }
     }
 
     /// Whether the row is as long as the number of pushes in flight, as far as these may tell more.

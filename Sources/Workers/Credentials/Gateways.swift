@@ -14,8 +14,13 @@ final class Gateways {
         /// Nil for a certificate.
         let renewal: TokenRenewal?
 
-        init(_ gateway: any PushGateway, renewal: TokenRenewal? = nil, recoveryTime: Duration) {
-            route = GatewayRoute(gateway, Circuit(Breaker(timeOfRecovery: recoveryTime)))
+        /// - Parameter isForBroadcasts: such a gateway's jobs are sent in their order, also those that try whether APNs
+        ///   accepts pushes again.
+        init(
+            _ gateway: any PushGateway, renewal: TokenRenewal? = nil, recoveryTime: Duration, isForBroadcasts: Bool
+        ) {
+            let breaker = Breaker(timeOfRecovery: recoveryTime, choosesProbes: !isForBroadcasts)
+            route = GatewayRoute(gateway, Circuit(breaker))
             self.renewal = renewal
         }
     }
@@ -222,11 +227,14 @@ final class Gateways {
     ) async throws -> Entry {
         switch opened {
         case .certificate(let certificate) where queue.gateway == .binary:
-            return Entry(try binaryGateway(certificate, for: queue), recoveryTime: settings.recoveryTime)
+            return Entry(
+                try binaryGateway(certificate, for: queue), recoveryTime: settings.recoveryTime,
+                isForBroadcasts: false)
         case .signer where queue.gateway == .binary: throw CredentialProblem.noCertificate
         case .certificate(let certificate):
             return Entry(
-                try gateway(certificate, for: queue, broadcasts: broadcasts), recoveryTime: settings.recoveryTime)
+                try gateway(certificate, for: queue, broadcasts: broadcasts), recoveryTime: settings.recoveryTime,
+                isForBroadcasts: broadcasts)
         case .signer(let signer):
             guard let masterKeys else { throw CredentialProblem.noMasterKey }
             let token = SharedToken(
@@ -235,7 +243,8 @@ final class Gateways {
             let gateway = try gateway(await token.current(), for: queue, broadcasts: broadcasts)
             let renewal = TokenRenewal(
                 of: token, for: gateway, responseTime: settings.connections.responseTime)
-            return Entry(gateway, renewal: renewal, recoveryTime: settings.recoveryTime)
+            return Entry(
+                gateway, renewal: renewal, recoveryTime: settings.recoveryTime, isForBroadcasts: broadcasts)
         }
     }
 

@@ -130,16 +130,15 @@ final class Dispatcher {
     private func send(_ turn: Turns<QueueState>.Turn, now: ContinuousClock.Instant) {
         let queue = turn.queue
         var (sent, silent) = (0, 0)
-        for choice in queue.jobChoices(now: now) {
-            for lane in queue.lanesOfTurn(isUrgent: turn.isUrgent, choice) {
-                if queue.route?.holdsBack(LanePlace(queue.id, lane), now: now) == true { continue }
-                let room = min(turn.room - sent, queue.allowance(of: lane, at: now))
-                let count = send(from: lane, of: queue, choice, maximum: room, now: now)
-                guard count.sent > 0 else { continue }
-                queue.usePermits(count.sent, in: lane, at: now)
-                sent += count.sent
-                silent += count.silent
-            }
+        let choice = queue.nextJobChoice(now: now)
+        for lane in queue.lanesOfTurn(isUrgent: turn.isUrgent, choice) {
+            if queue.route?.holdsBack(LanePlace(queue.id, lane), now: now) == true { continue }
+            let room = min(turn.room - sent, queue.allowance(of: lane, at: now))
+            let count = send(from: lane, of: queue, choice, maximum: room, now: now)
+            guard count.sent > 0 else { continue }
+            queue.usePermits(count.sent, in: lane, at: now)
+            sent += count.sent
+            silent += count.silent
         }
         // These sends may have taken the last room. A queue that still has jobs asks for more room, because an answer
         // may never come.

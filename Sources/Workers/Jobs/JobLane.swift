@@ -51,11 +51,19 @@ struct JobLane {
         return end == .oldest ? jobs.first(where: isUntried) : jobs.last(where: isUntried)
     }
 
+    /// The oldest job whose next recipient's push was not lost before.
+    private var unlost: HeldJob? {
+        jobs[head...].lazy.compactMap(\.self).first { job in
+            job.isSendable && job.nextRecipient.map { job.losses(of: $0) == 0 } ?? true
+        }
+    }
+
     /// The job to send from.
     /// - Parameter circuit: the circuit of the gateway over which the job is sent.
     mutating func next(_ choice: JobChoice, _ circuit: Circuit?) -> HeldJob? {
         switch choice {
         case .oldest: next()
+        case .unlostFirst: unlost ?? next()
         case .untriedFirst(let end): untried(end, circuit) ?? next()
         case .untriedOnly(let end): untried(end, circuit)
         }

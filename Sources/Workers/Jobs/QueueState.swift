@@ -23,6 +23,8 @@ final class QueueState {
     var campaigns = CampaignLanes()
     /// Determines which of several lanes of the same urgency comes first.
     var rotation = 0
+    /// Determines when a push that was lost before comes first.
+    private var turnsWithNothingInFlight = 0
     /// Whether the dispatcher has the queue, because jobs of it are held; the queue's place there, whether it waits,
     /// and until when.
     var isActive = false
@@ -111,16 +113,20 @@ final class QueueState {
         return shared.next(in: lane, choice, route?.circuit)
     }
 
-    /// Which jobs may be sent from, as far as APNs currently accepts pushes for devices: one choice after the other. If
-    /// nothing is in flight, untried pushes of all lanes come first: one that was lost before may end the connection.
-    func jobChoices(now: ContinuousClock.Instant) -> [JobChoice] {
-        guard let route else { return Self.justOldest }
-        guard !route.circuit.isClosed else { return inFlight == 0 ? Self.untriedAndOldest : Self.justOldest }
-        return [route.jobChoice(now: now) { hasUntriedJobs(route.circuit) }]
+    /// Which jobs of each lane are sent from in this turn, as far as APNs currently accepts pushes for devices.
+    ///
+    /// If nothing is in flight, pushes that were never lost come first: one that was lost before may end the connection.
+    /// With a rate, nothing is in flight in nearly every turn, so the oldest push has its turn all the same.
+    func nextJobChoice(now: ContinuousClock.Instant) -> JobChoice {
+        guard let route else { return .oldest }
+        guard route.circuit.isClosed else { return route.jobChoice(now: now) { hasUntriedJobs(route.circuit) } }
+        guard inFlight == 0 else { return .oldest }
+        turnsWithNothingInFlight &+= 1
+        return turnsWithNothingInFlight.isMultiple(of: Self.turnsForOldest) ? .oldest : .unlostFirst
     }
 
-    private static let justOldest = [JobChoice.oldest]
-    private static let untriedAndOldest = [JobChoice.untriedOnly(.oldest), .oldest]
+    /// Odd, so that it is each kind's turn if urgent and other pushes take turns.
+    private static let turnsForOldest = 7
 
     /// Whether there are sendable jobs for devices that APNs has not refused before.
     private func hasUntriedJobs(_ circuit: Circuit) -> Bool {

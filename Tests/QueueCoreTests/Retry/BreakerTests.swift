@@ -72,6 +72,32 @@ import Testing
         #expect(!dialogue.breaker.isClosed)
     }
 
+    @Test(arguments: [(80, true), (60, true), (40, false), (5, false)])
+    func `opens for resets of most pushes, though some are served, and not for those of fewer`(
+        percent: Int, opens: Bool
+    ) {
+        var dialogue = Dialogue(from: start)
+        // The resets come first, as those of pushes in flight may.
+        for round in 0..<20 where dialogue.breaker.isClosed {
+            let first = Int64(round * 1000)
+            dialogue.reset(first..<first + Int64(percent * 10), inFlight: 1000)
+            if dialogue.breaker.isClosed { dialogue.serve(1000 - percent * 10) }
+        }
+        #expect(dialogue.breaker.isClosed != opens)
+    }
+
+    @Test func `lets nothing probe sooner if its owner cannot choose pushes that were not refused before`() {
+        var dialogue = opened()
+        dialogue.breaker = Breaker(choosesProbes: false)
+        for recipient in 0..<60 where dialogue.breaker.isClosed { dialogue.refuse(Int64(recipient)) }
+        dialogue.pass(dialogue.wait!)
+        #expect(dialogue.room == 1)
+        dialogue.refuseAgain(0..<1)
+        #expect(dialogue.room == 0)
+        dialogue.pass(dialogue.wait! - .milliseconds(1))
+        #expect(dialogue.room == 0)
+    }
+
     @Test func `opens soon for resets that are repeated, if the first of them began the row, and else not`() {
         var dialogue = Dialogue(from: start)
         dialogue.serve()
@@ -338,11 +364,11 @@ import Testing
         #expect(dialogue.breaker.failures == 2)
     }
 
-    /// Simulates a thousand servers that work and fail at random, for ten minutes each.
+    /// Simulates two hundred servers that work and fail at random, for ten minutes each.
     @Test(arguments: UInt64(1)...20) func `never hammers, never stands still, and closes when all is well`(seed: UInt64)
     {
         var generator = SeededGenerator(seed: seed)
-        for _ in 0..<50 {
+        for _ in 0..<10 {
             var breaker = Breaker()
             var now = start
             var inFlight: [(sentAt: ContinuousClock.Instant, due: ContinuousClock.Instant)] = []
