@@ -10,6 +10,7 @@ set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off as 
 declare
   q             int := (pushq.enter(queue, sends => false)).q;
   was_cancelled boolean;
+  uncertain     bigint;
 begin
   if exists (select from pushq.campaign c where c.queue_id = q and c.id = send) then
     raise exception using errcode = 'PQ400', message = format('%s is a campaign, not a send', send),
@@ -22,9 +23,12 @@ begin
                        queue);
   end if;
   was_cancelled := exists (select from pushq.cancelled x where x.queue_id = q and x.id = send);
-  select * into stopped, held from pushq.stop_jobs(q, send, is_root => true);
-  if not was_cancelled and stopped + held > 0 then
-    perform pushq.note_cancellation(q, 'send', send, stopped + held);
+  select * into stopped, held, uncertain from pushq.stop_jobs(q, send, is_root => true);
+  if not was_cancelled and stopped + held + uncertain > 0 then
+    perform pushq.note_cancellation(q, 'send', send, stopped + held + uncertain);
+  end if;
+  if uncertain > 0 then
+    raise warning 'the push was sent to % of the recipients without an answer: they end as unknown', uncertain;
   end if;
 end $$;
 
@@ -35,6 +39,7 @@ set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off as 
 declare
   q             int := (pushq.enter(queue, sends => false)).q;
   was_cancelled boolean;
+  uncertain     bigint;
 begin
   if not exists (select from pushq.job j where j.queue_id = q and j.id = cancel_job.job)
     and not exists (select from pushq.lease l where l.queue_id = q and l.job_id = cancel_job.job)
@@ -44,15 +49,18 @@ begin
       hint = 'list them with: pushq-admin job list';
   end if;
   was_cancelled := exists (select from pushq.cancelled x where x.queue_id = q and x.id = job);
-  select * into stopped, held from pushq.stop_jobs(q, job, is_root => false);
-  if not was_cancelled and stopped + held > 0 then
-    perform pushq.note_cancellation(q, 'job', job, stopped + held);
+  select * into stopped, held, uncertain from pushq.stop_jobs(q, job, is_root => false);
+  if not was_cancelled and stopped + held + uncertain > 0 then
+    perform pushq.note_cancellation(q, 'job', job, stopped + held + uncertain);
   end if;
 end $$;
 
 -- Records that a send or a job is cancelled, and makes its waiting jobs due at once. Records nothing if it has ended:
--- it was sent before the call, and its failed recipients may be retried.
-create or replace function pushq.stop_jobs(q int, id bigint, is_root boolean, out stopped bigint, out held bigint)
+-- it was sent before the call, and its failed recipients may be retried. `uncertain` recipients, in waiting jobs, were
+-- sent to without an answer; they will not be sent to again, and end as unknown.
+create or replace function pushq.stop_jobs(
+  q int, id bigint, is_root boolean, out stopped bigint, out held bigint, out uncertain bigint
+)
 language plpgsql as $$
 declare
   jobs bigint[];
@@ -74,6 +82,7 @@ begin
     raise warning '% % has ended: there is nothing left to cancel', case when is_root then 'send' else 'job' end, id;
     stopped := 0;
     held := 0;
+    uncertain := 0;
     return;
   end if;
   jobs := case when is_root
@@ -85,13 +94,15 @@ begin
     update pushq.job j
     set run_at = least(j.run_at, now())
     where j.queue_id = q and j.id = any (jobs)
-    returning j.recipient_count, j.watermark, j.outcomes, j.rescues > 0 and not j.at_most_once as is_uncertain)
-  select coalesce(sum(case when d.is_uncertain then 0
-                           when d.outcomes is null then d.recipient_count - d.watermark
-                           else (select count(*) from generate_series(d.watermark, d.recipient_count - 1) n
-                                 where get_byte(d.outcomes, n) = 0) end), 0)
-  into stopped
-  from due d;
+    returning j.recipient_count, j.outcomes,
+              case when j.rescues > 0 and not j.at_most_once then j.recipient_count else j.watermark end as sent_below)
+  select coalesce(sum(w.waiting) filter (where n >= d.sent_below), 0),
+         coalesce(sum(w.waiting) filter (where n < d.sent_below), 0)
+  into stopped, uncertain
+  from due d
+  cross join lateral generate_series(0, d.recipient_count - 1) n
+  cross join lateral (
+    select case when d.outcomes is null or get_byte(d.outcomes, n) = 0 then 1 else 0 end as waiting) w;
   select coalesce(sum((
            select count(*) from generate_series(0, l.recipient_count - 1) n where get_byte(l.outcomes, n) = 0)), 0)
   into held

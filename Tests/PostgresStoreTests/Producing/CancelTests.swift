@@ -51,6 +51,21 @@ import Testing
         }
     }
 
+    @Test func `notes in the audit that it stopped recipients to which a send was lost, though none is sure`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let root = try await send(2, in: queue)
+            try await queue.run("update pushq.job set rescues = 1")
+            let entries = "select count(*) from pushq.audit where action like '%cancel%'"
+            #expect(try await stopped(root, in: queue) == [0, 0])
+            #expect(try await queue.number(entries) == 1)
+            #expect(try await stopped(root, in: queue) == [0, 0])
+            #expect(try await queue.number(entries) == 1)
+        }
+    }
+
     @Test func `counts what an earlier holder has not sent`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
