@@ -47,6 +47,18 @@ import Testing
         }
     }
 
+    /// A key or a name may contain whatever a tenant chose, and an operator pastes the command.
+    @Test func `quotes keys and names in commands that it prints`() throws {
+        // A command in a text, and an interpolation in that text.
+        let bare =
+            /\bpushq(?:-admin)? [a-z](?:[^"]|\("[a-z]+"\))*\\\((?:[a-z]+\.)*(?:key|name|login|role|credential|text\("(?:key|name|login|credential)"\))\)/
+        for file in try repository.files(in: "Sources", endings: [".swift"]) {
+            for line in file.code {
+                #expect(!line.text.contains(bare), "\(file.path):\(line.number): use ShellWords.quoted")
+            }
+        }
+    }
+
     /// The standard library's lock uses a futex in a library that is not instrumented, so the thread sanitizer would
     /// report what the lock guards.
     @Test func `locks so that the thread sanitizer sees it`() throws {

@@ -15,8 +15,8 @@ extension HealthCheck {
                 "its certificate \(warning); \(queues.counted("queue")) \(queues == 1 ? "is" : "are") sent with it",
                 .command(
                     queues == 0
-                        ? "pushq-admin credential remove \(tenant) \(name)"
-                        : "pushq-admin credential replace \(tenant) \(name) --pkcs12 FILE"))
+                        ? "pushq-admin credential remove \(tenant) \(ShellWords.quoted(name))"
+                        : "pushq-admin credential replace \(tenant) \(ShellWords.quoted(name)) --pkcs12 FILE"))
         }
     }
 }

@@ -1,10 +1,12 @@
+import QueueCore
+
 extension HealthCheck {
     static let schedules = HealthCheck("schedules", "schedules whose runs are not started") { connection in
         try await connection.execute(.heldUpSchedules).map { row in
             HealthFinding(
                 .warning, "schedule \(row.text("name"))",
                 "of \(row.text("queue")) does not start its run of \(row.text("run")): \(row.text("reason"))",
-                .command("pushq schedule show \(row.text("queue")) \(row.text("name"))"))
+                .command("pushq schedule show \(row.text("queue")) \(ShellWords.quoted(row.text("name")))"))
         }
     }
 }

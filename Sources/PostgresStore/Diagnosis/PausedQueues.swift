@@ -1,3 +1,5 @@
+import QueueCore
+
 extension HealthCheck {
     static let pausedQueues = HealthCheck("paused_queues", "queues that are paused, and why") { connection in
         try await connection.execute(.pausedByReason).map { row in
@@ -11,7 +13,9 @@ extension HealthCheck {
                         "what waits in it may have been sent already: cancel what must not be sent twice "
                             + "(pushq-admin campaign list, pushq-admin job list) before pushq-admin queue resume")
                 } else if isForCredential {
-                    .command("pushq-admin credential replace \(row.text("credential")) \(row.text("files"))")
+                    .command(
+                        "pushq-admin credential replace \(row.text("tenant")) "
+                            + "\(ShellWords.quoted(row.text("credential"))) \(row.text("files"))")
                 } else if isForTokens {
                     .advice(
                         "cancel what was for these tokens (pushq-admin campaign list, pushq-admin job list), move the "
@@ -37,7 +41,8 @@ extension Statement {
                coalesce(pushq.is_bad_tokens_problem(q.paused_reason), false) as is_for_tokens,
                coalesce(q.paused_reason = pushq.restored_reason(), false) as is_restored, count(*) as queues,
                (array_agg(n.name order by n.name))[1:3] as examples,
-               coalesce(min(n.tenant || ' ' || c.name), 'TENANT NAME') as credential,
+               coalesce(min(n.tenant) filter (where c.id is not null), 'TENANT') as tenant,
+               coalesce(min(c.name), 'NAME') as credential,
                case when bool_or(c.kind = 'certificate') then '--pkcs12 FILE'
                     else '--p8 AuthKey_KEYID.p8 --team-id ' || coalesce(min(c.team_id), 'TEAM') end as files,
                extract(epoch from now() - min(q.paused_at))::float8 as seconds

@@ -1,3 +1,5 @@
+import QueueCore
+
 extension HealthCheck {
     static let suspendedTenants = HealthCheck(
         "suspended_tenants", "tenants that are suspended, so that nothing of them is sent"
@@ -6,7 +8,7 @@ extension HealthCheck {
             HealthFinding(
                 .note, "tenant \(row.text("name"))",
                 "has been suspended for \(Words.time(seconds: row.float8("seconds")))",
-                .command("pushq-admin tenant resume \(row.text("name"))"))
+                .command("pushq-admin tenant resume \(ShellWords.quoted(row.text("name")))"))
         }
     }
 }

@@ -1,3 +1,5 @@
+import QueueCore
+
 extension HealthCheck {
     static let tenantLogins = HealthCheck(
         "tenant_logins", "logins that were granted a tenant and are missing, or have lost pushq's roles"
@@ -10,7 +12,7 @@ extension HealthCheck {
                 login.exists
                     ? "was granted \(login.tenant), and has none of pushq's roles, as if it had been dropped and created anew"
                     : "was granted \(login.tenant), and the server has no such role",
-                .command("pushq-admin tenant revoke \(login.tenant) \(login.login)"))
+                .command("pushq-admin tenant revoke \(login.tenant) \(ShellWords.quoted(login.login))"))
         }
     }
 }

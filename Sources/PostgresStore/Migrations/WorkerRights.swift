@@ -1,3 +1,5 @@
+import QueueCore
+
 /// Why a login may not run workers.
 package enum WorkerRightsError: Error, Equatable, CustomStringConvertible {
     /// The login is not a member of `pushq_worker`, and does not have the rights of the schema's owner.
@@ -8,7 +10,8 @@ package enum WorkerRightsError: Error, Equatable, CustomStringConvertible {
     package var description: String {
         switch self {
         case .notGranted(let login):
-            "the login \(login) may not run workers: let an operator run pushq-admin worker grant \(login), then start the worker again"
+            "the login \(login) may not run workers: let an operator run pushq-admin worker grant "
+                + "\(ShellWords.quoted(login)), then start the worker again"
         case .notMigrated(let login):
             "the login \(login) is a member of pushq_worker, which has no rights in this database: run pushq-admin migrate, then "
                 + "start the worker again"

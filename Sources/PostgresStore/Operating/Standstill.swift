@@ -45,9 +45,10 @@ package enum Standstill: Equatable, Sendable, CustomStringConvertible {
         case .databaseRestored:
             "the database was restored, and what waits may have been sent already. Decide with: pushq-admin restore show"
         case .tenantSuspended(let name):
-            "tenant \(name) is suspended. Resume it with: pushq-admin tenant resume \(name)"
+            "tenant \(name) is suspended. Resume it with: pushq-admin tenant resume \(ShellWords.quoted(name))"
         case .campaignPaused(let queue, let key, let reason):
-            "the campaign \(reason.map { "has paused itself: \($0)" } ?? "is paused"). Resume it with: pushq-admin campaign resume \(queue) \(key)"
+            "the campaign \(reason.map { "has paused itself: \($0)" } ?? "is paused"). Resume it with: "
+                + "pushq-admin campaign resume \(queue) \(ShellWords.quoted(key))"
         case .noCredential(let queue):
             "queue \(MissingCredential(queue: queue.description))"
         case .jobsSetAside(let count, let queue):

@@ -1,3 +1,5 @@
+import QueueCore
+
 /// The help of all commands as one Markdown text, which is `docs/cli.md`.
 struct Reference {
     /// The name of the executable.

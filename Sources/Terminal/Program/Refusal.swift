@@ -1,4 +1,5 @@
 import PostgresStore
+import QueueCore
 
 /// Thrown if PostgreSQL does not let a login do what a command needs. The program explains it by the logins that the
 /// command is for.
@@ -14,12 +15,12 @@ package struct Refusal: Error {
         case (.stranger, .operators(let reason)): return "\(login) may not do this, which is for operators: \(reason)"
         case (.stranger, _):
             return "\(login) has no rights in this database; an operator can grant it a tenant with: "
-                + "pushq-admin tenant grant TENANT \(login)"
+                + "pushq-admin tenant grant TENANT \(ShellWords.quoted(login))"
         case (.producer, .operators(let reason)), (.reader, .operators(let reason)):
             return "\(login) acts for a tenant, and this is for operators: \(reason)"
         case (.reader, .tenants):
             return "\(login) may only read, and not device tokens; an operator can grant it more with: "
-                + "pushq-admin tenant grant TENANT \(login)"
+                + "pushq-admin tenant grant TENANT \(ShellWords.quoted(login))"
         default: return reason.description
         }
     }

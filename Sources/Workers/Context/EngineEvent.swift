@@ -97,7 +97,7 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
         case .sessionLacks(let lack):
             "the connection pooler does not let a worker set up its sessions, and role \(lack.role) lacks the settings "
                 + "\(lack.settings.joined(separator: ", ")); work will be slower. Set them for the role with: "
-                + "pushq-admin migrate --worker-role \(lack.role)"
+                + "pushq-admin migrate --worker-role \(ShellWords.quoted(lack.role))"
         case .queuePaused(let queue, let reason): "\(queue) paused: \(reason)"
         case .queueIsPaused(let queue):
             "\(queue) is paused, or its tenant is suspended or moves to another database; see: "
@@ -152,7 +152,7 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
                 + "find its session with: pushq-admin doctor"
         case .campaignPausedItself(let queue, let key, let reason):
             "campaign \(key) of \(queue) has paused itself: \(reason); when that is fixed, run: "
-                + "pushq-admin campaign resume \(queue) \(key)"
+                + "pushq-admin campaign resume \(queue) \(ShellWords.quoted(key))"
         case .scheduleRun(let queue, let schedule, let campaign):
             "schedule \(schedule) of \(queue) started campaign \(campaign)"
         case .scheduleMissed(let queue, let schedule, let runs):

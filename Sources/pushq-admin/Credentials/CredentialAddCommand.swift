@@ -52,7 +52,7 @@ struct CredentialAddCommand: Command {
         if !used.isEmpty { return "used by \(used.joined(separator: ", "))" }
         guard let candidate else { return "no queue is sent with it yet" }
         return "no queue is sent with it yet, since it is not for the topic \(candidate.app) itself; "
-            + "name a queue with: pushq-admin queue set \(candidate) --credential \(name)"
+            + "name a queue with: pushq-admin queue set \(candidate) --credential \(ShellWords.quoted(name))"
     }
 
     /// Returns a queue without a credential that this one is valid for, but gets only if an operator assigns it.
@@ -79,7 +79,7 @@ struct CredentialAddCommand: Command {
         case .exists:
             throw Failure(
                 "\(tenant) already has a credential \(name); replace it with: "
-                    + "pushq-admin credential replace \(tenant) \(name)")
+                    + "pushq-admin credential replace \(tenant) \(ShellWords.quoted(name))")
         case .parentMissing: throw Failure.noTenant(tenant)
         }
         guard !queues.isEmpty else { return try await store.useCredentialWhereNone(place.id) }

@@ -1,4 +1,5 @@
 import PostgresStore
+import QueueCore
 import Terminal
 
 /// The commands for the logins that may act for a tenant. They belong to the group `tenant`.
@@ -102,7 +103,7 @@ extension Failure {
             "a role \(login) was granted \(tenants.joined(separator: ", ")), and this one has none of its rights, as if "
                 + "that one had been dropped and another one created; nothing was changed. So that nobody gets what was "
                 + "somebody else's, first run: "
-                + tenants.map { "pushq-admin tenant revoke \($0) \(login)" }.joined(separator: "; ")
+                + tenants.map { "pushq-admin tenant revoke \($0) \(ShellWords.quoted(login))" }.joined(separator: "; ")
                 + ". Then repeat this command")
     }
 }

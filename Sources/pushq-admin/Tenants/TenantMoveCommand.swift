@@ -1,4 +1,5 @@
 import PostgresStore
+import QueueCore
 import Terminal
 import Transport
 
@@ -209,7 +210,8 @@ extension PostgresConnection {
                 } catch TenantGrantError.noRole {
                     notes.append(
                         "the other database has no role \(login.login): create it there, then run: "
-                            + "pushq-admin tenant grant \(tenant) \(login.login)\(login.isReadOnly ? " --read-only" : "")"
+                            + "pushq-admin tenant grant \(tenant) \(ShellWords.quoted(login.login))"
+                            + (login.isReadOnly ? " --read-only" : "")
                     )
                 } catch TenantGrantError.mayNotGrant(let refusal) {
                     notes.append(

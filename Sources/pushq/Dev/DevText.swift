@@ -1,4 +1,5 @@
 import FoundationEssentials
+import QueueCore
 import Terminal
 
 /// The text for the developer: where everything is, and what to try.

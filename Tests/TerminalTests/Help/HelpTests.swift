@@ -103,9 +103,4 @@ import Testing
     @Test func `tells the version`() async {
         #expect(await output(of: "--version") == "bakery 1.2.3\n")
     }
-
-    @Test func `divides examples as a shell does`() {
-        #expect(ShellWords.split("send 'a b' --x \"c 'd'\" e") == ["send", "a b", "--x", "c 'd'", "e"])
-        #expect(ShellWords.split("''") == [""])
-    }
 }

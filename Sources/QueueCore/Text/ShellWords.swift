@@ -7,7 +7,7 @@ package enum ShellWords {
         return isPlain ? word : "'\(word.replacing("'", with: "'\\''"))'"
     }
 
-    static func split(_ line: String) -> [String] {
+    package static func split(_ line: String) -> [String] {
         var words: [String] = []
         var word: String?
         var quote: Character?

@@ -1,0 +1,18 @@
+import QueueCore
+import Testing
+
+@Suite struct `Words for a shell` {
+    @Test(arguments: [
+        ("acme/com.acme.shop/production", "acme/com.acme.shop/production"), ("sale-1_2@%+,=", "sale-1_2@%+,="),
+        ("", "''"), ("my sale", "'my sale'"), ("$(id); `id`", "'$(id); `id`'"), ("it's", #"'it'\''s'"#),
+        ("Größe", "'Größe'"), ("a\nb", "'a\nb'"),
+    ])
+    func `are quoted unless every shell takes them as they are`(word: String, quoted: String) {
+        #expect(ShellWords.quoted(word) == quoted)
+    }
+
+    @Test func `are divided as a shell does`() {
+        #expect(ShellWords.split("send 'a b' --x \"c 'd'\" e") == ["send", "a b", "--x", "c 'd'", "e"])
+        #expect(ShellWords.split("''") == [""])
+    }
+}
