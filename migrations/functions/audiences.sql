@@ -12,7 +12,7 @@ declare
 begin
   if coalesce(name, '') !~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$' or name = 'all' then
     raise exception using errcode = 'PQ400',
-      message = format('“%s” cannot be the name of an audience', left(name, 70)),
+      message = format('“%s” cannot be the name of an audience', pushq.shown(name, 70)),
       hint = 'use 1 to 63 letters, digits, dots, underscores and hyphens; the name all is reserved';
   elsif tree is null then
     raise exception using errcode = 'PQ400', message = 'an audience needs a filter';
@@ -139,7 +139,7 @@ begin
     if not found then
       raise exception using errcode = 'PQ404',
         message = format(
-          'there is no audience “%s”%s', left(wanted.name, 70),
+          'there is no audience “%s”%s', pushq.shown(wanted.name, 70),
           pushq.suggestion(
             wanted.name, array(select a.name from pushq.audience a where a.queue_id = q order by a.name limit 100))),
         hint = 'list them with: pushq-admin audience list QUEUE';

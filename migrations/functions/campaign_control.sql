@@ -5,7 +5,7 @@ create or replace function pushq.refuse_campaign(queue text, key text) returns v
 language plpgsql stable as $$
 begin
   raise exception using errcode = 'PQ404',
-    message = format('there is no campaign “%s” in queue “%s”', left(key, 200), queue),
+    message = format('there is no campaign “%s” in queue “%s”', pushq.shown(key, 200), queue),
     hint = format('list them with: pushq-admin campaign list %s', queue);
 end $$;
 
@@ -240,13 +240,15 @@ begin
     from pushq.message m where m.day = f.message_day and m.queue_id = q and m.id = f.message_id;
     if until > 0 and until <= extract(epoch from now()) then
       raise exception using errcode = 'PQ409',
-        message = format('the message of campaign “%s” expired at %s', key, to_timestamp(until)),
+        message = format(
+          'the message of campaign “%s” expired at %s', pushq.shown(key, 200), to_timestamp(until)),
         hint = 'cancel it, and start another one under a new key';
     end if;
     ends := pushq.send_end(f);
     if ends <= now() then
       raise exception using errcode = 'PQ409',
-        message = format('the time to send campaign “%s” ended at %s, while it was paused', key, ends),
+        message = format(
+          'the time to send campaign “%s” ended at %s, while it was paused', pushq.shown(key, 200), ends),
         hint = 'resume it with a new send_by, or cancel it';
     end if;
   end if;
@@ -445,7 +447,7 @@ begin
   if c.id is null then
     perform pushq.refuse_campaign(queue, key);
   elsif c.cancelled_at is not null then
-    raise exception using errcode = 'PQ409', message = format('campaign “%s” was cancelled', key),
+    raise exception using errcode = 'PQ409', message = format('campaign “%s” was cancelled', pushq.shown(key, 200)),
       hint = 'start another one under a new key';
   end if;
   perform pushq.check_max_rate(max_rate);

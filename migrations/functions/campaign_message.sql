@@ -19,7 +19,7 @@ begin
   if json_typeof(given) = 'object' and given -> 'aps' is null and given -> 'languages' is not null then
     wrong := pushq.repetition(given, 'the message');
     if wrong is null then
-      select format('the message has “%s” next to default and languages: leave it out', left(key, 40)) into wrong
+      select format('the message has “%s” next to default and languages: leave it out', pushq.shown(key, 40)) into wrong
       from json_object_keys(given) key
       where key not in ('default', 'languages')
       limit 1;
@@ -40,7 +40,8 @@ begin
       raise exception using errcode = 'PQ400',
         message = format('the message has %s languages: use at most 100', cardinality(languages));
     end if;
-    select format('the language “%s” is not a language tag: use one such as de or de-AT', left(language, 40)) into wrong
+    select format('the language “%s” is not a language tag: use one such as de or de-AT', pushq.shown(language, 40))
+    into wrong
     from unnest(languages) language
     where language !~ '^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$' or octet_length(language) > 35
     limit 1;

@@ -67,7 +67,7 @@ begin
   select * into c from pushq.channel k where k.queue_id = q and k.channel = broadcast.channel;
   if not found then
     raise exception using errcode = 'PQ404',
-      message = format('there is no channel “%s” in queue “%s”', left(channel, 200), queue),
+      message = format('there is no channel “%s” in queue “%s”', pushq.shown(channel, 200), queue),
       hint = 'create it or make it known with pushq.register_channel; an operator can list them with: '
              'pushq-admin channel list QUEUE';
   elsif c.retired_at is not null then

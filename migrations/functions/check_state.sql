@@ -5,7 +5,7 @@ language plpgsql stable as $$
 begin
   if state <> all (known) then
     raise exception using errcode = 'PQ400',
-      message = format('in_state cannot be “%s”%s', left(state, 40), pushq.suggestion(state, known)),
+      message = format('in_state cannot be “%s”%s', pushq.shown(state, 40), pushq.suggestion(state, known)),
       hint = format('use %s or %s', array_to_string(trim_array(known, 1), ', '), known[cardinality(known)]);
   end if;
 end $$;

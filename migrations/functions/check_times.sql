@@ -3,14 +3,16 @@
 create or replace function pushq.check_times(
   start timestamptz, start_name text, send_by timestamptz, expiration bigint default null) returns void
 language plpgsql stable as $$
+declare
+  times text := case when start_name = 'now' then 'send_by' else start_name || ' or send_by' end;
 begin
   if not isfinite(start) or not isfinite(send_by) then
-    raise exception using errcode = 'PQ400', message = format('%s or send_by is infinite', start_name),
+    raise exception using errcode = 'PQ400', message = format('%s is infinite', times),
       hint = 'give a finite time';
   -- The comparison adds nothing to the time, because the last time that PostgreSQL knows has no next day.
   elsif start >= '10000-01-01 00:00:00+00' or send_by >= '10000-01-01 00:00:00+00'
     or send_by is null and start >= '9999-12-31 00:00:00+00' then
-    raise exception using errcode = 'PQ400', message = format('%s or send_by is after the year 9999', start_name),
+    raise exception using errcode = 'PQ400', message = format('%s is after the year 9999', times),
       hint = 'without send_by, it is 24 hours later';
   elsif send_by <= now() then
     raise exception using errcode = 'PQ400', message = format('send_by %s has passed', send_by);

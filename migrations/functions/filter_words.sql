@@ -35,7 +35,7 @@ end $$;
 create or replace function pushq.shown_word(word text) returns text
 language plpgsql stable as $$
 begin
-  return case when word = '' then 'the end' when length(word) > 40 then '“' || left(word, 40) || '…”'
+  return case when word = '' then 'the end' when length(word) > 40 then '“' || pushq.shown(word, 40) || '…”'
               else '“' || word || '”' end;
 end $$;
 

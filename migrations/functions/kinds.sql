@@ -33,5 +33,5 @@ begin
     return null;
   end if;
   return format('the kind “%s” is unknown: use alert, voip, complication, fileprovider, liveactivity (its update '
-                'tokens), liveactivity-start, location, pushtotalk, widgets or controls', left(kind, 40));
+                'tokens), liveactivity-start, location, pushtotalk, widgets or controls', pushq.shown(kind, 40));
 end $$;

@@ -32,8 +32,7 @@ end $$;
 create or replace function pushq.add_to_list(queue text, list bigint, tokens text[]) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
-  return pushq.add_members(
-    (pushq.enter(queue, sends => true)).q, queue, list, array(select pushq.token(t) from unnest(tokens) t));
+  return pushq.add_members((pushq.enter(queue, sends => true)).q, queue, list, pushq.tokens(tokens));
 end $$;
 
 -- The same for tokens as bytes. It has another name, because PostgreSQL would take a hexadecimal literal for bytes if
@@ -55,7 +54,8 @@ declare
 begin
   select * into known from pushq.list l where l.queue_id = q and l.id = list for no key update;
   if not found or known.abandoned then
-    raise exception using errcode = 'PQ404', message = format('queue “%s” has no list %s', queue, list),
+    raise exception using errcode = 'PQ404',
+      message = format('queue “%s” has no list %s', queue, coalesce(list::text, 'null')),
       hint = 'a list is deleted a day after its last part: load it again';
   elsif known.campaign_id is not null then
     raise exception using errcode = 'PQ409', message = format('list %s was already used for a campaign', list),
@@ -132,18 +132,19 @@ begin
   perform pushq.check_quota(q, recipients => greatest(added, devices));
 end $$;
 
--- The tokens of these users' active devices for this push type, to preview a campaign; the number of distinct users,
--- and the number of them without such a device. `activity_type` is the type of Live Activity that the campaign starts.
+-- The hexadecimal tokens of these users' active devices for this push type, to preview a campaign; the number of
+-- distinct users, and the number of them without such a device. `activity_type` is the type of Live Activity that the
+-- campaign starts.
 create or replace function pushq.tokens_of_users(
   queue text, users text[], push_type text default 'alert', activity_type text default null,
-  out tokens bytea[], out given bigint, out without_device bigint
+  out tokens text[], out given bigint, out without_device bigint
 )
 language plpgsql security definer set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan as $$
 declare
   q   int  := (pushq.enter(queue, sends => false)).q;
   aim text := pushq.audience_kind(push_type);
 begin
-  select coalesce(array_agg(d.token) filter (where d.id is not null), '{}'), count(distinct s.u),
+  select coalesce(array_agg(encode(d.token, 'hex')) filter (where d.id is not null), '{}'), count(distinct s.u),
          count(distinct s.u) filter (where d.id is null)
   into tokens, given, without_device
   from (select distinct u from unnest(users) u) s

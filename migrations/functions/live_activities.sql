@@ -75,10 +75,10 @@ begin
   return case
     when c.id is null then
       format('aps.input-push-channel “%s” is not a channel of this queue: create one with pushq-admin channel create, '
-             'or register it with pushq.register_channel', left(asked, 60))
+             'or register it with pushq.register_channel', pushq.shown(asked, 60))
     when c.retired_at is not null then
       format('aps.input-push-channel “%s” was retired at %s: create another one with pushq-admin channel create',
-             left(asked, 60), c.retired_at::timestamptz(0)) end;
+             pushq.shown(asked, 60), c.retired_at::timestamptz(0)) end;
 end $$;
 
 -- Pauses a campaign, whose fan-out step is being carried out, if it would start Live Activities that no broadcast can

@@ -26,11 +26,11 @@ begin
     end if;
     return null;
   elsif parts is null then
-    raise exception using errcode = 'PQ400', message = format('“%s” is not a local time', left(local_time, 40)),
+    raise exception using errcode = 'PQ400', message = format('“%s” is not a local time', pushq.shown(local_time, 40)),
       hint = 'use one such as 09:00, or 2026-12-24T18:00';
   elsif not coalesce(if_passed in ('now', 'never', 'next-day'), true) then
     raise exception using errcode = 'PQ400',
-      message = format('if_passed cannot be “%s”%s', left(if_passed, 40),
+      message = format('if_passed cannot be “%s”%s', pushq.shown(if_passed, 40),
                        pushq.suggestion(if_passed, array['now', 'never', 'next-day'])),
       hint = 'use now, never or next-day';
   elsif not coalesce(catch_up between interval '0' and interval '24 hours', true) then
@@ -410,7 +410,7 @@ end $$;
 create or replace function pushq.preview_waves(
   queue text, local_time text, push_type text default 'alert', if_passed text default null,
   catch_up interval default null, default_zone text default null, start_at timestamptz default now(),
-  tokens bytea[] default null, filter text default null, activity_type text default null,
+  tokens text[] default null, filter text default null, activity_type text default null,
   send_by timestamptz default null, expiration bigint default null
 ) returns table (due_at timestamptz, recipients bigint, time_zones text[], is_late boolean)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -432,7 +432,7 @@ begin
   from (
     -- Recipients without a known zone count in the default zone, together with those that are in it.
     select pushq.known_zone(c.time_zone, clock ->> 'zone') as time_zone, sum(c.recipients) as recipients
-    from pushq.count_zones(q, aim, pushq.with_audiences(tree, q), tokens) c
+    from pushq.count_zones(q, aim, pushq.with_audiences(tree, q), pushq.tokens(tokens)) c
     group by 1) z
   cross join lateral (
     select pushq.wave_of(clock, z.time_zone) as due) w

@@ -61,10 +61,11 @@ begin
   shown := case type
     when 'object' then 'an object'
     when 'array' then case kind when 'an array of strings' then 'an array of other things' else 'an array' end
-    when 'string' then case kind when 'start, update or end' then format('“%s”', left(plain, 40)) else 'a string' end
+    when 'string' then
+      case kind when 'start, update or end' then format('“%s”', pushq.shown(plain, 40)) else 'a string' end
     when 'number' then
       case when kind in ('a whole number, 0 or greater', 'a whole number, 1 to 99', 'the number 1',
-                         'seconds since 1970') then left(plain, 40)
+                         'seconds since 1970') then pushq.shown(plain, 40)
            else 'a number' end
     when 'boolean' then 'a boolean'
     else 'null'
@@ -124,7 +125,7 @@ create or replace function pushq.repetition(object json, place text) returns tex
 language plpgsql immutable parallel safe as $$
 begin
   return (
-    select format('“%s” occurs twice in %s: keep one', left(key, 40), place)
+    select format('“%s” occurs twice in %s: keep one', pushq.shown(key, 40), place)
     from json_object_keys(object) with ordinality k(key, n)
     group by key
     having count(*) > 1
@@ -314,7 +315,7 @@ begin
   if push_type is null or push_type <> all (array['alert', 'background', 'voip', 'complication', 'fileprovider', 'mdm',
       'liveactivity', 'location', 'pushtotalk', 'widgets', 'controls']) then
     return format('push type “%s” is unknown: use alert, background, voip, complication, fileprovider, mdm, '
-                  'liveactivity, location, pushtotalk, widgets or controls', left(push_type, 40));
+                  'liveactivity, location, pushtotalk, widgets or controls', pushq.shown(push_type, 40));
   end if;
   return null;
 end $$;

@@ -283,7 +283,7 @@ begin
     if word !~ '^-?[0-9]+([.][0-9]+)?$' then
       perform pushq.refuse_filter(
         positions[i],
-        format('%s is not a number; as a text it needs quotes: ''%s''', pushq.shown_word(word), left(word, 40)));
+        format('%s is not a number; as a text it needs quotes: ''%s''', pushq.shown_word(word), pushq.shown(word, 40)));
     end if;
     return to_jsonb(word::numeric);
   elsif word ~ '^[0-9]' and field = 'app_version' then
@@ -297,7 +297,8 @@ begin
            when word ~ '^[‘’“”„]' then format('%s is not a quote: use ''', word)
            when word ~ '^[0-9]' and field in ('registered', 'seen')
              then 'a time needs quotes, such as ''2026-11-22'''
-           when word ~ '^[A-Za-z0-9_-]' then format('%s needs quotes: ''%s''', pushq.shown_word(word), left(word, 40))
+           when word ~ '^[A-Za-z0-9_-]'
+             then format('%s needs quotes: ''%s''', pushq.shown_word(word), pushq.shown(word, 40))
            else format('expected a value, such as a text in quotes, not %s', pushq.shown_word(word)) end);
   end if;
 

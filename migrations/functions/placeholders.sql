@@ -78,7 +78,7 @@ begin
         return;
       elsif name ~ E'[{}\\\\]' or octet_length(name) > 100 then
         problem := format('the placeholder at position %s asks for “%s”: the name of an attribute has 1 to 100 bytes '
-                          'here, without braces and backslashes', done + 1, left(name, 40));
+                          'here, without braces and backslashes', done + 1, pushq.shown(name, 40));
         return;
       elsif fallback ~ '[{}]' then
         problem := format('the placeholder at position %s has braces in its default: leave them out', done + 1);

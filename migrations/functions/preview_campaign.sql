@@ -17,7 +17,7 @@ create or replace function pushq.preview_campaign(
   queue          text,
   key            text,
   push_type      text        default 'alert',
-  tokens         bytea[]     default null,
+  tokens         text[]      default null,
   filter         text        default null,
   activity_type  text        default null,
   payload        json        default null,
@@ -46,6 +46,7 @@ declare
   clock   jsonb  := pushq.read_clock(local_time, if_passed, catch_up, default_zone);
   shares  record := pushq.read_shares(variants, holdout);
   aim     text   := pushq.audience_kind(push_type, pushq.payload_json(payload));
+  listed  bytea[] := pushq.tokens(tokens);
   tree    jsonb;
   without text[] := '{}';                                 -- zones that get nothing; '': devices without a zone
   begins  timestamptz := coalesce(start_at, now());
@@ -88,19 +89,19 @@ begin
   else
     select count(*), count(*) filter (where not d.active), count(*) filter (where d.id is null)
     into recipients, inactive, unknown
-    from (select distinct t from unnest(tokens) t) t
+    from (select distinct t from unnest(listed) t) t
     left join pushq.device d on d.queue_id = q.id and d.token = t.t;
   end if;
   if clock is not null then
     select coalesce(sum(z.recipients), 0), coalesce(array_agg(coalesce(z.time_zone, '')), '{}')
     into left_out, without
-    from pushq.count_zones(q.id, aim, tree, tokens) z
+    from pushq.count_zones(q.id, aim, tree, listed) z
     where pushq.wave_of(clock, z.time_zone) is null;
     recipients := recipients - left_out;
   end if;
   if shares.content is not null and key is not null then
     in_shares := pushq.count_shares(
-      q.id, aim, tree, tokens, without, jsonb_build_object('key', key, 'bounds', shares.bounds));
+      q.id, aim, tree, listed, without, jsonb_build_object('key', key, 'bounds', shares.bounds));
   end if;
   held := coalesce(in_shares[1], round(recipients * pushq.held_out(shares)));
   recipients := recipients - held;
@@ -123,7 +124,7 @@ begin
         q.id, payload, push_type, priority, expiration, collapse_id, begins, send_by, max_rate, stop_at_errors, clock,
         shares);
       if clock is not null then
-        perform pushq.check_waves(q.id, clock, pushq.given_end(send_by, expiration), aim, tree, tokens);
+        perform pushq.check_waves(q.id, clock, pushq.given_end(send_by, expiration), aim, tree, listed);
       end if;
       is_checked := true;
     exception when sqlstate 'PQ400' or sqlstate 'PQ507' then
@@ -152,14 +153,14 @@ begin
       case when clock is not null or quiet.hours is not null then (
         select jsonb_agg(jsonb_build_object(
           'zone', z.time_zone, 'recipients', (z.recipients * (1 - pushq.held_out(shares)))::bigint))
-        from pushq.count_zones(q.id, aim, tree, pushq.active_tokens(q.id, tokens)) z) end);
+        from pushq.count_zones(q.id, aim, tree, pushq.active_tokens(q.id, listed)) z) end);
     would_expire := (pushq.sent_at_rate(limits[1], due.dues, due.ends, due.counts)).late;
     done_at := (pushq.sent_at_rate(limits[2], due.dues, due.ends, due.counts)).done_at;
   end if;
   select h.cap, h.devices
   into cap, capped
   from pushq.count_capped(
-    q.id, push_type, urgent, tree, tokens, without,
+    q.id, push_type, urgent, tree, listed, without,
     case when key is not null and pushq.held_out(shares) > 0
          then jsonb_build_object('key', key, 'bounds', shares.bounds) end) h;
 end $$;
@@ -242,7 +243,7 @@ end $$;
 -- the devices that a local time leaves out. With `variants` or a `holdout`, it counts only the devices in the share
 -- `share` under this key. It writes nothing.
 create or replace function pushq.preview_message(
-  queue text, payload anycompatible, push_type text default 'alert', tokens bytea[] default null,
+  queue text, payload anycompatible, push_type text default 'alert', tokens text[] default null,
   filter text default null, local_time text default null, if_passed text default null, catch_up interval default null,
   default_zone text default null, start_at timestamptz default now(), key text default null,
   variants json default null, holdout float8 default null, share text default 'payload'
@@ -257,6 +258,7 @@ declare
   shares    record := pushq.read_shares(variants, holdout);
   place     int := array_position(array_prepend('payload', shares.names), share);
   aim       text := pushq.audience_kind(push_type, given);
+  listed    bytea[] := pushq.tokens(tokens);
   tree      jsonb;
   left_out  text[] := '{}';                               -- zones that get nothing; '': devices without a zone
   m         record;
@@ -275,7 +277,7 @@ begin
   if shares.content is not null and (key is null or place is null) then
     raise exception using errcode = 'PQ400',
       message = case when key is null then 'which devices are in a share depends on the key of the campaign'
-                     else format('the campaign has no share “%s”', left(share, 70)) end,
+                     else format('the campaign has no share “%s”', pushq.shown(share, 70)) end,
       hint = 'give its key, and the name of a variant or payload';
   end if;
   -- A message that the start refuses gets no sample. The campaign's other settings do not matter here.
@@ -314,7 +316,7 @@ begin
     clock := clock || jsonb_build_object('start', pushq.clock_start(clock, coalesce(start_at, now())));
     left_out := array(
       select coalesce(z.time_zone, '')
-      from pushq.count_zones(q, aim, tree, tokens) z
+      from pushq.count_zones(q, aim, tree, listed) z
       where pushq.wave_of(clock, z.time_zone) is null);
   end if;
 
@@ -359,7 +361,7 @@ begin
                 select null, version, bytes
                 from (select *, row_number() over () as n, count(*) over () as total from payload where id is null) f
                 where pushq.dealt_share(n, total, $9) = $10) shared' end)
-    using literals, q, aim, m.languages, tokens, most, texts, left_out,
+    using literals, q, aim, m.languages, listed, most, texts, left_out,
           jsonb_build_object('key', key, 'bounds', shares.bounds), place
   loop
     select * into read from pushq.read_placeholders(texts[found.version + 1]);

@@ -41,7 +41,7 @@ begin
     return null;
   end if;
   return format('the time zone “%s” is unknown: use a name of the IANA database, such as Europe/Berlin',
-                left(time_zone, 60));
+                pushq.shown(time_zone, 60));
 end $$;
 
 -- The first of two time zones that this server knows; null if it knows neither. A stored zone was known when it was
@@ -85,7 +85,7 @@ begin
   if attributes is null or attributes = '{}' then
     return null;
   elsif jsonb_typeof(attributes) <> 'object' then
-    return 'the attributes are not a JSON object';
+    return 'the attributes are not a JSON object, such as {}';
   elsif octet_length(attributes::text) > 8192 then
     return format('the attributes have %s bytes: use at most 8192', octet_length(attributes::text));
   end if;
@@ -95,11 +95,11 @@ begin
   order by key
   limit 1;
   if found then
-    return format('the attribute “%s” is not a text, a number, true or false', left(wrong, 40));
+    return format('the attribute “%s” is not a text, a number, true or false', pushq.shown(wrong, 40));
   end if;
   select key into wrong from jsonb_object_keys(attributes) key where octet_length(key) not between 1 and 100 limit 1;
   if found then
-    return format('the name of the attribute “%s” does not have 1 to 100 bytes', left(wrong, 40));
+    return format('the name of the attribute “%s” does not have 1 to 100 bytes', pushq.shown(wrong, 40));
   end if;
   return null;
 end $$;
@@ -113,12 +113,13 @@ create or replace function pushq.profile_problem(said pushq.profile) returns tex
 language plpgsql stable as $$
 begin
   if said.locale !~ '^([A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*)?$' or octet_length(said.locale) > 35 then
-    return format('the locale “%s” is not a language tag: use one such as de or de-AT', left(said.locale, 40));
+    return format('the locale “%s” is not a language tag: use one such as de or de-AT', pushq.shown(said.locale, 40));
   elsif said.app_version !~ '^([0-9]+([.][0-9]+)*)?$' then
-    return format('the app version “%s” is not numbers with dots: use one such as 4.12.1', left(said.app_version, 40));
+    return format('the app version “%s” is not numbers with dots: use one such as 4.12.1',
+                  pushq.shown(said.app_version, 40));
   elsif said.app_version <> '' and not pushq.is_version(said.app_version) then
     return format('the app version “%s” has more than 8 numbers, or one of more than 18 digits',
-                  left(said.app_version, 40));
+                  pushq.shown(said.app_version, 40));
   elsif octet_length(said.installation) > 200 then
     return 'the installation has more than 200 bytes';
   elsif octet_length(said.activity_type) > 200 or octet_length(said.activity) > 200 then

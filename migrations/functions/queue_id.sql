@@ -42,13 +42,15 @@ begin
   perform pushq.refuse_moved(split_part(name, '/', 1), who, false);
   if exists (select from pushq.queues_for(who, name, true)) then
     raise exception using errcode = 'PQ403',
-      message = format('login “%s” may only read queue “%s”', who, left(name, 240)),
+      message = format('login “%s” may only read queue “%s”', who, pushq.shown(name, 240)),
       hint = 'use a login that was granted the tenant without --read-only';
   end if;
-  raise exception using errcode = 'PQ404', message = format('there is no queue “%s”', left(name, 240)),
-    hint = format(
-      'list those of login “%s” with: select queue from pushq.my_queues, or all as an operator: pushq-admin queue list',
-      who);
+  raise exception using errcode = 'PQ404', message = format('there is no queue “%s”', pushq.shown(name, 240)),
+    -- An operator, who has the rights of the schema's owner, may have been granted no tenant.
+    hint = case
+      when (select pg_has_role(who::name, n.nspowner, 'usage') from pg_namespace n where n.nspname = 'pushq')
+        then 'list them with: pushq-admin queue list'
+      else format('list those of login “%s” with: select queue from pushq.my_queues', who) end;
 end $$;
 
 -- The queue of this name; raises the error if it is not found.

@@ -16,7 +16,7 @@ begin
   if hours is null or hours = 'none' then
     return hours;
   elsif parts is null then
-    raise exception using errcode = 'PQ400', message = format('“%s” are not quiet hours', left(hours, 40)),
+    raise exception using errcode = 'PQ400', message = format('“%s” are not quiet hours', pushq.shown(hours, 40)),
       hint = 'use two times of the day, such as 22:00-08:00, or none';
   end if;
   m := ((parts[3]::int - parts[1]::int) * 60 + parts[4]::int - parts[2]::int + 1440) % 1440;
@@ -230,7 +230,7 @@ end $$;
 create or replace function pushq.preview_quiet_hours(
   queue text, quiet_hours text default null, push_type text default 'alert', urgent boolean default false,
   local_time text default null, if_passed text default null, catch_up interval default null,
-  default_zone text default null, start_at timestamptz default now(), tokens bytea[] default null,
+  default_zone text default null, start_at timestamptz default now(), tokens text[] default null,
   filter text default null, send_by timestamptz default null, expiration bigint default null
 ) returns table (until timestamptz, recipients bigint, time_zones text[], is_late boolean)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -255,7 +255,7 @@ begin
     -- Recipients without a known zone count in the queue's zone, together with those that are in it.
     select u.until, l.is_late, k.time_zone as zone, sum(z.recipients) as recipients
     from pushq.count_zones(
-      q, 'alert', pushq.with_audiences(pushq.parse_filter(filter), q), pushq.active_tokens(q, tokens)) z
+      q, 'alert', pushq.with_audiences(pushq.parse_filter(filter), q), pushq.active_tokens(q, pushq.tokens(tokens))) z
     cross join lateral pushq.known_zone(z.time_zone, h.time_zone) k(time_zone)
     cross join lateral (
       select case when clock is null then greatest(coalesce(start_at, now()), now())

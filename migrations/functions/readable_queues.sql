@@ -51,7 +51,7 @@ begin
   if tenant is not null and not exists (select from pushq.tenant t where t.name = check_tenant.tenant) then
     perform pushq.refuse_moved(tenant, pushq.caller(), false);
     raise exception using errcode = 'PQ404',
-      message = format('there is no tenant “%s”%s', left(tenant, 63), pushq.suggestion(
+      message = format('there is no tenant “%s”%s', pushq.shown(tenant, 63), pushq.suggestion(
         tenant, array(select t.name from pushq.tenant t order by t.name limit 10000))),
       hint = 'list them with: pushq-admin tenant list';
   end if;

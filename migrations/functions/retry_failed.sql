@@ -25,7 +25,8 @@ begin
   where c.queue_id = q and c.id = root
   for no key update;
   if campaign.cancelled_at is not null then
-    raise exception using errcode = 'PQ409', message = format('campaign “%s” was cancelled', campaign.key),
+    raise exception using errcode = 'PQ409',
+      message = format('campaign “%s” was cancelled', pushq.shown(campaign.key, 200)),
       hint = 'start another one under a new key';
   end if;
   if exists (select from pushq.cancelled x where x.queue_id = q and x.id in (root, only_job)) then
@@ -151,7 +152,7 @@ begin
   if again = 0 and failed > 0 and (
     select sum(t.failed) > 0 from pushq.campaign_tally t where t.queue_id = q and t.campaign_id = root) then
     raise exception using errcode = 'PQ404',
-      message = format('the failed recipients of campaign “%s” are no longer kept', key),
+      message = format('the failed recipients of campaign “%s” are no longer kept', pushq.shown(key, 200)),
       hint = 'start another campaign to them under a new key';
   end if;
   return again;

@@ -29,6 +29,26 @@ begin
     else format('($4 ->> %L)::%s', name, type) end;
 end $$;
 
+-- How the value of an option of a schedule is written, which is JSON of one type; null if it may be of any.
+create or replace function pushq.option_form(name text, type text, out json_type text, out remedy text)
+language plpgsql stable as $$
+begin
+  if name = 'expiration' or type in ('interval', 'timestamp with time zone') then
+    json_type := 'string';
+    remedy := 'write it as an interval, such as "6 hours": times count from the start of a run';
+  elsif type = 'text' then
+    json_type := 'string';
+    remedy := 'write it as a text, in quotes';
+  elsif type = 'boolean' then
+    json_type := 'boolean';
+    remedy := 'write true or false, without quotes';
+  elsif type <> 'json' then
+    json_type := 'number';
+    remedy := format('write it as %s, without quotes', case type when 'integer' then 'a whole number'
+                                                                 else 'a number' end);
+  end if;
+end $$;
+
 -- Starts a campaign with the payload and options of a schedule, once under `key`. Returns its id.
 --
 -- The call consists of names and types of arguments from PostgreSQL's catalog. The values from the schedule are a
@@ -91,13 +111,13 @@ declare
 begin
   if coalesce(name, '') !~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$' then
     raise exception using errcode = 'PQ400',
-      message = format('“%s” cannot be the name of a schedule', left(name, 70)),
+      message = format('“%s” cannot be the name of a schedule', pushq.shown(name, 70)),
       hint = 'use 1 to 63 letters, digits, dots, underscores and hyphens';
   elsif problem is not null or time_zone = '' then
     raise exception using errcode = 'PQ400', message = coalesce(problem, 'the time zone is empty');
   elsif not coalesce(after_outage in ('skip', 'once', 'all'), false) then
     raise exception using errcode = 'PQ400',
-      message = format('after_outage cannot be “%s”%s', left(after_outage, 40),
+      message = format('after_outage cannot be “%s”%s', pushq.shown(after_outage, 40),
                        pushq.suggestion(after_outage, array['skip', 'once', 'all'])),
       hint = 'use skip, once or all';
   elsif jsonb_typeof(options) <> 'object' then
@@ -107,24 +127,32 @@ begin
   select k into unknown from jsonb_object_keys(options) k where not k = any (known) order by k limit 1;
   if found then
     raise exception using errcode = 'PQ400',
-      message = format('there is no option “%s” of a campaign%s', left(unknown, 40),
+      message = format('there is no option “%s” of a campaign%s', pushq.shown(unknown, 40),
                        pushq.suggestion(unknown, known)),
       hint = format('the options are: %s', array_to_string(known, ', '));
   elsif options ->> 'local_time' ~ E'^\\d{4}-' then
     raise exception using errcode = 'PQ400',
       message = format(
-        'the local time of a schedule has no date, and “%s” has one', left(options ->> 'local_time', 40)),
+        'the local time of a schedule has no date, and “%s” has one', pushq.shown(options ->> 'local_time', 40)),
       hint = 'give the time alone, such as 09:00; cron says on which days';
   end if;
-  for option in select o.name, o.type from pushq.schedule_options() o where options ? o.name loop
+  for option in
+    select o.name, o.type, f.json_type, f.remedy
+    from pushq.schedule_options() o
+    cross join lateral pushq.option_form(o.name, o.type) f
+    where options ? o.name
+  loop
     begin
+      -- A cast alone would take 6 for six seconds, and true for a text. An expiration of 0 is no time.
+      if option.json_type <> jsonb_typeof(options -> option.name)
+        and (option.name, options -> option.name) <> ('expiration', '0') then
+        raise data_exception;
+      end if;
       execute 'select ' || pushq.option_sql(option.name, option.type) using q, name, payload, options;
     exception when data_exception then
       raise exception using errcode = 'PQ400',
-        message = format('the option “%s” cannot be “%s”', option.name, left(options ->> option.name, 40)),
-        hint = case when option.name in ('expiration', 'send_by', 'catch_up')
-                    then 'write it as an interval, such as "6 hours": times count from the start of a run'
-                    else format('its type is %s', option.type) end;
+        message = format('the option “%s” cannot be “%s”', option.name, pushq.shown(options ->> option.name, 40)),
+        hint = option.remedy;
     end;
   end loop;
   -- It starts a campaign with these values and rolls it back, so that the rules for campaigns are the rules for
@@ -276,7 +304,8 @@ end $$;
 create or replace function pushq.refuse_schedule(queue text, name text) returns void
 language plpgsql stable as $$
 begin
-  raise exception using errcode = 'PQ404', message = format('queue “%s” has no schedule “%s”', queue, left(name, 70)),
+  raise exception using errcode = 'PQ404',
+    message = format('queue “%s” has no schedule “%s”', queue, pushq.shown(name, 70)),
     hint = format('list them with: pushq schedule list %s', queue);
 end $$;
 

@@ -54,7 +54,7 @@ begin
     replace_waiting := coalesce(replace_waiting, false);
     run_at := coalesce(run_at, now());
     if num_nonnulls(tokens, user_key, user_keys) <> 1 then
-      raise exception using errcode = 'PQ400', message = 'a send needs either tokens, a user_key or user_keys';
+      raise exception using errcode = 'PQ400', message = 'a send needs exactly one of tokens, user_key and user_keys';
     elsif cardinality(user_keys) > 1000 then
       raise exception using errcode = 'PQ400',
         message = format('a send is for at most 1000 users, not %s', cardinality(user_keys)),
@@ -82,7 +82,7 @@ begin
             case when cardinality(tokens) = 1 and tokens[1] is not null
                    then array[encode(pushq.token(tokens[1]), 'hex')]
                  when tokens is not null
-                   then pushq.set_of(array(select encode(pushq.token(t), 'hex') from unnest(tokens) t)) end,
+                   then pushq.set_of(array(select encode(t, 'hex') from unnest(pushq.tokens(tokens)) t)) end,
             case when user_keys is null then user_key else to_json(pushq.set_of(user_keys))::text end, push_type,
             priority, collapse_id, at_most_once, urgent, replace_waiting)::text,
         'UTF8')), greatest(run_at, clock_timestamp()));
@@ -147,7 +147,7 @@ begin
 
   q := door.q;
   if tokens is not null then
-    parsed := array(select distinct pushq.token(t) from unnest(tokens) t);
+    parsed := array(select distinct t from unnest(pushq.tokens(tokens)) t);
   end if;
   aim := pushq.message_kind(push_type, body);
   started := pushq.started_type(push_type, body);

@@ -63,7 +63,8 @@ begin
   end if;
   select * into known from pushq.send_key k where k.queue_id = $1 and k.key = $2;
   if known.digest <> $4 then
-    raise exception using errcode = 'PQ409', message = format('key “%s” was used for another send', key),
+    raise exception using errcode = 'PQ409',
+      message = format('key “%s” was used for another send', pushq.shown(key, 200)),
       hint = 'to repeat the call, leave its content unchanged; otherwise use a new key';
   elsif exists (select from pushq.cancelled x where x.queue_id = $1 and x.id = known.root_id) then
     raise warning 'send % of key "%" was cancelled: nothing is sent', known.root_id, key
@@ -101,7 +102,7 @@ begin
   loop
     if not known.is_same then
       raise exception using errcode = 'PQ409',
-        message = format('message %s: key “%s” was used for another send', known.n, known.key),
+        message = format('message %s: key “%s” was used for another send', known.n, pushq.shown(known.key, 200)),
         hint = 'to repeat the call, leave its content unchanged; otherwise use a new key';
     elsif known.is_cancelled then
       raise warning 'send % of key "%" was cancelled: nothing is sent', known.root_id, known.key

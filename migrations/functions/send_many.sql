@@ -53,7 +53,7 @@ begin
   run_at := coalesce(run_at, now());
   due_at := greatest(run_at, clock_timestamp());
   bodies := pushq.payloads_json(payloads);
-  bytes := pushq.tokens(tokens);
+  bytes := pushq.tokens(tokens, 'message');
 
   roots := array(select nextval('pushq.id') from generate_series(1, cardinality(bodies)));
   fresh := roots;
@@ -229,28 +229,6 @@ exception when invalid_text_representation or statement_too_complex then
         get stacked diagnostics reason = message_text, lack = pg_exception_detail;
         raise exception using errcode = '22P02', message = format('message %s: %s', n, reason),
           detail = left(lack, 200);
-    end;
-  end loop;
-  raise;
-end $$;
-
--- Reads hexadecimal tokens; null for null.
-create or replace function pushq.tokens(hex text[]) returns bytea[]
-language plpgsql immutable parallel safe as $$
-declare
-  reason text;
-  remedy text;
-begin
-  return (select array_agg(pushq.token(u.t) order by u.n) from unnest(hex) with ordinality u(t, n));
-exception when sqlstate 'PQ400' then
-  -- Finds the number of the bad token, whatever the array's subscripts.
-  hex := array(select t from unnest(hex) t);
-  for n in 1 .. cardinality(hex) loop
-    begin
-      perform pushq.token(hex[n]);
-    exception when sqlstate 'PQ400' then
-      get stacked diagnostics reason = message_text, remedy = pg_exception_hint;
-      raise exception using errcode = 'PQ400', message = format('message %s: %s', n, reason), hint = remedy;
     end;
   end loop;
   raise;

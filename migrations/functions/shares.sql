@@ -47,11 +47,14 @@ begin
       wrong := 'names a member twice';
     elsif exists (select from json_object_keys(v.value) k where k not in ('name', 'share', 'payload')) then
       wrong := format('has “%s”', (
-        select left(k, 40) from json_object_keys(v.value) k where k not in ('name', 'share', 'payload') limit 1));
+        select pushq.shown(k, 40)
+        from json_object_keys(v.value) k
+        where k not in ('name', 'share', 'payload')
+        limit 1));
       remedy := 'a variant has a name, a share and a payload';
     elsif json_typeof(v.value -> 'name') is distinct from 'string'
       or v.value ->> 'name' !~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$' or v.value ->> 'name' in ('payload', 'holdout') then
-      wrong := format('cannot be called “%s”', left(coalesce(v.value ->> 'name', ''), 70));
+      wrong := format('cannot be called “%s”', pushq.shown(coalesce(v.value ->> 'name', ''), 70));
       remedy := 'use 1 to 63 letters, digits, dots, underscores and hyphens; payload and holdout are taken';
     elsif v.value ->> 'name' = any (names) then
       wrong := format('is called “%s”, as another one is', v.value ->> 'name');
@@ -66,7 +69,7 @@ begin
         given := trim_scale((v.value ->> 'share')::numeric);
       end if;
       if not coalesce(given >= 0.000000001 and given < 1, false) then
-        wrong := format('has the share %s', left(v.value ->> 'share', 40));
+        wrong := format('has the share %s', pushq.shown(v.value ->> 'share', 40));
         remedy := 'a share is 0.000000001 or more and less than 1, such as 0.5';
       end if;
     end if;

@@ -9,10 +9,11 @@ declare
 begin
   select * into known from pushq.campaign c where c.queue_id = q and c.key = $2;
   if known.digest <> $3 then
-    raise exception using errcode = 'PQ409', message = format('key “%s” was used for another campaign', key),
+    raise exception using errcode = 'PQ409',
+      message = format('key “%s” was used for another campaign', pushq.shown(key, 200)),
       hint = 'to repeat the call, leave its content unchanged; otherwise use a new key';
   elsif known.cancelled_at is not null then
-    raise exception using errcode = 'PQ409', message = format('campaign “%s” was cancelled', key),
+    raise exception using errcode = 'PQ409', message = format('campaign “%s” was cancelled', pushq.shown(key, 200)),
       hint = 'start another one under a new key';
   end if;
   return known.id;
@@ -260,7 +261,8 @@ declare
 begin
   select * into known from pushq.list l where l.queue_id = q and l.id = list for no key update;
   if not found or known.abandoned then
-    raise exception using errcode = 'PQ404', message = format('queue “%s” has no list %s', queue, list),
+    raise exception using errcode = 'PQ404',
+      message = format('queue “%s” has no list %s', queue, coalesce(list::text, 'null')),
       hint = 'a list is deleted a day after its last part: load it again';
   elsif coalesce(known.user_count, known.token_count) = 0 then
     raise exception using errcode = 'PQ400',
@@ -395,7 +397,7 @@ declare
   q     int := (pushq.enter(queue, sends => true)).q;
   body  json := pushq.payload_json(payload);
   clock jsonb := pushq.read_clock(local_time, if_passed, catch_up, default_zone);
-  bytes bytea[] := array(select pushq.token(t) from unnest(tokens) t);
+  bytes bytea[] := pushq.tokens(tokens);
   list  bigint;
   given record;
 begin

@@ -35,3 +35,44 @@ begin
   end if;
   return decode(digits, 'hex');
 end $$;
+
+-- How a text that is not a token begins, to find it again among others: at most half of it, and no more than a log may
+-- show of a token.
+create or replace function pushq.token_start(hex text) returns text
+language sql immutable as $$
+  select pushq.shown(hex, least(8, length(hex) / 2))
+$$;
+
+-- Reads the hexadecimal tokens of an array in their order; null for null. The error for one of many says which it is:
+-- for a `thing` that has a token, its number; for a token of a list, how it begins, too.
+create or replace function pushq.tokens(hex text[], thing text default 'token') returns bytea[]
+language plpgsql immutable parallel safe as $$
+declare
+  reason text;
+  remedy text;
+  begin_of text := '';
+begin
+  if hex is null then
+    return null;
+  end if;
+  return array(select pushq.token(u.t) from unnest(hex) with ordinality u(t, n) order by u.n);
+exception when sqlstate 'PQ400' then
+  -- Finds the number of the bad token, whatever the array's subscripts.
+  hex := array(select t from unnest(hex) t);
+  if thing = 'token' and cardinality(hex) = 1 then
+    raise;
+  end if;
+  for n in 1 .. cardinality(hex) loop
+    begin
+      perform pushq.token(hex[n]);
+    exception when sqlstate 'PQ400' then
+      get stacked diagnostics reason = message_text, remedy = pg_exception_hint;
+      if thing = 'token' and length(hex[n]) > 1 then
+        begin_of := format(', which begins with “%s”', pushq.token_start(hex[n]));
+      end if;
+      raise exception using errcode = 'PQ400', hint = remedy,
+        message = format('%s %s%s: %s', thing, n, begin_of, reason);
+    end;
+  end loop;
+  raise;
+end $$;

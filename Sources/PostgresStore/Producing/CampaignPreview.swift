@@ -6,7 +6,7 @@ extension Statement {
     static let previewCampaign = previewCampaign("preview_campaign", audience: "filter => $filter")
 
     static let previewListCampaign = previewCampaign(
-        "preview_list_campaign", audience: "tokens => array(select token from device_stage where active)")
+        "preview_list_campaign", audience: "tokens => array(select encode(token, 'hex') from device_stage where active)")
 
     private static func previewCampaign(_ name: String, audience: String) -> Statement {
         Statement(
@@ -54,7 +54,7 @@ extension Statement {
         select language, recipients, lacking, too_long, longest, most, sample
         from pushq.preview_message(
           $queue, $payload::text, push_type => $push_type,
-          tokens => array(select token from device_stage where active), start_at => $start_at,
+          tokens => array(select encode(token, 'hex') from device_stage where active), start_at => $start_at,
           local_time => $local_time, if_passed => $if_passed, catch_up => $catch_up, default_zone => $default_zone,
           key => $key, variants => $variants::json, holdout => $holdout, share => $share)
         """#)

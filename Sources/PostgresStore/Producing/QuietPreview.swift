@@ -21,7 +21,7 @@ extension Statement {
         from pushq.preview_quiet_hours(
           $queue, $quiet_hours, push_type => $push_type, urgent => $urgent, local_time => $local_time,
           if_passed => $if_passed, catch_up => $catch_up, default_zone => $default_zone, start_at => $start_at,
-          tokens => array(select token from device_stage where active), send_by => $send_by,
+          tokens => array(select encode(token, 'hex') from device_stage where active), send_by => $send_by,
           expiration => $expiration)
         """#)
 }

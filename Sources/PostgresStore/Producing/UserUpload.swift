@@ -22,7 +22,7 @@ extension Statement {
             activity_type => pushq.started_type($push_type, $payload::text::json))),
         staged as (
           insert into device_stage (line, token, active)
-          select 0, t, true from found cross join unnest(tokens) t)
+          select 0, decode(t, 'hex'), true from found cross join unnest(tokens) t)
         select given, cardinality(tokens)::int8 as devices, without_device from found
         """#)
 

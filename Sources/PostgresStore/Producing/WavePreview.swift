@@ -23,7 +23,7 @@ extension Statement {
         from pushq.preview_waves(
           $queue, $local_time, push_type => $push_type, if_passed => $if_passed, catch_up => $catch_up,
           default_zone => $default_zone, start_at => $start_at,
-          tokens => array(select token from device_stage where active), send_by => $send_by,
+          tokens => array(select encode(token, 'hex') from device_stage where active), send_by => $send_by,
           expiration => $expiration)
         """#)
 }

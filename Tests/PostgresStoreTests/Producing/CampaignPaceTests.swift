@@ -152,7 +152,7 @@ import Transport
             try await queue.run(
                 "update pushq.device set active = false, inactive_since = now() where get_byte(token, 7) >= 25")
             #expect(try await queue.number("select count(*) from pushq.device where active") == 99)
-            let tokens = "\(Self.minute), tokens => array(select token from pushq.device)"
+            let tokens = "\(Self.minute), tokens => array(select encode(token, 'hex') from pushq.device)"
             #expect(try await preview(queue, tokens) == "39 of 1000, 60")
             let time = "local_time => to_char(now() at time zone 'UTC' - interval '1 minute', 'HH24:MI')"
             #expect(try await preview(queue, "\(tokens), \(time), default_zone => 'UTC'") == "39 of 1000, 60")

@@ -546,7 +546,7 @@ import Transport
         ("'s', '@daily', PAYLOAD, options => '{\"start_at\": \"1 h\"}'", "there is no option “start_at” of a campaign"),
         (
             "'s', '@daily', PAYLOAD, options => '{\"max_rate\": \"fast\"}'",
-            "the option “max_rate” cannot be “fast”; its type is double precision"
+            "the option “max_rate” cannot be “fast”; write it as a number, without quotes"
         ),
         (
             "'s', '@daily', PAYLOAD, options => '{\"send_by\": \"later\"}'",

@@ -407,7 +407,7 @@ import Transport
             #"json_build_object('aps', json_build_object('alert', repeat('x', 4096))), array['00ff']"#,
             "the payload has 41"
         ),
-        (#"'{"aps":{"alert":"x"}}'"#, "a send needs either tokens, a user_key or user_keys"),
+        (#"'{"aps":{"alert":"x"}}'"#, "a send needs exactly one of tokens, user_key and user_keys"),
         (
             #"'{"aps":{"alert":"x"}}', array['00ff'], run_at => now() + interval '2 h', send_by => now() + interval '1 h'"#,
             "send_by"
@@ -416,8 +416,8 @@ import Transport
         (#"'{"aps":{"alert":"x"}}', array['00ff'], run_at => 'infinity'"#, "run_at or send_by is infinite"),
         (#"'{"aps":{"alert":"x"}}', user_key => ''"#, "the user key is empty: give it 1 to 200 bytes"),
         (#"'{"aps":{"alert":"x"}}', user_key => repeat('x', 201)"#, "the user key has 201 bytes: use at most 200"),
-        (#"'{"aps":{"alert":"x"}}', '{00ff}', user_keys => '{ann}'"#, "a send needs either tokens, a user_key or"),
-        (#"'{"aps":{"alert":"x"}}', '{00ff,00fe}', user_keys => '{ann}'"#, "a send needs either tokens, a user_key or"),
+        (#"'{"aps":{"alert":"x"}}', '{00ff}', user_keys => '{ann}'"#, "a send needs exactly one of tokens, user_key and"),
+        (#"'{"aps":{"alert":"x"}}', '{00ff,00fe}', user_keys => '{ann}'"#, "a send needs exactly one of tokens, user_key and"),
         (#"'{"aps":{"alert":"x"}}', user_keys => '{""}'"#, "the user key is empty: give it 1 to 200 bytes"),
         (#"'{"aps":{"alert":"x"}}', user_keys => '{ann,null}'"#, "one of the user keys is null; leave it out"),
         (

@@ -218,7 +218,9 @@ import Transport
         }
     }
 
-    @Test(arguments: ["", ", filter => 'tag ''vip'''", ", tokens => array(select token from pushq.device)"])
+    @Test(arguments: [
+        "", ", filter => 'tag ''vip'''", ", tokens => array(select encode(token, 'hex') from pushq.device)",
+    ])
     func `is previewed as it is: who is in each share, and who of them lacks an attribute`(audience: String)
         async throws
     {
@@ -279,7 +281,7 @@ import Transport
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 10)
             let shares = ", variants => '[\(Self.variant("b", "0.3"))]', holdout => 0.2"
-            let tokens = ", tokens => array(select int8send(i) from generate_series(1, 110) i)"
+            let tokens = ", tokens => array(select encode(int8send(i), 'hex') from generate_series(1, 110) i)"
             let counts = try await queue.texts(
                 """
                 select format('%s %s', (select sum(n) from unnest(in_shares) n),

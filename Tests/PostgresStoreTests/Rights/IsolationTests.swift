@@ -210,7 +210,7 @@ struct `A login of one tenant` {
             Probe(function: "set_campaign_rate", query: "pushq.set_campaign_rate('QUEUE', '\(key)', 5)"),
             Probe(
                 function: "preview_campaign",
-                query: "(pushq.preview_campaign('QUEUE', '\(key)', tokens => array['\\xb1'::bytea])).recipients"),
+                query: "(pushq.preview_campaign('QUEUE', '\(key)', tokens => array['b1'])).recipients"),
             Probe(function: "preview_campaign", query: "(pushq.preview_campaign('QUEUE', '\(key)')).recipients"),
             Probe(
                 function: "preview_campaign",
@@ -226,14 +226,14 @@ struct `A login of one tenant` {
             Probe(
                 function: "preview_message",
                 query:
-                    #"to_jsonb(s) from pushq.preview_message('QUEUE', '{"aps":{"alert":"{{plan|}}"}}'::text, tokens => array['\xb1'::bytea]) s"#
+                    #"to_jsonb(s) from pushq.preview_message('QUEUE', '{"aps":{"alert":"{{plan|}}"}}'::text, tokens => array['b1']) s"#
             ),
             shown("preview_waves", "'QUEUE', '09:00', filter => 'user is not missing'"),
-            shown("preview_waves", "'QUEUE', '09:00', tokens => array['\\xb1'::bytea]"),
+            shown("preview_waves", "'QUEUE', '09:00', tokens => array['b1']"),
             shown("preview_starts", "'QUEUE', 'Match'"),
             shown("preview_starts", "'QUEUE', 'Match', filter => 'user is not missing'"),
             shown("preview_quiet_hours", "'QUEUE', '09:00-05:00', filter => 'user is not missing'"),
-            shown("preview_quiet_hours", "'QUEUE', '09:00-05:00', tokens => array['\\xb1'::bytea]"),
+            shown("preview_quiet_hours", "'QUEUE', '09:00-05:00', tokens => array['b1']"),
             Probe(
                 function: "start_campaign",
                 query: "pushq.start_campaign('QUEUE', '\(key)', \(payload), local_time => '09:00')"),
