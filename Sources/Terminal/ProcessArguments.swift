@@ -28,7 +28,9 @@ enum ProcessArguments {
             guard let word = unsafe CommandLine.unsafeArgv[index] else { continue }
             let bytes = unsafe UnsafeMutableBufferPointer(start: word, count: strlen(word))
             let text = unsafe bytes.map(UInt8.init(bitPattern:))
-            for position in ConnectionPassword.positions(in: text) + TokenDigits.positions(in: text) {
+            let isToken = TokenDigits.isToken(at: index, of: CommandLine.arguments)
+            let digits = TokenDigits.positions(in: text, isToken: isToken)
+            for position in ConnectionPassword.positions(in: text) + digits {
                 unsafe bytes[position] = CChar(UInt8(ascii: "*"))
             }
         }
@@ -71,21 +73,37 @@ package enum ConnectionPassword {
     }
 }
 
-/// Finds device tokens: any 40 hexadecimal digits in a row, which are 20 bytes.
+/// Finds device tokens: 40 hexadecimal digits, which are 20 bytes, with nothing between them, or what iOS prints there:
+/// angle brackets and spaces. Where a token is expected, it finds shorter ones, too.
 package enum TokenDigits {
     private static let fewest = 40
     /// The number of digits that stay visible, as in a redacted token.
     private static let shown = 8
 
+    /// Whether a token is expected as this word of a command line: the value of `--token`, or any word of the commands
+    /// for devices.
+    package static func isToken(at index: Int, of words: [String]) -> Bool {
+        words[index].hasPrefix("--token=")
+            || words[..<index].last == "--token" || words[..<index].dropFirst().contains("device")
+    }
+
     /// Returns the positions of the digits of `word` to hide.
-    package static func positions(in word: [UInt8]) -> [Int] {
+    package static func positions(in word: [UInt8], isToken: Bool = false) -> [Int] {
         var positions: [Int] = []
-        var start = 0
-        for (index, byte) in (word + [0]).enumerated() where !isDigit(byte) {
-            if index - start >= fewest { positions += start + shown..<index }
-            start = index + 1
+        var digits: [Int] = []
+        for (index, byte) in (word + [0]).enumerated() {
+            if isDigit(byte) {
+                digits.append(index)
+            } else if !isBetweenDigits(byte) {
+                if digits.count >= (isToken ? shown + 1 : fewest) { positions += digits.dropFirst(shown) }
+                digits = []
+            }
         }
         return positions
+    }
+
+    private static func isBetweenDigits(_ byte: UInt8) -> Bool {
+        [UInt8(ascii: " "), UInt8(ascii: "<"), UInt8(ascii: ">")].contains(byte)
     }
 
     private static func isDigit(_ byte: UInt8) -> Bool {

@@ -6,12 +6,23 @@ import Testing
 @Suite(.timeLimit(.minutes(10))) struct `Secrets on a command line` {
     private static let token = String(repeating: "0f1e2d3c", count: 8)
 
-    @Test func `are not shown to other users by ps: neither a password nor a whole token`() async throws {
+    /// A token, and how `ps` shows it.
+    private static let tokens = [
+        (token, "0f1e2d3c" + String(repeating: "*", count: 56)),
+        ("<\(Array(repeating: "0f1e2d3c", count: 8).joined(separator: " "))>",
+            "<0f1e2d3c" + String(repeating: " ********", count: 7) + ">"),
+        ("0f1e2d3c4b5a", "0f1e2d3c****"),
+    ]
+
+    @Test(arguments: tokens)
+    func `are not shown to other users by ps: neither a password nor a whole token`(
+        token: String, shown: String
+    ) async throws {
         try await Shop.open { shop in
             let url = try #require(shop.environment["PUSHQ_DATABASE_URL"])
             let process = try Executable.pushq.start(
                 [
-                    "send", Shop.queue, "--token", Self.token, "--alert", "hi", "--wait", "--timeout", "120s",
+                    "send", Shop.queue, "--token", token, "--alert", "hi", "--wait", "--timeout", "120s",
                     "--database-url", url + (url.contains("://") ? "&" : " ") + "password=sesame",
                 ],
                 environment: [:], output: shop.folder.path("out"), errors: shop.folder.path("err"))
@@ -22,7 +33,7 @@ import Testing
             #expect(arguments.contains(Shop.queue))
             #expect(arguments.contains("password=******"))
             #expect(!arguments.contains("sesame"))
-            #expect(arguments.contains("0f1e2d3c" + String(repeating: "*", count: 56)))
+            #expect(arguments.contains("\0\(shown)\0"))
             process.signal(SIGKILL)
             _ = await process.waitForExit()
         }

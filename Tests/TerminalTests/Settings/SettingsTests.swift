@@ -29,12 +29,32 @@ import Transport
         (String(repeating: "0aF1", count: 16), "0aF10aF1" + String(repeating: "*", count: 56)),
         ("--token=" + String(repeating: "ab", count: 20), "--token=abababab" + String(repeating: "*", count: 32)),
         (String(repeating: "ab", count: 19), String(repeating: "ab", count: 19)),
+        ("<01234567 89abcdef 01234567 89abcdef 01234567>", "<01234567 ******** ******** ******** ********>"),
+        ("01234567 89abcdef 01234567 89abcdef 01234567 x", "01234567 ******** ******** ******** ******** x"),
         ("acme/com.acme.shop/production", "acme/com.acme.shop/production"),
     ])
     func `are found, but for their beginning`(word: String, expected: String) {
         var bytes = Array(word.utf8)
         for position in TokenDigits.positions(in: bytes) { bytes[position] = UInt8(ascii: "*") }
         #expect(String(decoding: bytes, as: UTF8.self) == expected)
+    }
+
+    @Test(arguments: [
+        ("pushq send acme/com.acme.shop/production --token 0123456789 --alert hi", "--token 01234567**"),
+        ("pushq send acme/com.acme.shop/production --token=0123456789ab", "--token=01234567****"),
+        ("pushq-admin device show acme/com.acme.shop/production 0123456789", "production 01234567**"),
+        ("pushq-admin --json device forget acme/com.acme.shop/production 0123456789 ab", "production 01234567** ab"),
+        ("pushq-admin send show acme/com.acme.shop/production 1234567890", "production 1234567890"),
+    ])
+    func `are found where they are expected, even short ones`(line: String, expected: String) {
+        let words = line.split(separator: " ").map(String.init)
+        let shown = words.indices.map { index in
+            var bytes = Array(words[index].utf8)
+            let isToken = TokenDigits.isToken(at: index, of: words)
+            for position in TokenDigits.positions(in: bytes, isToken: isToken) { bytes[position] = UInt8(ascii: "*") }
+            return String(decoding: bytes, as: UTF8.self)
+        }
+        #expect(shown.joined(separator: " ").contains(expected))
     }
 }
 
