@@ -40,7 +40,7 @@ extension `Real processes that start campaigns` {
                 let shown = try await rig.admin(["campaign", "show", "\(rig.queue)", "sale", "--json"])
                 let campaign = try JSONDecoder().decode(Shown.self, from: Data(shown.output.utf8))
                 #expect(campaign.shares.map(\.share) == ["payload", "half", "holdout"])
-                #expect(campaign.shares.map(\.ofDevices) == ["60%", "30%", "10%"])
+                #expect(campaign.shares.map(\.ofDevices) == [0.6, 0.3, 0.1])
                 #expect(campaign.shares.map(\.total).reduce(0, +) == 20_000)
                 #expect(campaign.heldOut == campaign.shares[2].total)
                 #expect(campaign.shares.dropLast().allSatisfy { $0.delivered == $0.total && $0.waiting == 0 })
@@ -68,7 +68,7 @@ extension `Real processes that start campaigns` {
 
             struct Share: Decodable {
                 let share: String
-                let ofDevices: String
+                let ofDevices: Double
                 let total: Int
                 let waiting: Int
                 let delivered: Int

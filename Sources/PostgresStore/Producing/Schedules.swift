@@ -20,6 +20,7 @@ extension Statement {
                options::text as options, state,
                array(select key from jsonb_each_text(options) order by key) as option_names,
                array(select value from jsonb_each_text(options) order by key) as option_values,
+               array(select jsonb_typeof(value) from jsonb_each(options) order by key) as option_types,
                array(select case when key in ('send_by', 'expiration', 'catch_up')
                                  then extract(epoch from value::interval)::text else '' end
                      from jsonb_each_text(options) order by key) as option_seconds,
@@ -61,13 +62,35 @@ package enum ScheduleState: String, CaseIterable, Sendable {
     case heldUp = "held up"
 }
 
+/// The value of an option of a schedule.
+package enum ScheduleOption: Sendable {
+    case duration(Duration)
+    case number(Double)
+    case bool(Bool)
+    /// A text, or JSON.
+    case text(String)
+
+    /// - Parameters:
+    ///   - type: the type of the JSON value.
+    ///   - seconds: the duration, if the option is an interval.
+    fileprivate init(_ value: String, ofType type: String, seconds: Double?) {
+        self =
+            switch type {
+            case _ where seconds != nil: .duration(.seconds(seconds ?? 0))
+            case "number": Double(value).map(Self.number) ?? .text(value)
+            case "boolean": .bool(value == "true")
+            default: .text(value)
+            }
+    }
+}
+
 /// A schedule as operators see it.
 package struct ScheduleSummary: Sendable {
     package let queue: QueueName
     package let name: String
     package let draft: ScheduleDraft
-    /// The draft's options, one by one. `duration` is the value of one that is an interval.
-    package let options: [(name: String, value: String, duration: Duration?)]
+    /// The draft's options, by name.
+    package let options: [(name: String, value: ScheduleOption)]
     package let state: ScheduleState
     /// The next runs, as many as asked for. Of a paused schedule, the runs that it would have.
     package let nextRuns: [Date]
@@ -90,9 +113,11 @@ package struct ScheduleSummary: Sendable {
             cron: row.text("cron"), timeZone: row.text("time_zone"),
             afterOutage: row.value("after_outage", as: AfterOutage.self), payload: row.text("payload"),
             options: row.text("options"))
-        options = zip(
-            zip(row.textArray("option_names"), row.textArray("option_values")), row.textArray("option_seconds")
-        ).map { option, seconds in (option.0, option.1, Double(seconds).map { .seconds($0) }) }
+        let values = zip(
+            zip(row.textArray("option_types"), row.textArray("option_values")), row.textArray("option_seconds"))
+        options = zip(row.textArray("option_names"), values).map { name, value in
+            (name, ScheduleOption(value.0.1, ofType: value.0.0, seconds: Double(value.1)))
+        }
         nextRuns = row.int8Array("next_runs").map { Date(timeIntervalSince1970: Double($0)) }
         lastRun = row.optionalTime("run_at").flatMap { time in
             row.optionalText("campaign").map { (time, $0) }

@@ -21,7 +21,7 @@ struct Parser {
         var tree = root
         while case .group(_, _, let children) = tree {
             guard let word = rest.popFirst() else {
-                throw UsageError(Messages.commandMissing(path), remedy: remedy(path))
+                throw UsageError(Messages.commandMissing(path), remedy: remedy(path)).of(path)
             }
             switch word {
             case "--help", "-h": return .help(path: path, tree)
@@ -42,9 +42,9 @@ struct Parser {
         if let child = children.first(where: { $0.name == word }) { return child }
         let names = children.map(\.name)
         guard let near = Suggestion.nearest(to: word, among: names) else {
-            throw UsageError(Messages.unknownCommand(word, among: names), remedy: remedy(path))
+            throw UsageError(Messages.unknownCommand(word, among: names), remedy: remedy(path)).of(path)
         }
-        throw UsageError(Messages.unknownCommand(word, nearest: near), remedy: remedy(path + [near]))
+        throw UsageError(Messages.unknownCommand(word, nearest: near), remedy: remedy(path + [near])).of(path)
     }
 
     private func fill(
@@ -57,7 +57,7 @@ struct Parser {
         } catch {
             // Suggests help and never an example: pasting an example would run a command, and some commands delete
             // data.
-            throw error.suggesting(remedy(path))
+            throw error.suggesting(remedy(path)).of(path)
         }
         return .run(command, json: words.json, name: path.joined(separator: " "))
     }

@@ -14,6 +14,8 @@ package enum Cell: Sendable {
     case yes(Bool)
     /// A value for which people read a word if it is missing. Programs get null, as always.
     indirect case orWord(Cell, String)
+    /// What people read, and the value for programs, if that is no simple one.
+    case told(String, json: JSON)
 
     /// The text for people; a missing value is a hyphen.
     package var text: String {
@@ -26,6 +28,7 @@ package enum Cell: Sendable {
         case .time(let date): date.map(Self.timestamp) ?? "-"
         case .yes(let yes): yes ? "yes" : "no"
         case .orWord(let cell, let word): cell.json == .null ? word : cell.text
+        case .told(let text, _): text.printable()
         }
     }
 
@@ -40,6 +43,7 @@ package enum Cell: Sendable {
         case .time(let date): date.map { .string(Self.timestamp($0)) } ?? .null
         case .yes(let yes): .bool(yes)
         case .orWord(let cell, _): cell.json
+        case .told(_, let json): json
         }
     }
 
@@ -47,7 +51,7 @@ package enum Cell: Sendable {
     package var isNumber: Bool {
         switch self {
         case .count, .atLeast, .decimal, .duration: true
-        case .text, .time, .yes: false
+        case .text, .time, .yes, .told: false
         case .orWord(let cell, _): cell.isNumber
         }
     }

@@ -50,7 +50,7 @@ package struct Program: Sendable {
             return try await perform(Parser(program: name, root: root).parse(arguments), console: console)
         } catch {
             console.speaking(json: Self.wantsJSON(arguments)).complain(
-                name, error.problem, remedy: error.remedy, code: .usage)
+                error.command, error.problem, remedy: error.remedy, code: .usage)
             return .usage
         }
     }

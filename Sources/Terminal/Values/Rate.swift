@@ -41,6 +41,10 @@ package struct Share: ArgumentValue, Equatable, Sendable {
     package static var placeholder: String { "SHARE" }
     package var shown: String { Rate(perSecond: (fraction * 1e7).rounded() / 1e5).shown + "%" }
 
+    /// People read per cent, programs get the fraction.
+    package var cell: Cell { .told(shown, json: json) }
+    package var json: JSON { .number((fraction * 1e7).rounded() / 1e7) }
+
     package static func parse(_ text: String) throws(InvalidValue) -> Share {
         let isPercentage = text.hasSuffix("%")
         guard let number = Double(isPercentage ? text.dropLast() : text[...]) else {

@@ -73,7 +73,7 @@ enum CampaignCommands {
             }
             if shares.contains(where: { $0.name == "holdout" }) { facts.append(("held_out", .count(campaign.heldOut))) }
             if let share = campaign.stopAtErrors {
-                facts.append(("stop_at_errors", .text(Share(fraction: share).shown)))
+                facts.append(("stop_at_errors", Share(fraction: share).cell))
             }
             if let reason = campaign.pausedReason, !campaign.isFinished {
                 facts.append(("paused_because", .text(reason)))
@@ -91,7 +91,7 @@ enum CampaignCommands {
         private static var shareColumns: [Column<ShareSummary>] {
             [
                 Column("share") { .text($0.name) },
-                Column("of_devices") { .text(Share(fraction: $0.fraction).shown) },
+                Column("of_devices") { Share(fraction: $0.fraction).cell },
                 Column("total") { .count($0.total) },
                 Column("waiting") { .count($0.waiting) },
             ] + OutcomeColumns.outcomes(\.tally)

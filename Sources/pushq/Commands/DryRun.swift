@@ -63,9 +63,15 @@ struct DryRun {
         let all =
             zip([("payload", rest)] + shares.variants.map { ($0.name, $0.fraction) }, counts.dropFirst())
             + (shares.holdout.map { [(("holdout", $0), counts[0])] } ?? [])
-        let about = preview.unknown > 0 ? "about " : ""
+        let isEstimate = preview.unknown > 0
         return all.map { share, count in
-            ("share_\(share.0)", .text("\(Share(fraction: share.1).shown): \(about)\(Cell.count(count).text)"))
+            let part = Share(fraction: share.1)
+            return (
+                "share_\(share.0)",
+                .told(
+                    "\(part.shown): \(isEstimate ? "about " : "")\(Cell.count(count).text)",
+                    json: ["of_devices": part.json, "devices": .integer(count), "is_estimate": .bool(isEstimate)])
+            )
         }
     }
 
@@ -79,9 +85,13 @@ struct DryRun {
                 let fate =
                     wave.isLate
                     ? "; too late, the campaign has ended by then" : pace(preview, of: wave, before: index + 1)
-                facts.append(("wave_\(index + 1)", .text("\(Cell.time(due).text): \(who)\(fate)")))
+                let json = JSON.object(
+                    [("due_at", Cell.time(due).json)] + members(sent(wave.recipients), in: wave.timeZones)
+                        + [("is_late", .bool(wave.isLate))])
+                facts.append(("wave_\(index + 1)", .told("\(Cell.time(due).text): \(who)\(fate)", json: json)))
             } else {
-                facts.append(("left_out", .text(Self.who(wave.recipients, in: wave.timeZones))))
+                let who = Self.who(wave.recipients, in: wave.timeZones)
+                facts.append(("left_out", .told(who, json: .object(members(wave.recipients, in: wave.timeZones)))))
             }
         }
         return facts
@@ -112,7 +122,10 @@ struct DryRun {
             + preview.quiet.enumerated().map { index, end in
                 let who = sent(end.recipients, in: end.timeZones)
                 let fate = end.isLate ? "; suppressed, the campaign has ended by then" : ""
-                return ("quiet_\(index + 1)", .text("until \(Cell.time(end.until).text): \(who)\(fate)"))
+                let json = JSON.object(
+                    [("until", Cell.time(end.until).json)] + members(sent(end.recipients), in: end.timeZones)
+                        + [("is_late", .bool(end.isLate))])
+                return ("quiet_\(index + 1)", .told("until \(Cell.time(end.until).text): \(who)\(fate)", json: json))
             }
     }
 
@@ -125,6 +138,11 @@ struct DryRun {
     /// The recipients among these devices, in words.
     private func sent(_ devices: Int, in zones: [String]) -> String {
         (shares.holdout == nil ? "" : "about ") + Self.who(sent(devices), in: zones)
+    }
+
+    /// These recipients for programs.
+    private func members(_ recipients: Int, in zones: [String]) -> [(String, JSON)] {
+        [("recipients", .integer(recipients)), ("time_zones", .array(zones.map(JSON.string)))]
     }
 
     private static func who(_ recipients: Int, in zones: [String]) -> String {
@@ -141,7 +159,10 @@ struct DryRun {
         let size = message.payload.utf8.count
         guard preview.versions.isEmpty else {
             let (lacking, tooLong) = preview.versions.reduce((0, 0)) { ($0.0 + $1.lacking, $0.1 + $1.tooLong) }
-            return headers + [("lacking_attributes", .count(lacking)), ("payloads_too_long", .count(tooLong))]
+            return headers + [
+                ("lacking_attributes", .count(lacking)), ("payloads_too_long", .count(tooLong)),
+                ("payload_bytes_at_most", .count(preview.versions[0].most)),
+            ]
         }
         return headers + [
             ("payload", .text(message.payload)),
@@ -156,7 +177,9 @@ struct DryRun {
             Column("recipients") { .count($0.recipients) },
             Column("lacking") { .count($0.lacking) },
             Column("too_long") { .count($0.tooLong) },
-            Column("longest") { preview in .text(preview.longest.map { "\($0) of \(preview.most)" }) },
+            Column("longest") { version in
+                version.longest.map { .told("\($0) of \(version.most)", json: .integer($0)) } ?? .text(nil)
+            },
             Column("sample") { .text($0.sample) },
         ]
     }
@@ -202,7 +225,9 @@ struct DryRun {
         return facts + [
             (
                 "would_expire",
-                .text("about \(Cell.count(late).text): the campaign ends before they are sent to; \(advice)")
+                .told(
+                    "about \(Cell.count(late).text): the campaign ends before they are sent to; \(advice)",
+                    json: .integer(late))
             )
         ]
     }

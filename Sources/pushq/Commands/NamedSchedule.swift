@@ -31,7 +31,7 @@ struct NamedSchedule: ParameterGroup {
             ("after_outage", .text(schedule.draft.afterOutage.rawValue)),
         ]
         facts += schedule.options.map { option in
-            (option.name, option.duration.map { .duration($0) } ?? .text(option.value))
+            (option.name, Self.cell(option.name, option.value))
         }
         facts += [("payload", .text(schedule.draft.payload)), ("created_at", .time(schedule.createdAt))]
         if let last = schedule.lastRun {
@@ -41,6 +41,16 @@ struct NamedSchedule: ParameterGroup {
         for (index, run) in schedule.nextRuns.enumerated() { facts.append(("next_run_\(index + 1)", .time(run))) }
         console.show(facts)
         for problem in schedule.problems { console.remark("in the way: \(problem)") }
+    }
+
+    private static func cell(_ name: String, _ value: ScheduleOption) -> Cell {
+        switch value {
+        case .duration(let duration): .duration(duration)
+        case .bool(let value): .yes(value)
+        case .text(let text): .text(text)
+        case .number(let number) where ["stop_at_errors", "holdout"].contains(name): Share(fraction: number).cell
+        case .number(let number): .told(Rate(perSecond: number).shown, json: .number(number))
+        }
     }
 
     /// Carries out an order and says so, or says that it was not necessary, because scripts may give an order twice.

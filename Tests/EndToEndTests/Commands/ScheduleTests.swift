@@ -19,7 +19,7 @@ import Testing
             #expect(added.code == 0, "\(added.errors)")
             for line in [
                 "state           active", "cron            0 9 * * mon", "time zone       Europe/Vienna",
-                "after outage    once", "filter          tag 'vip'", "max rate        250.0", "stop at errors  0.05",
+                "after outage    once", "filter          tag 'vip'", "max rate        250", "stop at errors  5%",
                 "send by         6h 00m", "priority        5", "payload         \(Self.payload)",
             ] {
                 #expect(added.output.contains(line + "\n"), "\(line): \(added.output)")
@@ -50,6 +50,24 @@ import Testing
             expectFailure(
                 try await schedule("pause", Shop.queue, "weekly-offer"), code: 1,
                 saying: "has no schedule “weekly-offer”; list them with: pushq schedule list \(Shop.queue)")
+        }
+    }
+
+    @Test func `have options as numbers and truths in JSON, whoever added them`() async throws {
+        try await Shop.open { shop in
+            let added = try await shop.pushq(
+                "schedule", "add", Shop.queue, "s", "--cron", "@daily", "--payload", "-", "--audience", "all",
+                "--max-rate", "250", "--urgent", "--stop-at-errors", "5%", "--json", input: Self.payload)
+            try await shop.run(
+                """
+                select pushq.add_schedule('\(Shop.queue)', 't', '@daily', '\(Self.payload)',
+                                          options => '{"max_rate": 250, "urgent": true, "stop_at_errors": 0.05}')
+                """)
+            for text in [added.output, try await shop.pushq("schedule", "show", Shop.queue, "t", "--json").output] {
+                for member in [#""max_rate":250.0,"#, #""urgent":true,"#, #""stop_at_errors":0.05,"#] {
+                    #expect(text.contains(member), "\(added.errors) \(text)")
+                }
+            }
         }
     }
 

@@ -54,21 +54,24 @@ import Testing
         #expect(code == .usage)
         #expect(transcript.output.isEmpty)
         let stop = problem.hasSuffix("?") ? "" : "."
-        #expect(transcript.errors == "bakery: \(problem)\(stop) Try: bakery bake --help\n")
+        #expect(transcript.errors == "bakery bake: \(problem)\(stop) Try: bakery bake --help\n")
     }
 
     @Test(arguments: [
-        ([], "'bakery' needs a command. Try: bakery --help"),
-        (["shop"], "'bakery shop' needs a command. Try: bakery shop --help"),
-        (["bkae"], "there is no command 'bkae'; did you mean 'bake'? Try: bakery bake --help"),
-        (["shop", "lits"], "there is no command 'lits'; did you mean 'list'? Try: bakery shop list --help"),
-        (["shop", "open"], "there is no command 'open' (there are list, close, empty). Try: bakery shop --help"),
-        (["shop", "list", "all"], "unexpected argument 'all'. Try: bakery shop list --help"),
+        ([], "bakery: 'bakery' needs a command. Try: bakery --help"),
+        (["shop"], "bakery shop: 'bakery shop' needs a command. Try: bakery shop --help"),
+        (["bkae"], "bakery: there is no command 'bkae'; did you mean 'bake'? Try: bakery bake --help"),
+        (["shop", "lits"], "bakery shop: there is no command 'lits'; did you mean 'list'? Try: bakery shop list --help"),
+        (
+            ["shop", "open"],
+            "bakery shop: there is no command 'open' (there are list, close, empty). Try: bakery shop --help"
+        ),
+        (["shop", "list", "all"], "bakery shop list: unexpected argument 'all'. Try: bakery shop list --help"),
     ])
     func `finds the command in the tree`(words: [String], problem: String) async {
         let transcript = Transcript()
         #expect(await bakery.run(words, console: transcript.console()) == .usage)
-        #expect(transcript.errors == "bakery: \(problem)\n")
+        #expect(transcript.errors == "\(problem)\n")
     }
 
     @Test func `repeats no more of a wrong word than helps to find it`() async {

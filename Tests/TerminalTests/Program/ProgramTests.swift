@@ -26,7 +26,7 @@ import Transport
             ),
             (
                 ["shop", "close", "--json", "--at"], .usage,
-                #"{"error":"--at TIME needs a value","command":"bakery","exit":2,"try":"bakery shop close --help"}"#
+                #"{"error":"--at TIME needs a value","command":"bakery shop close","exit":2,"try":"bakery shop close --help"}"#
             ),
             (["--json", "shop", "--", "--x"], .usage, #"{"error":"there is no command '--'"#),
         ]
