@@ -127,6 +127,8 @@ enum Messages {
         "no password is read from \(path), since its mode \(octal(mode)) gives others access to it. Run 'chmod 600 \(path)'"
     }
 
+    static let inputIsClosed = "it is closed: pipe something into it, or name a file"
+
     static func fileUnreadable(_ path: String, why: String) -> String {
         "cannot read \(path): \(why)"
     }

@@ -71,7 +71,7 @@ extension `Real processes that send campaigns` {
                     mixed.code == 2 && mixed.errors.contains(#"write "badge": {"increment": 1}"#), "\(mixed.errors)")
                 let wrong = try await rig.pushq(
                     ["send", "\(rig.queue)", "--token", token, "--badge-increment", "0", "--alert", "hello"])
-                #expect(wrong.errors.contains("use a whole number, 1 to 99"), "\(wrong.errors)")
+                #expect(wrong.code == 2 && wrong.errors.contains("use a whole number, 1 to 99"), "\(wrong.errors)")
 
                 try await rig.run("select pushq.set_badge('\(rig.queue)', '\(token)', badge => 6)")
                 let dry = try await rig.pushq(

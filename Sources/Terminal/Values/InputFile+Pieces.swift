@@ -8,10 +8,14 @@ extension InputFile {
 
     /// Opens the file as a list of devices, which is read piece by piece.
     package func devices() throws(UnreadableFile) -> DeviceFile {
-        let file = try open()
+        let (file, path) = (try open(), path)
         return DeviceFile(name: name) {
-            let piece = try file.read(upTo: Self.pieceBytes)
-            return piece.isEmpty ? nil : piece
+            do throws(OpenFile.Failure) {
+                let piece = try file.read(upTo: Self.pieceBytes)
+                return piece.isEmpty ? nil : piece
+            } catch {
+                throw UnreadableFile(path: path, error)
+            }
         }
     }
 

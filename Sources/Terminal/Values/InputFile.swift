@@ -55,10 +55,13 @@ package struct UnreadableFile: Error, CustomStringConvertible {
         self.why = why
     }
 
-    fileprivate init(path: String, _ failure: OpenFile.Failure) {
+    init(path: String, _ failure: OpenFile.Failure) {
         let words = failure.description.prefix(1).lowercased() + failure.description.dropFirst()
-        self.init(path: path, why: failure.isMissing ? "there is no such file" : words)
+        self.init(
+            path: path,
+            why: failure.isMissing
+                ? "there is no such file" : failure.isClosed && path == "-" ? Messages.inputIsClosed : words)
     }
 
-    package var description: String { Messages.fileUnreadable(path, why: why) }
+    package var description: String { Messages.fileUnreadable(path == "-" ? "standard input" : path, why: why) }
 }

@@ -7,10 +7,13 @@ package final class OpenFile: Sendable {
         package let description: String
         /// Whether there is no such file.
         package let isMissing: Bool
+        /// Whether it is not open for reading, or not open at all.
+        package let isClosed: Bool
 
         fileprivate init(_ code: CInt) {
             description = SystemCall.text(of: code)
             isMissing = code == ENOENT
+            isClosed = code == EBADF
         }
     }
 

@@ -42,13 +42,14 @@ struct CredentialFiles: ParameterGroup {
     }
 
     private func readSigningKey(_ file: InputFile) throws -> ParsedCredential {
+        // First, because a file that is not the right one is named so that its ID is not found, either.
+        let contents = try file.contents()
+        let key = try naming(file) { try PrivateKey(signingKeyPEM: contents) }
         guard let keyID = keyId ?? Self.keyID(inNameOf: file) else { throw UsageError("--key-id ID is missing") }
         guard let teamID = teamId else { throw UsageError("--team-id ID is missing") }
         for (name, text) in [("--key-id", keyID), ("--team-id", teamID)] where !Self.isAppleID(text) {
             throw UsageError("\(name) is not ten capital letters and digits, as Apple's are")
         }
-        let contents = try file.contents()
-        let key = try naming(file) { try PrivateKey(signingKeyPEM: contents) }
         let environments = environment.isEmpty ? Environment.allCases : environment
         return ParsedCredential(
             kind: .token(teamID: teamID, keyID: keyID), secret: Array(try key.pem().utf8),

@@ -86,6 +86,9 @@ struct SendCommand: Command {
     }
 
     private func readPayload() throws -> Payload {
+        if let badgeIncrement, !(1...99).contains(badgeIncrement) {
+            throw UsageError("--badge-increment \(badgeIncrement) is out of range: use a whole number, 1 to 99")
+        }
         switch (alert, payload) {
         case (let text?, nil): return Payload(alert: text, badgeIncrement: badgeIncrement)
         case (nil, .some) where badgeIncrement != nil:

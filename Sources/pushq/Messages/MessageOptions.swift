@@ -20,14 +20,18 @@ struct MessageOptions: ParameterGroup {
 
     /// Returns the message with this payload, for this queue.
     ///
-    /// - Throws: ``Failure`` if APNs would refuse it, before the database is asked.
+    /// - Throws: ``UsageError`` for an option that is wrong with any message; ``Failure`` if APNs would refuse this
+    ///   message, before the database is asked.
     /// - Parameters:
     ///   - dayStart: when a campaign on a given day starts.
     ///   - isOfCampaign: whether the payload may have placeholders and several languages.
     func message(
         of payload: Payload, for queue: QueueName, at times: SendingTimes = SendingTimes(), dayStart: Date? = nil,
         isOfCampaign: Bool = false
-    ) throws(Failure) -> MessageDraft {
+    ) throws -> MessageDraft {
+        guard priority.map([10, 5, 1].contains) ?? true else {
+            throw UsageError("--priority \(priority ?? 0) is unknown: use 10, 5 or 1")
+        }
         var message = MessageDraft(payload: payload.text)
         message.pushType = pushType
         message.priority = priority

@@ -323,11 +323,17 @@ import Testing
         try await Shop.open { shop in
             let file = try shop.folder.write(
                 "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", to: "a.p8")
+            let right = try shop.folder.write(PrivateKey.makeP256().pem(), to: "right.p8")
             expectFailure(
-                try await add(shop, "--p8", file, "--team-id", "TEAM123456"), code: 2, saying: "--key-id ID is missing")
+                try await add(shop, "--p8", right, "--team-id", "TEAM123456"), code: 2, saying: "--key-id ID is missing")
             expectFailure(
-                try await add(shop, "--p8", file, "--team-id", "TEAM", "--key-id", "ABC123DEFG"), code: 2,
+                try await add(shop, "--p8", right, "--team-id", "TEAM", "--key-id", "ABC123DEFG"), code: 2,
                 saying: "--team-id is not ten")
+            // A file that is missing or another one has no ID in its name either.
+            expectFailure(
+                try await add(shop, "--p8", shop.folder.path("none.p8"), "--team-id", "TEAM123456"), code: 1,
+                saying: "none.p8: there is no such file")
+            expectFailure(try await add(shop, "--p8", file), code: 1, saying: "a.p8: cannot read the")
             let ended = try await add(shop, "--p8", file, "--team-id", "TEAM123456", "--key-id", "ABC123DEFG")
             expectFailure(ended, code: 1, saying: "a.p8: cannot read the")
             #expect(!ended.errors.contains("AAAA"))

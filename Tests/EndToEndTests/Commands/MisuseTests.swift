@@ -87,6 +87,22 @@ import Testing
     }
 }
 
+@Suite(.timeLimit(.minutes(5))) struct `A value that is wrong by itself` {
+    @Test(arguments: [
+        (["--priority", "7"], "--priority 7 is unknown: use 10, 5 or 1"),
+        (["--badge-increment", "0"], "--badge-increment 0 is out of range"),
+        (["--push-type", "foo"], "--push-type 'foo' must be one of"),
+    ])
+    func `makes a command line wrong, which is exit code 2`(words: [String], said: String) async throws {
+        let ended = try await Executable.pushq.run(
+            ["send", Shop.queue, "--token", "00ff", "--alert", "x"] + words,
+            environment: ["PUSHQ_DATABASE_URL": "postgres://127.0.0.1:1/none"])
+        expectFailure(ended, code: 2, saying: said)
+        let json = try await Executable.pushq.run(["send", Shop.queue, "--json"] + words)
+        #expect(json.code == 2 && json.errors.contains(#""command":"pushq send""#), "\(json.errors)")
+    }
+}
+
 /// A shell's `>&-` or a careless parent may start a program like this. The next opened file gets the closed descriptor.
 @Suite(.timeLimit(.minutes(10))) struct `A program without its standard streams` {
     private static func bash(_ script: String, in shop: Shop) async throws -> Executable.Ended {
@@ -101,7 +117,13 @@ import Testing
                 saying: "cannot write the output: Bad file descriptor")
             expectFailure(
                 try await Self.bash("\(admin) device import \(Shop.queue) - <&-", in: shop), code: 1,
-                saying: "Bad file descriptor")
+                saying: "cannot read standard input: it is closed: pipe something into it, or name a file")
+            let pushq = "'\(Executable.folder)/pushq' send \(Shop.queue)"
+            for words in ["--alert x --tokens -", "--token 00ff --payload -"] {
+                expectFailure(
+                    try await Self.bash("\(pushq) \(words) <&-", in: shop), code: 1,
+                    saying: "cannot read standard input: it is closed")
+            }
             let silent = try await Self.bash("\(admin) queue list <&- 2>&- | cat", in: shop)
             #expect(silent.output.contains("com.acme.shop"))
         }
