@@ -11,7 +11,9 @@ extension HealthCheck {
         let isWaiting = row.bool("has_work")
         // If the tenant has a credential for the first queue, it was left to the operator to choose it.
         let remedy =
-            row.optionalText("fitting").map { "pushq-admin queue set \(names[0]) --credential \(ShellWords.quoted($0))" }
+            row.optionalText("fitting").map {
+                "pushq-admin queue set \(names[0]) --credential \(ShellWords.quoted($0))"
+            }
             ?? "pushq-admin credential add \(row.text("tenant")) NAME --p8 FILE --team-id TEAM"
         return [
             HealthFinding(

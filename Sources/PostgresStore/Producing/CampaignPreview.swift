@@ -6,7 +6,8 @@ extension Statement {
     static let previewCampaign = previewCampaign("preview_campaign", audience: "filter => $filter")
 
     static let previewListCampaign = previewCampaign(
-        "preview_list_campaign", audience: "tokens => array(select encode(token, 'hex') from device_stage where active)")
+        "preview_list_campaign", audience: "tokens => array(select encode(token, 'hex') from device_stage where active)"
+    )
 
     private static func previewCampaign(_ name: String, audience: String) -> Statement {
         Statement(

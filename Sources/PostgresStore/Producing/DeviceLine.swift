@@ -133,7 +133,9 @@ extension DeviceLine {
     }
 
     private mutating func setAttributes(_ node: JSONNode) throws(DeviceFieldProblem) {
-        guard let members = node.members else { throw DeviceFieldProblem("the attributes are not a JSON object, such as {}") }
+        guard let members = node.members else {
+            throw DeviceFieldProblem("the attributes are not a JSON object, such as {}")
+        }
         for member in members {
             switch member.node.value {
             case .string, .bool, .number: break

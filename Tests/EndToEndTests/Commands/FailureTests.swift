@@ -325,7 +325,8 @@ import Testing
                 "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", to: "a.p8")
             let right = try shop.folder.write(PrivateKey.makeP256().pem(), to: "right.p8")
             expectFailure(
-                try await add(shop, "--p8", right, "--team-id", "TEAM123456"), code: 2, saying: "--key-id ID is missing")
+                try await add(shop, "--p8", right, "--team-id", "TEAM123456"), code: 2, saying: "--key-id ID is missing"
+            )
             expectFailure(
                 try await add(shop, "--p8", right, "--team-id", "TEAM", "--key-id", "ABC123DEFG"), code: 2,
                 saying: "--team-id is not ten")

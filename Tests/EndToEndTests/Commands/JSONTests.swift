@@ -118,15 +118,24 @@ import Testing
             ["pushq campaign --dry-run --filter", "user is missing", "--key", "new", queue, "--payload", payload],
             ["pushq campaign --dry-run --tokens", devices, "--key", "new", queue, "--payload", payload],
             ["pushq campaign --dry-run --users", users, "--key", "new", queue, "--payload", payload],
-            ["pushq campaign --dry-run --variant", "NAME=\(payload):20%", "--holdout", "10%", "--key", "new"] + campaign,
-            ["pushq campaign --dry-run --local-time", "12:00", "--quiet-hours", "11:00-13:00", "--key", "new"] + campaign,
-            ["pushq campaign --dry-run (personal message)", "--key", "new", queue, "--audience", "all", "--payload", personal],
-            ["pushq campaign", "--key", "shared", "--filter", "user is not missing", queue, "--payload", payload] + timed
+            ["pushq campaign --dry-run --variant", "NAME=\(payload):20%", "--holdout", "10%", "--key", "new"]
+                + campaign,
+            ["pushq campaign --dry-run --local-time", "12:00", "--quiet-hours", "11:00-13:00", "--key", "new"]
+                + campaign,
+            [
+                "pushq campaign --dry-run (personal message)", "--key", "new", queue, "--audience", "all", "--payload",
+                personal,
+            ],
+            ["pushq campaign", "--key", "shared", "--filter", "user is not missing", queue, "--payload", payload]
+                + timed
                 + shares,
             ["pushq campaign --wait", "--timeout", "1s", "--key", "other"] + campaign,
             ["pushq schedule add", queue, "weekly", "--cron", "@weekly", "--payload", payload, "--audience", "all"],
             ["pushq schedule list", queue], ["pushq schedule show", queue, "weekly"],
-            ["pushq schedule add", queue, "full", "--cron", "@daily", "--payload", payload, "--filter", "user is missing"]
+            [
+                "pushq schedule add", queue, "full", "--cron", "@daily", "--payload", payload, "--filter",
+                "user is missing",
+            ]
                 + timed + shares + [
                     "--priority", "5", "--expiration", "1h", "--collapse-id", "c",
                     "--at-most-once", "--urgent", "--quiet-hours", "none", "--if-passed", "now", "--catch-up", "1h",
@@ -244,7 +253,8 @@ import Testing
 
     /// Promised commands that other tests check.
     private static let elsewhere: Set = [
-        "pushq demo", "pushq dev", "pushq simulate", "pushq simulate (at its end)", "pushq-admin webhook test", "pushq-admin tenant move",
+        "pushq demo", "pushq dev", "pushq simulate", "pushq simulate (at its end)", "pushq-admin webhook test",
+        "pushq-admin tenant move",
         "pushq-admin tenant move --abandon", "pushq-admin restore diverged", "pushq-admin restore diverged --apns-ids",
     ]
 }

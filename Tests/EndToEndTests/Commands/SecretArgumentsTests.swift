@@ -9,8 +9,10 @@ import Testing
     /// A token, and how `ps` shows it.
     private static let tokens = [
         (token, "0f1e2d3c" + String(repeating: "*", count: 56)),
-        ("<\(Array(repeating: "0f1e2d3c", count: 8).joined(separator: " "))>",
-            "<0f1e2d3c" + String(repeating: " ********", count: 7) + ">"),
+        (
+            "<\(Array(repeating: "0f1e2d3c", count: 8).joined(separator: " "))>",
+            "<0f1e2d3c" + String(repeating: " ********", count: 7) + ">"
+        ),
         ("0f1e2d3c4b5a", "0f1e2d3c****"),
     ]
 

@@ -32,11 +32,25 @@ import Testing
         }
     }
 
+    /// The view of a login's queues has no rows for one that was granted no tenant.
+    @Test func `says where an operator finds the names of queues`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let error = await #expect(throws: PostgresError.self) {
+                try await queue.run("select pushq.queue_id('acme/wrong/production')")
+            }
+            #expect(
+                error?.description
+                    == "there is no queue “acme/wrong/production”; list them with: pushq-admin queue list")
+        }
+    }
+
     @Test func `does so for the problems that it returns, too`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
             let problem = try await queue.texts(
-                #"select pushq.message_problem('{"aps":{"alert":"x"}}', push_type => \#(Self.text), priority => null, expiration => null, collapse_id => null)"#)[0]
+                #"select pushq.message_problem('{"aps":{"alert":"x"}}', push_type => \#(Self.text), priority => null, expiration => null, collapse_id => null)"#
+            )[0]
             #expect(problem.hasPrefix("push type “a b c dx") && problem.unicodeScalars.allSatisfy { !$0.isControl })
         }
     }

@@ -19,7 +19,10 @@ import Testing
         (#"{"expiration": 1795900000}"#, "the option “expiration” cannot be “1795900000”; \(interval)"),
         (#"{"catch_up": 1}"#, "the option “catch_up” cannot be “1”; \(interval)"),
         (#"{"collapse_id": true}"#, "the option “collapse_id” cannot be “true”; write it as a text, in quotes"),
-        (#"{"collapse_id": {"a": 1}}"#, "the option “collapse_id” cannot be “{\"a\": 1}”; write it as a text, in quotes"),
+        (
+            #"{"collapse_id": {"a": 1}}"#,
+            "the option “collapse_id” cannot be “{\"a\": 1}”; write it as a text, in quotes"
+        ),
         (#"{"urgent": "yes"}"#, "the option “urgent” cannot be “yes”; write true or false, without quotes"),
         (#"{"max_rate": "250"}"#, "the option “max_rate” cannot be “250”; write it as a number, without quotes"),
         (#"{"priority": 5.5}"#, "the option “priority” cannot be “5.5”; write it as a whole number, without quotes"),

@@ -416,8 +416,14 @@ import Transport
         (#"'{"aps":{"alert":"x"}}', array['00ff'], run_at => 'infinity'"#, "run_at or send_by is infinite"),
         (#"'{"aps":{"alert":"x"}}', user_key => ''"#, "the user key is empty: give it 1 to 200 bytes"),
         (#"'{"aps":{"alert":"x"}}', user_key => repeat('x', 201)"#, "the user key has 201 bytes: use at most 200"),
-        (#"'{"aps":{"alert":"x"}}', '{00ff}', user_keys => '{ann}'"#, "a send needs exactly one of tokens, user_key and"),
-        (#"'{"aps":{"alert":"x"}}', '{00ff,00fe}', user_keys => '{ann}'"#, "a send needs exactly one of tokens, user_key and"),
+        (
+            #"'{"aps":{"alert":"x"}}', '{00ff}', user_keys => '{ann}'"#,
+            "a send needs exactly one of tokens, user_key and"
+        ),
+        (
+            #"'{"aps":{"alert":"x"}}', '{00ff,00fe}', user_keys => '{ann}'"#,
+            "a send needs exactly one of tokens, user_key and"
+        ),
         (#"'{"aps":{"alert":"x"}}', user_keys => '{""}'"#, "the user key is empty: give it 1 to 200 bytes"),
         (#"'{"aps":{"alert":"x"}}', user_keys => '{ann,null}'"#, "one of the user keys is null; leave it out"),
         (

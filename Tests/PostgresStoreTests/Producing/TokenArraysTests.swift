@@ -21,20 +21,24 @@ import Testing
         try await queue.run("select from pushq.\(call.replacing("TOKENS", with: tokens))")
     }
 
-    @Test(arguments: calls, [
-        ("array['\(good)', '\(good)', '\(bad)']", "token 3, which begins with “deadbeef”: the device token has 65"),
-        ("array['\(good)', 'abc']", "token 2, which begins with “a”: the device token has 3"),
-        ("array['\(good)', null]", "token 2: the device token is empty"),
-        ("array['\(good)', E'x\\n\\u202Exyzz']", "token 2, which begins with “x "),
-        ("'[0:1]={\(good),zz}'", "token 2, which begins with “z”: the device token has a character"),
-        ("array['\(bad)']", "the device token has 65 hexadecimal digits"),
-    ])
+    @Test(
+        arguments: calls,
+        [
+            ("array['\(good)', '\(good)', '\(bad)']", "token 3, which begins with “deadbeef”: the device token has 65"),
+            ("array['\(good)', 'abc']", "token 2, which begins with “a”: the device token has 3"),
+            ("array['\(good)', null]", "token 2: the device token is empty"),
+            ("array['\(good)', E'x\\n\\u202Exyzz']", "token 2, which begins with “x "),
+            ("'[0:1]={\(good),zz}'", "token 2, which begins with “z”: the device token has a character"),
+            ("array['\(bad)']", "the device token has 65 hexadecimal digits"),
+        ])
     func `with a bad one among them is refused with its place and its beginning, and no more of it`(
         call: String, bad: (tokens: String, problem: String)
     ) async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
-            let error = await #expect(throws: PostgresError.self, "\(call)") { try await run(call, bad.tokens, in: queue) }
+            let error = await #expect(throws: PostgresError.self, "\(call)") {
+                try await run(call, bad.tokens, in: queue)
+            }
             let said = error?.description ?? ""
             #expect(said.hasPrefix(bad.problem) && !said.contains("deadbeef1"), "\(call): \(said)")
         }

@@ -61,7 +61,10 @@ import Testing
         ([], "bakery: 'bakery' needs a command. Try: bakery --help"),
         (["shop"], "bakery shop: 'bakery shop' needs a command. Try: bakery shop --help"),
         (["bkae"], "bakery: there is no command 'bkae'; did you mean 'bake'? Try: bakery bake --help"),
-        (["shop", "lits"], "bakery shop: there is no command 'lits'; did you mean 'list'? Try: bakery shop list --help"),
+        (
+            ["shop", "lits"],
+            "bakery shop: there is no command 'lits'; did you mean 'list'? Try: bakery shop list --help"
+        ),
         (
             ["shop", "open"],
             "bakery shop: there is no command 'open' (there are list, close, empty). Try: bakery shop --help"
