@@ -72,11 +72,8 @@ extension GatewayConnection: HTTP2Handler {
             if isLast { settledEarly[stream.id] = nil }
             return
         }
-        let room = PartialRefusal.maximumBodyBytes - (partials[stream.id]?.body.count ?? 0)
-        partials[stream.id]?.body.append(body.extracting(first: min(room, body.count)))
-        guard isLast || partials[stream.id]?.hasReason == true,
-            var partial = partials.removeValue(forKey: stream.id)
-        else { return }
+        let isSettled = partials[stream.id]?.append(body) == true
+        guard isLast || isSettled, var partial = partials.removeValue(forKey: stream.id) else { return }
         partial.isComplete = true
         if !isLast { settledEarly[stream.id] = loop.nowNanoseconds }
         refuse(stream, partial)
@@ -90,34 +87,37 @@ extension GatewayConnection: HTTP2Handler {
         case .reset(.refusedStream):
             noteRefusal(of: stream)
             settle(stream, as: .streamRefused)
-        case .reset(let code): settleReset(stream, code)
-        case .violation(let error): settleMalformed(stream, error.code)
+        case .reset(let code):
+            settleReset(stream, "\(self.stream.peer) ended requests without an answer (RST_STREAM, \(code))")
+        case .violation(let error): settleMalformed(stream, error)
         }
     }
 
     /// Settles a request whose stream was reset. It is not known whether the server has acted on it.
-    private func settleReset(_ stream: StreamReference, _ code: ErrorCode) {
-        if settledEarly[stream.id] == nil, partials[stream.id] == nil { noteReset(of: stream, code) }
+    /// - Parameter words: who has reset it, and why.
+    private func settleReset(_ stream: StreamReference, _ words: String) {
+        if settledEarly[stream.id] == nil, partials[stream.id] == nil { noteReset(of: stream, words) }
         settle(stream, as: .reset)
     }
 
     /// Sets the connection aside until it answers a request. A server that resets one request may reset all, and a push
     /// may be lost only a few times. This way the connection costs each push at most one loss.
-    private func noteReset(of stream: StreamReference, _ code: ErrorCode) {
+    private func noteReset(of stream: StreamReference, _ words: String) {
         isSetAside = true
         resetsInARow += 1
         if !isRepeated(stream) { firstResetsInARow += 1 }
         unansweredCount += 1
-        lastReset = (code, isRepeated(stream))
+        lastReset = (words, isRepeated(stream))
     }
 
     /// Settles a request whose answer breaks a rule of HTTP/2. If its status could be read, the outcome of the push is
     /// known.
-    private func settleMalformed(_ stream: StreamReference, _ code: ErrorCode) {
+    private func settleMalformed(_ stream: StreamReference, _ error: HTTP2Error) {
         // A 200 was reported when its head came, and `settle` reports a refusal with the part of its body that has
         // come.
         guard stream.status >= 200, settledEarly[stream.id] == nil, partials[stream.id] == nil else {
-            return settleReset(stream, code)
+            let words = "\(self.stream.peer) answered requests against the rules of HTTP/2"
+            return settleReset(stream, "\(words) (\(error.violation.rawValue))")
         }
         noteAnswer(on: stream)
         if stream.status == 200 {

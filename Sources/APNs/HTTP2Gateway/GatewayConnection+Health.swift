@@ -56,9 +56,8 @@ extension GatewayConnection {
     /// and none can come.
     func leaveWhenNothingIsAwaited() {
         guard phase == .open, isSetAside, !isBusy else { return }
-        let words = "\(stream.peer) ended requests without an answer"
-        guard resetsInARow > 0 else { return drain(.failed(words)) }
-        let reason = "\(words) (RST_STREAM, \(lastReset.code))"
+        guard resetsInARow > 0 else { return drain(.failed("\(stream.peer) ended requests without an answer")) }
+        let reason = lastReset.words
         gateway.lost(reason, uncertain: resetsInARow)
         // A few pushes may be at fault themselves. If there are more, the server is. Those that it did not take before
         // say nothing new while it takes others.

@@ -107,10 +107,10 @@ final class GatewayConnection: PooledConnection {
     var troublesInARow = 0
     var troubledSince: UInt64 = 0
     /// How many requests were reset without an answer in between; how many of their pushes were not sent before; and
-    /// the last reset.
+    /// the last reset, in words for the operator.
     var resetsInARow = 0
     var firstResetsInARow = 0
-    var lastReset = (code: ErrorCode.noError, isRepeated: false)
+    var lastReset = (words: "", isRepeated: false)
     /// The streams of the pushes in flight that were sent before and not taken. Usually empty.
     private var repeated: Set<UInt32> = []
     /// What the pushes in flight that were lost before leave room for.

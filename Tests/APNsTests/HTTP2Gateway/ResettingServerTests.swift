@@ -77,4 +77,17 @@ import Transport
         #expect(tally == ["accepted": 1000])
         #expect(connections == 1)
     }
+
+    /// Then it is this side that resets the stream.
+    @Test func `is not blamed for resets where its answers break a rule`() async throws {
+        let reasons = try await Stage(respond: { $0.connection.answerHead($0.streamID, -12) }).run { _, scene in
+            scene.sender.send(count: 1)
+            await scene.sender.untilAnswered(1)
+            return scene.sender.lostConnections.map(\.reason)
+        }
+        #expect(reasons.count == 1)
+        #expect(reasons.allSatisfy { $0.contains("answered requests against the rules of HTTP/2") }, "\(reasons)")
+        #expect(reasons.allSatisfy { $0.contains(Violation.malformedMessage.rawValue) }, "\(reasons)")
+        #expect(reasons.allSatisfy { !$0.contains("RST_STREAM") }, "\(reasons)")
+    }
 }
