@@ -48,6 +48,9 @@ enum ConnectionEnding {
     case asked(String)
     /// The server, or something in between, closed it without a word or reset it.
     case closed(String)
+    /// The same, but a push in flight is to blame: the connection had served many, or all in flight were lost before
+    /// while others are served.
+    case closedByPush(served: Int, isRepeated: Bool)
     /// It went silent, or the peer broke the protocol.
     case failed(String)
 }

@@ -192,7 +192,8 @@ extension PoolingGateway {
         let hasLasted = hasLasted(connection)
         if hasLasted { pool.noteProved() }
         switch ending {
-        case .retired where wasIdle, .asked where wasIdle, .closed where wasIdle: replace(connection)
+        case .retired where wasIdle, .asked where wasIdle, .closed where wasIdle, .closedByPush where wasIdle:
+            replace(connection)
         case .retired(let answers):
             pool.noteRetired(connection, isShortLived: !hasLasted, answers: answers, settings, now: loop.now)
             replace(connection)
@@ -200,7 +201,7 @@ extension PoolingGateway {
         case .usedUp:
             pool.noteProved()
             replace(connection)
-        case .spoilt(let served, let isRepeated):
+        case .spoilt(let served, let isRepeated), .closedByPush(let served, let isRepeated):
             pool.noteRetired(
                 connection, isShortLived: !hasLasted, answers: served, isOfPush: isRepeated, settings, now: loop.now)
             replace(connection)

@@ -276,6 +276,27 @@ final class GatewayConnection: PooledConnection {
             ? .spoilt(served: servedCount, isRepeated: isRepeated) : otherwise
     }
 
+    /// How the connection ends if the server, or something in between, closes it. If it has served many pushes, one in
+    /// flight is to blame. So it is if all of them were lost before, while the server takes others.
+    private func endingWhenClosed(_ words: String) -> ConnectionEnding {
+        let (count, firstCount) = inFlightCounts
+        let isRepeated = count > 0 && firstCount == 0 && gateway.servesOthers
+        guard isRepeated || servedCount >= settings.answersOfUsefulConnection else { return .closed(words) }
+        return .closedByPush(served: servedCount, isRepeated: isRepeated)
+    }
+
+    /// The number of pushes in flight whose result would be unknown if the connection ended, and how many of them were
+    /// not sent before.
+    private var inFlightCounts: (all: Int, first: Int) {
+        var (all, first) = (0, 0)
+        http.forEachOpenStream { stream, isSent in
+            guard isSent, settledEarly[stream.id] == nil, partials[stream.id] == nil else { return }
+            all += 1
+            if !isRepeated(stream) { first += 1 }
+        }
+        return (all, first)
+    }
+
     /// Takes no more requests, waits for the answers to those in flight, and closes.
     func drain(_ ending: ConnectionEnding) {
         guard phase == .open || phase == .awaitingSettings else { return }
@@ -387,6 +408,10 @@ extension GatewayConnection: ByteStreamHandler {
     func closed(_ error: TransportError?) {
         if let error, !hasAnswered { gateway.noteRefusedCertificate(error) }
         let words = error?.description ?? "the connection to \(stream.peer) was closed by the server"
-        lose(words, as: ConnectionEnding.closed)
+        switch error {
+        case nil, .lost: lose(words, as: endingWhenClosed)
+        // TLS failed, or this side has ended it.
+        default: lose(words, as: ConnectionEnding.closed)
+        }
     }
 }

@@ -86,4 +86,54 @@ import Transport
         #expect(tally == ["accepted": 20, "503 Shutdown": 1])
         #expect(repeated == 16 + 15, "once over each connection")
     }
+
+    /// A connection that ends within ten seconds is a failed attempt as a rule.
+    @Test func `without a word is no failed attempt where the connection has served many`() async throws {
+        let served = Locked<[Int: Int]>([:])
+        var settings = GatewaySettings.brisk
+        settings.stableTime = .seconds(10)
+        settings.maximumConnections = 1
+        let (tally, outages, connections) = try await Stage(
+            maximumStreams: 10, settings: settings,
+            respond: { request in
+                let count = served.withLock {
+                    $0[request.connection.number, default: 0] += 1
+                    return $0[request.connection.number, default: 0]
+                }
+                // What comes behind the last one is not read.
+                if count < 150 { request.answer() } else if count == 150 { request.connection.cut() }
+            }
+        ).run { _, scene in
+            scene.sender.maximumLosses = 5
+            scene.sender.send(count: 1000)
+            await scene.sender.untilAnswered(1000)
+            return (scene.sender.tally, scene.sender.outages.count, scene.server.connections.count)
+        }
+        #expect(tally == ["accepted": 1000])
+        #expect(outages == 0)
+        #expect(connections >= 7)
+    }
+
+    /// They were lost before with the one that is to blame, and say nothing new.
+    @Test func `without a word is no failed attempt where all others in flight were lost before`() async throws {
+        var settings = GatewaySettings.brisk
+        settings.stableTime = .seconds(10)
+        settings.maximumConnections = 1
+        let stage = Stage(maximumStreams: 10, settings: settings) { request in
+            // The first connection serves none of ten, and the next two one each.
+            switch (request.connection.number, request.streamID) {
+            case (0, 19), (1...2, 3): request.connection.cut()
+            case (0, _), (1...2, 4...): break
+            default: request.answer()
+            }
+        }
+        let (tally, outages) = try await stage.run { _, scene in
+            scene.sender.maximumLosses = 5
+            scene.sender.send(count: 10)
+            await scene.sender.untilAnswered(10)
+            return (scene.sender.tally, scene.sender.outages.count)
+        }
+        #expect(tally == ["accepted": 10])
+        #expect(outages == 1, "that of the first connection, which has served none")
+    }
 }
