@@ -89,7 +89,7 @@ import Transport
             let sent = await counts.first { _ in true }
             return (sent, await peer?.ending())
         }
-        #expect(end??.description.contains("key updates") == true)
+        #expect(end?.description.contains("key updates") == true)
         #expect((1..<KeyUpdateFlood.count).contains(sent ?? 0), "\(sent ?? 0)")
     }
 }
