@@ -71,7 +71,7 @@ struct Connecting {
     ) async throws(PostgresError) -> Opened {
         let parameters = self.address.libpqParameters(
             for: host, at: address, needsWrites: needsWrites, applicationName: applicationName)
-        guard let session = unsafe start(parameters) else { throw failure("out of memory") }
+        guard let session = unsafe Self.start(parameters) else { throw failure("out of memory") }
         let notices = Notices()
         unsafe notices.receive(from: session)
         // A verbose message is the only way to learn the SQLSTATE of a refusal: libpq has no function that returns it.
@@ -105,7 +105,8 @@ struct Connecting {
         }
     }
 
-    private func start(_ parameters: [String: String]) -> OpaquePointer? {
+    /// Begins a session with these parameters, which the caller owns; nil: out of memory.
+    static func start(_ parameters: [String: String]) -> OpaquePointer? {
         let pairs = parameters.sorted { $0.key < $1.key }
         var keywords = unsafe pairs.map { unsafe UnsafePointer(strdup($0.key)) }
         var values = unsafe pairs.map { unsafe UnsafePointer(strdup($0.value)) }

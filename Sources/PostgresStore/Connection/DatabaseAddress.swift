@@ -17,16 +17,18 @@ package struct DatabaseAddress: Hashable, Sendable {
     ) throws(PostgresError) {
         let given = [url, environment["PUSHQ_DATABASE_URL"]].compactMap { $0 }.first { !$0.isEmpty }
         let ownParameters = try given.map(Self.parse) ?? [:]
-        let defaults = unsafe Self.values(PQconndefaults())
+        // The entry of a service may name several hosts, which are tried here and not by libpq.
+        let defaults =
+            ownParameters["service"] == nil
+            ? unsafe Self.values(PQconndefaults()) : try Self.withServiceEntry(ownParameters)
         targetSessionAttributes =
             ownParameters["target_session_attrs"]
+            ?? defaults["target_session_attrs"].flatMap { $0 == "any" ? nil : $0 }
             ?? environment["PGTARGETSESSIONATTRS"].flatMap { $0.isEmpty ? nil : $0 }
         // libpq's own default would count as an explicit choice.
         var said = defaults
         if environment["PGGSSENCMODE", default: ""].isEmpty, said["gssencmode"] == "prefer" { said["gssencmode"] = nil }
-        // Parameters passed to libpq override its service file. So if a service is named, only the given parameters are
-        // passed, and the file fills in the rest.
-        parameters = ownParameters["service"] == nil ? said.merging(ownParameters) { $1 } : ownParameters
+        parameters = said.merging(ownParameters) { $1 }
     }
 
     /// The address for errors and logs; never contains the password.
@@ -189,6 +191,26 @@ package struct DatabaseAddress: Hashable, Sendable {
             throw .badAddress(reason.onOneLine.withoutQuotedParts)
         }
         return unsafe values(options)
+    }
+
+    /// Adds what libpq finds in the entry of the service that the parameters name, and its defaults.
+    ///
+    /// libpq reads service files only for a connection, or for all of the process (`PGSERVICE`). So this begins a
+    /// connection that libpq refuses before it looks up or connects anything, because of a value that it does not know.
+    /// A password is given, so that libpq does not look for one. These two remain unknown here, and libpq reads them
+    /// again for each connection.
+    private static func withServiceEntry(_ own: [String: String]) throws(PostgresError) -> [String: String] {
+        let unknown = ["password": "unknown", "channel_binding": "unknown"]
+        guard let connection = unsafe Connecting.start(own.merging(unknown) { $1 }) else {
+            throw .badAddress("out of memory")
+        }
+        defer { unsafe PQfinish(connection) }
+        let found = unsafe values(PQconninfo(connection)).filter { !$0.value.isEmpty && unknown[$0.key] == nil }
+        // The port has a default. Without it, libpq has not got as far: there is no such service.
+        guard found["port"] != nil else {
+            throw .badAddress(unsafe String(cString: PQerrorMessage(connection)).onOneLine)
+        }
+        return found
     }
 
     /// Reads libpq's array, which ends with a null keyword, and frees it.

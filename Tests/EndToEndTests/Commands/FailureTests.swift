@@ -19,6 +19,27 @@ import Testing
         #expect(!unreadable.errors.contains("hush"))
     }
 
+    @Test func `says where it looked for the database of a service, whose hosts are in a file`() async throws {
+        let folder = try TemporaryFolder()
+        try "[remote]\nhost=127.0.0.1,localhost\nport=1,2\ndbname=none\nuser=nobody\npassword=hush\n".write(
+            toFile: folder.path("services"), atomically: true, encoding: .utf8)
+        func stats(at url: String) async throws -> Executable.Ended {
+            try await Executable.admin.run(
+                ["stats", "--database-url", url], environment: ["PGSERVICEFILE": folder.path("services")])
+        }
+        for url in ["service=remote", "postgresql:///?service=remote"] {
+            let ended = try await stats(at: url)
+            expectFailure(
+                ended, code: 1, saying: "cannot connect to database none at 127.0.0.1:1,localhost:2 as nobody")
+            #expect(!ended.errors.contains("hush"))
+        }
+        expectFailure(
+            try await stats(at: "service=remote port=3 user=me"), code: 1,
+            saying: "database none at 127.0.0.1:3,localhost:3 as me")
+        expectFailure(
+            try await stats(at: "service=absent"), code: 1, saying: #"definition of service "absent" not found"#)
+    }
+
     @Test func `says that a database has no schema yet`() async throws {
         try await withEmptyDatabase { _, database in
             let url = try await TestServer.shared().connectionString(database: database.name)
