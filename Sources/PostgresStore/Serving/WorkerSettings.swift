@@ -31,6 +31,12 @@ enum WorkerSettings {
         ("idle_in_transaction_session_timeout", "1min"),
         // A worker may have nothing to do for long, and the session that hears notifications sends nothing at all.
         ("idle_session_timeout", "0"),
+        // Each statement has a deadline here, and functions that must not wait for a lock say so themselves. Limits
+        // that are meant for producers would end statements that are slow only for the moment, again and again.
+        ("statement_timeout", "0"),
+        ("lock_timeout", "0"),
+        // From PostgreSQL 17 on.
+        ("transaction_timeout", "0"),
     ]
 
     fileprivate static var parameters: Parameters {
@@ -79,8 +85,8 @@ extension PostgresConnection {
 
 extension Statement {
     /// A pooler gives its clients process IDs of its own, so a session is direct if its process ID is the server's. Any
-    /// value of a time limit except 0 is accepted, any that lets warnings through, and any `synchronous_commit` except
-    /// `off`. A pooler's sessions may end when they are idle: it opens others.
+    /// value of an idle time limit except 0 is accepted, any that lets warnings through, and any `synchronous_commit`
+    /// except `off`. A pooler's sessions may end when they are idle: it opens others. Older servers lack a setting.
     fileprivate static let prepareWorkerSession = Statement(
         "prepare_worker_session",
         #"""
@@ -88,11 +94,13 @@ extension Statement {
         select current_user::text as role, pg_catalog.format('%s = %s', w.name, w.value) as setting
         from unnest($names::text[], $values::text[]) w(name, value)
         cross join lateral (
-          select case when pg_catalog.pg_backend_pid() = $backend
+          select case when pg_catalog.current_setting(w.name, true) is null then null
+                      when pg_catalog.pg_backend_pid() = $backend
                         and (w.name <> 'synchronous_commit' or pg_catalog.current_setting(w.name) = 'off')
                       then pg_catalog.set_config(w.name, w.value, false)
                       else pg_catalog.current_setting(w.name) end as value) s
-        where s.value <> w.value and (w.name !~ '_(timeout|interval)$' or s.value = '0')
+        where s.value <> w.value
+          and (w.name !~ '_(timeout|interval)$' or w.name ~ '^(statement|lock|transaction)_' or s.value = '0')
           and (w.name <> 'client_min_messages' or s.value = 'error')
           and (w.name <> 'synchronous_commit' or s.value = 'off')
         """#)
@@ -106,6 +114,7 @@ extension Statement {
         select format('alter role %I in database %I set %I = %L', $role::text, current_database(), w.name, w.value)
           as statement
         from unnest($names::text[], $values::text[]) w(name, value)
+        where current_setting(w.name, true) is not null
         """#)
 }
 

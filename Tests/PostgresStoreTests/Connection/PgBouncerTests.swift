@@ -73,6 +73,7 @@ struct `Behind PgBouncer in transaction mode` {
             try await direct.runScript(
                 """
                 alter database \(database.name) set default_transaction_isolation = serializable;
+                alter database \(database.name) set statement_timeout = '30s';
                 alter database \(database.name) set synchronous_commit = off
                 """)
             let pooler = try await PgBouncer(poolSize: 1)
@@ -84,8 +85,10 @@ struct `Behind PgBouncer in transaction mode` {
             #expect(lack?.settings.contains("default_transaction_isolation = read committed") == true)
             #expect(lack?.settings.contains("synchronous_commit = on") == true)
             #expect(lack?.settings.contains("idle_in_transaction_session_timeout = 1min") == true)
-            // The test's server has the JIT compiler off, ends no idle session, and sends warnings.
-            #expect(lack?.settings.count == WorkerSettings.all.count - 3)
+            #expect(lack?.settings.contains("statement_timeout = 0") == true)
+            // The test's server has the JIT compiler off, ends no idle session, sends warnings, and limits neither the
+            // time to wait for a lock nor that of a transaction.
+            #expect(lack?.settings.count == WorkerSettings.all.count - 5)
             let producer = try await PostgresConnection.connect(to: address, as: "test", on: database.loop)
             #expect(try await producer.execute(Self.planMode).one().text("plan_cache_mode") == "auto")
             for client in [worker, producer] { client.close() }
