@@ -209,20 +209,24 @@ extension PostgresConnection {
         return try await execute(.credentials, parameters + selection.parameters).map(CredentialSummary.init)
     }
 
-    /// Returns a credential with its sealed secret; nil if there is none of that name.
+    /// Returns a credential with its sealed secret; nil if there is none of that name. Throws if the tenant is in
+    /// another database or is being moved to one.
     package func sealedCredential(_ name: String, of tenant: String) async throws(PostgresError) -> SealedCredential? {
-        try await execute(.sealedCredential, ["tenant": .text(tenant), "name": .text(name)]).first.map(
-            SealedCredential.init)
+        let found = try await execute(.sealedCredential, ["tenant": .text(tenant), "name": .text(name)]).first
+        if found == nil { try await refuseMoved(tenant) }
+        return found.map(SealedCredential.init)
     }
 
     /// Removes a credential unless queues use it. Returns how many queues prevented the removal; nil if there is no
-    /// such credential.
+    /// such credential. Throws if the tenant is in another database or is being moved to one.
     package func removeCredential(_ name: String, of tenant: String) async throws(PostgresError) -> Int? {
         while true {
             do throws(PostgresError) {
-                return try await execute(.removeCredential, ["tenant": .text(tenant), "name": .text(name)]).first.map {
-                    $0.count("queues")
-                }
+                let found = try await execute(
+                    .removeCredential, ["tenant": .text(tenant), "name": .text(name)]
+                ).first
+                if found == nil { try await refuseMoved(tenant) }
+                return found?.count("queues")
             } catch {
                 // A queue was given the credential meanwhile. The next try counts it.
                 guard error.violates("queue_credential_exists") else { throw error }

@@ -171,14 +171,16 @@ extension PostgresConnection {
         try await execute(.queueNames).map { $0.text("name") }
     }
 
-    /// Creates a queue of an app.
+    /// Creates a queue of an app. Throws if the tenant is in another database or is being moved to one.
     package func createQueue(_ name: QueueName) async throws(PostgresError) -> CreationResult {
         let parameters: Parameters = [
             "tenant": .text(name.tenant), "bundle_id": .text(name.app), "environment": .text(name.environment.rawValue),
         ]
         while true {
             do throws(PostgresError) {
-                return CreationResult(try await execute(.createQueue, parameters).one())
+                let result = CreationResult(try await execute(.createQueue, parameters).one())
+                if result == .parentMissing { try await refuseMoved(name.tenant) }
+                return result
             } catch {
                 if error.violates("queue_app_exists") { return .parentMissing }
                 // The credential that it was to get was removed meanwhile. The next try does not find it.

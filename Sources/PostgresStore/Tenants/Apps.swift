@@ -92,26 +92,31 @@ extension PostgresConnection {
         }
     }
 
-    /// Returns what the queues of an app hold, or of all apps of a tenant; nil if there is no such app.
+    /// Returns what the queues of an app hold, or of all apps of a tenant; nil if there is no such app. Throws if the
+    /// tenant of that app is in another database or is being moved to one.
     package func contents(ofApp bundleID: String?, of tenant: String) async throws(PostgresError) -> AppContents? {
-        try await execute(
+        let contents = try await execute(
             .appContents,
             ["tenant": .text(tenant), "bundle_id": .text(bundleID), "limit": .int8(Int64(AppContents.countedTo))]
         ).first.map { row in
             AppContents(deviceCount: row.count("devices"), jobCount: row.count("jobs"))
         }
+        if contents == nil, bundleID != nil { try await refuseMoved(tenant) }
+        return contents
     }
 
     /// Removes an app with its queues, then deletes what the queues held in steps of some thousand rows. If that is
     /// interrupted, upkeep continues it. Returns false if there is no such app.
     /// - Parameter progress: called with the number of rows deleted so far.
-    /// - Throws: ``UnfinishedRemoval`` if the app was removed, but not everything that its queues held was deleted.
+    /// - Throws: ``UnfinishedRemoval`` if the app was removed, but not everything that its queues held was deleted;
+    ///   an error if the tenant is in another database or is being moved to one.
     package func removeApp(
         _ bundleID: String, of tenant: String, progress: (Int) -> Void = { _ in }
     ) async throws -> Bool {
         guard let row = try await execute(.removeApp, ["tenant": .text(tenant), "bundle_id": .text(bundleID)]).first,
             !row.isNull("remove_app")
         else {
+            try await refuseMoved(tenant)
             return false
         }
         var count = 0

@@ -154,9 +154,13 @@ extension PostgresConnection {
 
     /// Revokes what ``grantTenant(_:to:isReadOnly:)`` granted. The login stays a member of its role, because other
     /// databases of the server may need it; the role alone gives no access. Returns whether the tenant had been
-    /// granted.
+    /// granted. Throws if the tenant is in another database, where the login may have rights, or is being moved to one.
     package func revokeTenant(_ tenant: String, from login: String) async throws(PostgresError) -> Bool {
-        try await !execute(.revokeTenant, ["tenant": .text(tenant), "login": .text(login)]).isEmpty
+        let wasGranted = try await !execute(
+            .revokeTenant, ["tenant": .text(tenant), "login": .text(login)]
+        ).isEmpty
+        if !wasGranted { try await refuseMoved(tenant) }
+        return wasGranted
     }
 
     /// Returns the logins of one tenant, or of all tenants.

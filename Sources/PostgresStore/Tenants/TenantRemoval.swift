@@ -38,7 +38,8 @@ extension PostgresConnection {
     /// Entries of the audit stay.
     /// - Parameter progress: called with the number of rows deleted so far.
     /// - Returns: nil if there is no such tenant, and nothing is left of a removed one.
-    /// - Throws: ``UnfinishedRemoval`` if the tenant was removed, but not everything that its queues held was deleted.
+    /// - Throws: ``UnfinishedRemoval`` if the tenant was removed, but not everything that its queues held was deleted;
+    ///   an error if the tenant is in another database or is being moved to one.
     package func removeTenant(
         _ name: String, progress: (Int) -> Void = { _ in }
     ) async throws -> TenantRemoval? {
@@ -59,6 +60,8 @@ extension PostgresConnection {
                 what: name, cause: error,
                 advice: "run the command again, or leave the rest to the workers: they delete it within the hour")
         }
-        return removal.owned == nil && removal.rows == 0 ? nil : removal
+        guard removal.owned == nil, removal.rows == 0 else { return removal }
+        try await refuseMoved(name)
+        return nil
     }
 }

@@ -45,10 +45,12 @@ enum CredentialCommands {
         func run(_ console: Console) async throws {
             let (tenant, name) = (tenant.text, credential)
             if !confirmation.isGiven {
-                let known = try await database.session { store in try await store.credentials(of: tenant) }
-                guard let found = known.first(where: { $0.name == name }) else {
-                    throw Failure.noCredential(name, of: tenant)
+                let found = try await database.session { store in
+                    let found = try await store.credentials(of: tenant).first { $0.name == name }
+                    if found == nil { try await store.refuseMoved(tenant) }
+                    return found
                 }
+                guard let found else { throw Failure.noCredential(name, of: tenant) }
                 guard found.queueCount == 0 else { throw Self.isUsed(name, by: found.queueCount) }
                 try confirmation.ask(
                     console,

@@ -33,6 +33,10 @@ import Testing
             for words in [
                 ["tenant", "suspend", "acme"], ["tenant", "show", "acme"], ["tenant", "set", "acme", "--weight", "2"],
                 ["app", "create", "acme", "com.acme.toys"], ["webhook", "show", "acme"],
+                ["tenant", "revoke", "acme", "shop"], ["tenant", "remove", "acme", "--yes"],
+                ["app", "remove", "acme", "com.acme.shop"], ["app", "remove", "acme", "com.acme.shop", "--yes"],
+                ["queue", "create", "acme/com.acme.shop/sandbox"], ["credential", "check", "acme", "main"],
+                ["credential", "remove", "acme", "main"], ["credential", "remove", "acme", "main", "--yes"],
             ] {
                 expectFailure(
                     try await Executable.admin.run(words, environment: shop.environment), code: 1,
