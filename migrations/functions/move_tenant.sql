@@ -7,12 +7,13 @@
 -- other database. At any moment at most one of the two databases has the settings, so nothing is sent twice.
 
 -- All tables with rows of a tenant or its queues, in the order in which they are filled.
---   setting: a few rows, which say that the tenant exists and how it is served
+--   setting: a few rows, which say that the tenant exists and how it is served, and what its quotas are checked by
 --   content: any number of rows, by queue
 --   stays:   counts that each database makes for itself, and rows that must not exist when a tenant moves
 create or replace function pushq.tables_of_tenants() returns table (name text, kind text)
 language sql stable as $$
-  values ('tenant', 'setting'), ('tenant_quota', 'setting'), ('tenant_login', 'setting'), ('app', 'setting'),
+  values ('tenant', 'setting'), ('tenant_quota', 'setting'), ('tenant_usage', 'setting'),
+         ('tenant_login', 'setting'), ('app', 'setting'),
          ('credential', 'setting'), ('queue', 'setting'), ('rate_limit', 'setting'), ('frequency_cap', 'setting'),
          ('quiet_hours', 'setting'), ('audience', 'setting'), ('schedule', 'setting'), ('webhook', 'setting'),
          ('webhook_progress', 'setting'), ('feedback_poll', 'setting'), ('judgement', 'setting'),
@@ -25,7 +26,7 @@ language sql stable as $$
          ('recent_push', 'content'), ('badge', 'content'), ('send_key', 'content'), ('empty_send', 'content'),
          ('newest_update', 'content'), ('feedback_record', 'content'), ('cancelled', 'content'),
          ('stuck_job', 'content'),
-         ('tenant_usage', 'stays'), ('call', 'stays'), ('throughput', 'stays'), ('lease', 'stays'),
+         ('call', 'stays'), ('throughput', 'stays'), ('lease', 'stays'),
          ('restored_queue', 'stays'), ('removed_queue', 'stays'), ('fan_out_turn', 'stays')
 $$;
 
@@ -123,7 +124,6 @@ declare
   rows  json;
   parts text[] := '{}';
 begin
-  delete from pushq.tenant_usage u where u.tenant_id = owner;
   delete from pushq.call c where c.tenant_id = owner;
   delete from pushq.throughput t where t.queue_id = any (queues);
   for place in
@@ -518,6 +518,11 @@ begin
   perform pushq.draw_above(last_id);
   update pushq.tenant_move m set stage = 'arrived', changed_at = clock_timestamp() where m.tenant = move.tenant;
   perform pushq.put_settings(settings, move.ids);
+  -- Quotas hold by the last count of the other database, whose clock may differ, until a worker counts all.
+  update pushq.tenant_usage u
+  set counted_at = case when u.by_producer = l.by_producer then clock_timestamp() end, devices_counted_at = null
+  from pushq.last_usage((move.ids -> 'tenant' ->> (settings -> 'tenant' -> 0 ->> 'id'))::int) l
+  where u.tenant_id = l.tenant_id;
   -- Queues of apps that were removed after they had been copied.
   insert into pushq.removed_queue (queue_id, tenant)
   select q.id::int, move.tenant
@@ -573,7 +578,9 @@ begin
     where is_known or who = any (m.logins) or pg_has_role(who::name, current_user, 'usage')
     offset 0) m
   where m.tenant = refuse_moved.tenant
-    and (m.leaves and m.stage <> 'copying' or not m.leaves and m.stage = 'copying');
+    and (m.leaves and m.stage <> 'copying' or not m.leaves and m.stage = 'copying')
+    -- Another tenant with this name was created here since.
+    and not (m.stage = 'moved' and exists (select from pushq.tenant t where t.name = m.tenant));
   if not found then
     return;
   elsif not move.leaves then

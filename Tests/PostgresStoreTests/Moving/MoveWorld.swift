@@ -195,7 +195,7 @@ extension MoveWorld {
                     "rows of \(name)",
                     """
                     select (to_jsonb(r) - array['queue_id', 'tenant_id', 'app_id', 'credential_id', 'sealed', 'former_sealed',
-                                            \(own)])::text
+                                            'counted_at', 'devices_counted_at', \(own)])::text
                            as row
                     from pushq.\(name) r where \(condition) order by 1
                     """)

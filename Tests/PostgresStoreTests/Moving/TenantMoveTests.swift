@@ -146,6 +146,42 @@ import Transport
         }
     }
 
+    @Test func `has its quotas from the first call at the other side, by what was counted before`() async throws {
+        try await withMoveWorld { _, world in
+            var change = TenantChange()
+            change.quotas.devices = .limit(21)
+            #expect(try await world.first.connection.setTenant("acme", to: change))
+            try await world.first.connection.countUsage()
+            // The clock of the other database is behind.
+            try await world.first.run("update pushq.tenant_usage set counted_at = counted_at + interval '2 hours'")
+            func register(_ token: String, in store: PostgresConnection) async throws -> String? {
+                try await world.refusal("select pushq.register_device('\(Self.name)', '\(token)', 'u')", in: store)
+            }
+            #expect(try await register("f1", in: world.first.connection) == nil)
+            try await world.first.connection.countUsage()
+            let refused = try await register("f2", in: world.first.connection)
+            #expect(refused?.hasPrefix("tenant “acme” may have at most 21 devices: it has 21,") == true)
+            _ = try await world.mover().run(under: world.keys)
+            #expect(try await register("f2", in: world.second) == refused)
+            // A count of this database replaces it.
+            try await world.second.runScript("update pushq.device set active = false, inactive_since = now()")
+            try await world.second.countUsage()
+            #expect(try await register("f2", in: world.second) == nil)
+        }
+    }
+
+    @Test func `leaves its name to another tenant, which nobody looks for elsewhere`() async throws {
+        try await withMoveWorld { _, world in
+            _ = try await world.mover().run(under: world.keys)
+            let send = "select pushq.send('acme/com.other/production', \(Self.payload), tokens => array['bb'])"
+            let store = world.first.connection
+            #expect(try await world.refusal(send, in: store) == "tenant “acme” has moved to database two at b")
+            #expect(try await store.createTenant("acme"))
+            #expect(
+                try await world.refusal(send, in: store) == "there is no queue “acme/com.other/production”")
+        }
+    }
+
     @Test func `waits for producers who have not committed, and tells the others where it is`() async throws {
         try await withMoveWorld { actor, world in
             try await world.fill()
