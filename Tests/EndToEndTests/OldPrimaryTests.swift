@@ -45,6 +45,14 @@ extension `Real processes with databases of their own` {
             #expect(!alone.output.contains("accept writes") && alone.errors.isEmpty, "a standby accepts none")
             let replica = try await admin(at: "\(both) target_session_attrs=standby", "stats")
             #expect(replica.code == 0 && replica.errors.isEmpty, "\(replica.errors)")
+            let ofStandby = try await admin(at: new.connectionString(), "doctor")
+            #expect(ofStandby.output.contains("error: server: is a standby, which takes no writes\n"))
+            #expect(!ofStandby.output.contains("recovery"), "\(ofStandby.output)")
+            for words in [["worker", "list"], ["tenant", "create", "acme"], ["migrate"]] {
+                let ended = try await Executable.admin.run(
+                    words, environment: ["PUSHQ_DATABASE_URL": new.connectionString()])
+                #expect(ended.code == 1 && ended.errors.contains("is a standby, or "), "\(words): \(ended.errors)")
+            }
             try await new.promote()
 
             let servers = "\(old.socketFolder) (timeline 1) and \(new.socketFolder) (timeline 2)"
@@ -61,6 +69,15 @@ extension `Real processes with databases of their own` {
             let doctor = try await admin(at: both, "doctor")
             #expect(doctor.code == 1)
             #expect(doctor.output.contains("error: servers: several accept writes: \(servers)\n"), "\(doctor.output)")
+
+            // The same with an address that names them in a service file.
+            let folder = try TemporaryFolder()
+            let hosts = "\(old.socketFolder),\(new.socketFolder)"
+            try "[both]\nhost=\(hosts)\nport=5432\ndbname=postgres\nuser=\(PrivatePostgres.superuser)\n".write(
+                toFile: folder.path("services"), atomically: true, encoding: .utf8)
+            let named = try await Executable.admin.run(
+                ["doctor", "--database-url", "service=both"], environment: ["PGSERVICEFILE": folder.path("services")])
+            #expect(named.output.contains("error: servers: several accept writes: \(servers)\n"), "\(named.output)")
             await minder.end()
         }
 

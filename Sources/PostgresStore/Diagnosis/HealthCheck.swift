@@ -27,6 +27,9 @@ package struct HealthCheck: Sendable {
         } catch PostgresError.notMigrated where needsSchema {
             // The check `schema` reports this, once for all checks.
             return []
+        } catch let error as PostgresError where error.isOfRecovery {
+            // The check `read_only` reports this.
+            return []
         } catch {
             throw CheckNotMade(
                 check: name, reason: "\(error)", isForbidden: (error as? PostgresError)?.isNotAllowed ?? false)

@@ -66,6 +66,15 @@ package enum PostgresError: Error, Equatable {
         if case .contended = self { true } else { false }
     }
 
+    /// Whether the server cannot do this because it is a standby, or still replays its archive.
+    var isOfRecovery: Bool {
+        if case .raised(let message, _) = self { return message == Self.isInRecovery }
+        return serverError?.isOfRecovery ?? false
+    }
+
+    /// What `pushq.current_timeline` says of a standby.
+    private static let isInRecovery = "this server is a standby, or still replays its archive"
+
     /// Whether a sent statement got no answer in time.
     package var isUnanswered: Bool {
         if case .timedOut(_, _, .unknown) = self { true } else { false }

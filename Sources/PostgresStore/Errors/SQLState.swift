@@ -26,6 +26,7 @@ package struct SQLState: Hashable, Sendable, ExpressibleByStringLiteral {
     func isMissingDay(constraint: String?) -> Bool { self == .checkViolation && constraint == nil }
 
     static let featureNotSupported: SQLState = "0A000"
+    static let invalidParameterValue: SQLState = "22023"
     static let notNullViolation: SQLState = "23502"
     static let foreignKeyViolation: SQLState = "23503"
     static let uniqueViolation: SQLState = "23505"

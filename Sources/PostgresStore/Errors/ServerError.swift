@@ -23,9 +23,11 @@ package struct ServerError: Error, Equatable, Sendable {
     ) {
         self.task = task
         self.state = state
-        // Class 22, data exception: "invalid input syntax for type integer: "…"".
-        self.message = (state.errorClass == "22" ? message.withoutQuotedParts : message).onOneLine
-        self.hint = hint ?? Self.hint(for: state, constraint: constraint)
+        // Class 22, data exception: "invalid input syntax for type integer: "…"". A warning of this kind is about a
+        // setting of the database or the login, and useless without its name.
+        let isOfSetting = isWarning && state == .invalidParameterValue
+        self.message = (state.errorClass == "22" && !isOfSetting ? message.withoutQuotedParts : message).onOneLine
+        self.hint = hint ?? Self.hint(for: state, message, constraint: constraint)
         self.constraint = constraint
         self.position = position
         self.endsSession = endsSession
@@ -33,8 +35,18 @@ package struct ServerError: Error, Equatable, Sendable {
         self.isOfUnreplicatedCommit = isOfUnreplicatedCommit
     }
 
-    private static func hint(for state: SQLState, constraint: String?) -> String? {
+    /// Whether the server cannot do this because it is a standby, or still replays its archive: it writes nothing, and
+    /// has no contents of unlogged tables (manual, 27.4.1). The code alone is used for other reasons, too.
+    var isOfRecovery: Bool { Self.isOfRecovery(state, message) }
+
+    private static func isOfRecovery(_ state: SQLState, _ message: String) -> Bool {
+        [.featureNotSupported, .readOnlyTransaction].contains(state) && message.hasSuffix("during recovery")
+    }
+
+    private static func hint(for state: SQLState, _ message: String, constraint: String?) -> String? {
         switch state {
+        case _ where isOfRecovery(state, message): recovery
+        case .readOnlyTransaction: readOnly
         case .lockNotAvailable: heldUp
         case .queryCanceled: "it was not carried out"
         case _ where state.isMissingDay(constraint: constraint): missingDay
@@ -42,6 +54,11 @@ package struct ServerError: Error, Equatable, Sendable {
         }
     }
 
+    private static let recovery =
+        "this server is a standby, or still replays its archive: try again when pg_is_in_recovery() is false, or use "
+        + "the primary"
+    private static let readOnly =
+        "the server is a standby, or the server, the database or the login is set so; see: pushq-admin doctor"
     /// The hint is about this statement alone: a caller may have committed others before.
     private static let heldUp =
         "it was not carried out: another transaction holds a lock that it needs; try again, and if it fails again, "

@@ -63,7 +63,17 @@ package struct WorkerSummary: Sendable {
     }
 }
 
+extension Statement {
+    fileprivate static let readsWorkers = Statement("reads_workers", "select from pushq.worker limit 1")
+}
+
 extension PostgresConnection {
+    /// Throws unless this login may look at all workers: it belongs to an operator or a worker. Unlike the list of
+    /// workers, this also succeeds on a standby.
+    package func checkReadsWorkers() async throws(PostgresError) {
+        _ = try await execute(.readsWorkers)
+    }
+
     /// Returns all workers with a recent heartbeat.
     package func workers() async throws(PostgresError) -> [WorkerSummary] {
         try await execute(.workers).map { row in

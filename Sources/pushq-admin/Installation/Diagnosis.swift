@@ -39,7 +39,7 @@ struct Diagnosis {
                 // Only operators may read this, so other logins are refused here. Without a schema, no login is
                 // refused.
                 let standing = try await first.loginRights()
-                if standing != nil { _ = try await first.workers() }
+                if standing != nil { try await first.checkReadsWorkers() }
                 var results: [(String, Result<[HealthFinding], CheckNotMade>)] = []
                 for check in checks {
                     do throws(CheckNotMade) {

@@ -98,6 +98,16 @@ struct `Connecting to PostgreSQL` {
         #expect(found.description == "database b at one as a")
     }
 
+    @Test func `a setting of the database that the server cannot apply is named`() async throws {
+        try await withDatabase { _, database in
+            try await database.connect().runScript("alter database \(database.name) set default_tablespace = 'gone'")
+            let connection = try await database.connect()
+            var warnings: [String] = []
+            connection.onWarning = { warnings.append($0) }
+            #expect(warnings == [#"invalid value for parameter "default_tablespace": "gone""#])
+        }
+    }
+
     @Test func `the operator sees who is connected, and nobody else's settings`() async throws {
         try await withEmptyDatabase { _, database in
             let connection = try await database.connect(as: "pushq work")

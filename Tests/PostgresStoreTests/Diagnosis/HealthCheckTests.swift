@@ -300,6 +300,12 @@ import Transport
             let findings = try await HealthCheck.readOnly.findings(in: connection)
             #expect(findings.map(\.severity) == [.error])
             #expect(findings.map(\.evidence) == ["is a standby, which takes no writes"])
+            // The other checks read what a standby has, and do not fail of what it has not.
+            for check in HealthCheck.all(version: "1", keys: nil) {
+                _ = try await check.findings(in: connection)
+            }
+            let error = await #expect(throws: PostgresError.self) { _ = try await connection.workers() }
+            #expect(error?.description.contains("this server is a standby, or still replays its archive") == true)
         }
         try await standby.stop(.immediate)
         try await primary.stop(.immediate)
