@@ -35,8 +35,13 @@ struct BroadcastCommand: Command {
     func run(_ console: Console) async throws {
         try waiting.check()
         let draft = try draft()
-        let (queue, wait, limit) = (queue, waiting.wait, waiting.timeout)
+        let (queue, wait, limit, expiration) = (queue, waiting.wait, waiting.timeout, expiration)
         let (root, progress, end, refusals) = try await database.enduringSession { store, lasting in
+            var draft = draft
+            // The database's time counts, as for everything else: the clock of this machine may differ.
+            if expiration != .zero {
+                draft.expiration = Self.expiration(expiration, from: try await store.time())
+            }
             let root = try await store.broadcast(draft, to: channel, ofQueue: queue, key: key)
             guard wait else {
                 let progress = try await store.progress(ofRoot: root, inQueue: queue)
@@ -59,9 +64,9 @@ struct BroadcastCommand: Command {
 
     private func draft() throws -> BroadcastDraft {
         let payload = try Payload(payload)
-        let now = Date.now.timeIntervalSince1970
+        let now = Date.now
         var draft = BroadcastDraft(
-            payload: payload.text, expiration: expiration == .zero ? 0 : Int64(now + expiration.seconds))
+            payload: payload.text, expiration: expiration == .zero ? 0 : Self.expiration(expiration, from: now))
         draft.priority = priority
         draft.replacesWaiting = !keepWaiting
         draft.isUrgent = urgent
@@ -70,7 +75,11 @@ struct BroadcastCommand: Command {
         let broadcast = Broadcast(
             payload: payload.text, priority: priority, expiration: draft.expiration,
             policy: expiration == .zero ? .none : .latest)
-        try payload.refuseErrors(among: BroadcastRules.check(broadcast, now: Int64(now)))
+        try payload.refuseErrors(among: BroadcastRules.check(broadcast, now: Int64(now.timeIntervalSince1970)))
         return draft
+    }
+
+    private static func expiration(_ time: Duration, from now: Date) -> Int64 {
+        Int64(now.timeIntervalSince1970 + time.seconds)
     }
 }

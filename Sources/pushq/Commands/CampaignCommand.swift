@@ -96,15 +96,17 @@ struct CampaignCommand: Command {
         let isOfUsers = users != nil
         if dryRun {
             return try await DryRun(
-                queue: queue, key: key, message: message, limits: bounds.limits, filter: audience.condition,
-                clock: local.clock, shares: shares, database: database
+                queue: queue, key: key, message: message, options: options, dayStart: local.dayStart,
+                limits: bounds.limits, filter: audience.condition, clock: local.clock, shares: shares,
+                database: database
             )
             .run(file, isOfUsers: isOfUsers, console)
         }
-        let (queue, wait, limit) = (queue, waiting.wait, waiting.timeout)
+        let (queue, wait, limit, dayStart) = (queue, waiting.wait, waiting.timeout, local.dayStart)
         let (limits, filter, clock) = (bounds.limits, audience.condition, local.clock)
         try await database.enduringSession { store, lasting in
             let isKnown = try await store.campaign(key, ofQueue: queue) != nil
+            let message = try await options.timed(message, dayStart: dayStart, in: store)
             let started = try await Self.start(
                 message, file, isOfUsers: isOfUsers, filter, limits, clock, shares, key: key, queue: queue, console,
                 in: store)

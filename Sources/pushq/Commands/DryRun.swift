@@ -8,6 +8,9 @@ struct DryRun {
     let queue: QueueName
     let key: String
     let message: MessageDraft
+    let options: MessageOptions
+    /// When a campaign on a given day starts.
+    let dayStart: Date?
     let limits: CampaignLimits
     let filter: String?
     let clock: CampaignClock
@@ -20,10 +23,11 @@ struct DryRun {
     /// - Throws: ``Unsuccessful`` if something would prevent the campaign.
     func run(_ file: DeviceFile?, isOfUsers: Bool, _ console: Console) async throws {
         let (queue, key, message, filter, clock, shares) = (queue, key, message, filter, clock, shares)
-        let limits = limits
+        let (limits, options, dayStart) = (limits, options, dayStart)
         let preview = try await database.session { store in
             let bar = ProgressBar("reading", total: nil, on: console)
             defer { bar.finish() }
+            let message = try await options.timed(message, dayStart: dayStart, in: store)
             return try await store.preview(
                 message, toDevicesWhere: filter, orIn: file, isOfUsers: isOfUsers, key: key, inQueue: queue,
                 clock: clock, shares: shares, limits: limits

@@ -43,9 +43,10 @@ struct SendCommand: Command {
         if message.payload.contains("{{") {
             console.remark("only campaigns fill placeholders such as {{name}}: this push shows its braces as they are")
         }
-        let queue = queue
+        let (queue, options) = (queue, options)
         let (wait, limit) = (waiting.wait, waiting.timeout)
         let sent = try await database.enduringSession { store, lasting in
+            let message = try await options.timed(message, in: store)
             let root = try await store.send(
                 message, to: recipients, ofQueue: queue, replacesWaiting: replaceWaiting, key: key,
                 traceparent: traceparent)

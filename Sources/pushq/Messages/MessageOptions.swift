@@ -35,19 +35,34 @@ struct MessageOptions: ParameterGroup {
         var message = MessageDraft(payload: payload.text)
         message.pushType = pushType
         message.priority = priority
-        let start = max(Date.now, times.at?.date ?? .now, dayStart ?? .now)
-        message.expiration = expiration.map { $0 == .zero ? 0 : Int64(start.timeIntervalSince1970 + $0.seconds) }
         message.collapseID = collapseId
         message.isSentAtMostOnce = atMostOnce
         message.isUrgent = urgent
         message.startAt = times.at?.date
         message.sendBy = times.sendBy?.date
+        message.expiration = expiration(of: message, dayStart, now: .now)
         var checked = message.message
         checked.isForWalletPass = queue.isForWalletPasses
         let now = Int64(Date.now.timeIntervalSince1970)
         try payload.refuseErrors(
             among: isOfCampaign ? CampaignMessage.check(checked, now: now) : MessageRules.check(checked, now: now))
         return message
+    }
+
+    /// Counts the expiration of a message from the database's time, which counts for everything else, too: the clock of
+    /// this machine may differ.
+    func timed(
+        _ message: MessageDraft, dayStart: Date? = nil, in store: PostgresConnection
+    ) async throws(PostgresError) -> MessageDraft {
+        guard let expiration, expiration != .zero else { return message }
+        var message = message
+        message.expiration = self.expiration(of: message, dayStart, now: try await store.time())
+        return message
+    }
+
+    private func expiration(of message: MessageDraft, _ dayStart: Date?, now: Date) -> Int64? {
+        let start = max(now, message.startAt ?? now, dayStart ?? now)
+        return expiration.map { $0 == .zero ? 0 : Int64(start.timeIntervalSince1970 + $0.seconds) }
     }
 }
 
