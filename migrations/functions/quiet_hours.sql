@@ -121,13 +121,14 @@ $$;
 -- The recipients of jobs that `worker` holds that have quiet hours now. The recipients of a job are the elements of
 -- `device_ids` from its `firsts` to its `lasts`; `send_withins` is the remaining time of the job, in microseconds.
 --
--- Returns these recipients with the microseconds after which to send: `wait` is null if that would be too late. They
--- are spread evenly over the release, by a hash of the send and the device, so that no device is always last. All
--- recipients with the same wait can share a job: there are at most 60 of these parts, and fewer if they would be small.
+-- Returns these recipients with the time at which to send: `released_at` is null if that would be too late. It is a
+-- time and not a wait, because the clock may be set until the worker writes it. They are spread evenly over the
+-- release, by a hash of the send and the device, so that no device is always last. All recipients with the same time
+-- can share a job: there are at most 60 of these parts, and fewer if they would be small.
 create or replace function pushq.hold_to_quiet_hours(
   worker bigint, queue_ids int[], job_ids bigint[], epochs int[], firsts int[], lasts int[], send_withins bigint[],
   device_ids bigint[]
-) returns table (queue_id int, job_id bigint, device_id bigint, wait bigint)
+) returns table (queue_id int, job_id bigint, device_id bigint, released_at timestamptz)
 language plpgsql stable set enable_seqscan = off set enable_mergejoin = off set jit = off as $$
 #variable_conflict use_column
 begin
@@ -185,9 +186,7 @@ begin
     from quiet q
     window part as (partition by q.queue_id, q.root_id, q.until, q.spread))
   select p.queue_id, p.job_id, p.device_id,
-         case when p.spread >= interval '0'
-              then (extract(epoch from p.until - now() + p.spread * first_value(p.place) over part) * 1000000)::bigint
-         end
+         case when p.spread >= interval '0' then p.until + p.spread * first_value(p.place) over part end
   from parted p
   window part as (partition by p.queue_id, p.root_id, p.until, p.spread, p.part order by p.device_id);
 end $$;

@@ -204,7 +204,7 @@ package struct ClaimedJob: Sendable {
     package var hasOwnQuietHours: Bool?
     /// Whether to ask which recipients are in quiet hours now; the answer, by device, is in ``quietHolds``.
     package var asksQuietHours = false
-    package var quietHolds: [Int64: RecipientHold] = [:]
+    package var quietHolds: [Int64: QuietHold] = [:]
     /// When the message was created, in microseconds since 1970. Nothing of it was sent before.
     package var madeAt: Int64 = 0
     /// The age of the message at the claim.

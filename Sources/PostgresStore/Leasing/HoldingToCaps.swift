@@ -27,6 +27,8 @@ extension PostgresConnection {
             by: .holdToCaps, of: jobs.filter { $0.capAnswer != nil }, workerID: workerID
         ) {
             _ in ["patience": .int8(patience.wholeMicroseconds)]
+        } hold: { row in
+            row.optionalInt8("wait").map { RecipientHold.until(.microseconds($0)) } ?? .forGood
         }
         return jobs.map { job in
             var job = job

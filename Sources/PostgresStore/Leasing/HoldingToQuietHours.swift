@@ -3,7 +3,7 @@ extension Statement {
     static let holdToQuietHours = Statement(
         "hold_to_quiet_hours",
         #"""
-        select queue_id, job_id, device_id, wait
+        select queue_id, job_id, device_id, released_at
         from pushq.hold_to_quiet_hours(
           $worker_id, $queue_ids::int[], $job_ids::bigint[], $epochs::int[], $firsts::int[], $lasts::int[],
           $send_withins::bigint[], $device_ids::bigint[])
@@ -16,7 +16,11 @@ extension PostgresConnection {
     package func heldToQuietHours(_ jobs: [ClaimedJob], workerID: Int64) async throws(PostgresError) -> [ClaimedJob] {
         let held = try await heldRecipients(
             by: .holdToQuietHours, of: jobs.filter(\.asksQuietHours), workerID: workerID
-        ) { ["send_withins": .int8Array($0.map { $0.sendWithin.wholeMicroseconds })] }
+        ) {
+            ["send_withins": .int8Array($0.map { $0.sendWithin.wholeMicroseconds })]
+        } hold: { row in
+            row.isNull("released_at") ? QuietHold.forGood : .until(row.timestamptz("released_at"))
+        }
         return jobs.map { job in
             var job = job
             job.quietHolds = held[JobKey(job.key)] ?? [:]

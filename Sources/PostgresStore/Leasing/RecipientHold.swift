@@ -1,13 +1,21 @@
-/// How long a recipient that may not be sent to now is held back.
+/// How long a frequency cap holds back a recipient that may not be sent to now.
 package enum RecipientHold: Equatable, Sendable {
-    /// The recipient may be sent to, or is checked again, after this time: when its quiet hours have ended, or when the
-    /// pushes in flight to a device whose cap is nearly reached have arrived or not.
+    /// The recipient is checked again after this time, when the pushes in flight to its device, whose cap is nearly
+    /// reached, have arrived or not.
     case until(Duration)
-    /// The recipient must not be sent to: its device has had as many pushes as a cap allows, or the push would be too
-    /// late after its quiet hours.
+    /// The recipient must not be sent to: its device has had as many pushes as a cap allows.
     case forGood
 
     /// What a cap answers if another transaction keeps the device's places. It also answers so if a push to the device
     /// is not older than a second and in flight.
     package static let whileKept = RecipientHold.until(.seconds(1))
+}
+
+/// How long quiet hours hold back a recipient.
+package enum QuietHold: Equatable, Sendable {
+    /// The recipient is checked again at this time, in microseconds since 1970, when its quiet hours have ended. It is
+    /// a time of the database's clock, which may be set until the worker writes it.
+    case until(Int64)
+    /// The recipient must not be sent to: the push would be too late after its quiet hours.
+    case forGood
 }

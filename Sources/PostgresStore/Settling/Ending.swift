@@ -13,8 +13,8 @@ extension Statement {
     /// outcomes and their counts, the raw texts of unknown reasons, and the losses. The other arrays refer to a job by
     /// its place among these, from 1, because a worker may have two leases of one job, of which it has lost the older
     /// one.
-    /// - `$again_…`: the recipients of all jobs that are sent to again. Delays are in µs; attempts and losses are added
-    ///   to those of the job.
+    /// - `$again_…`: the recipients of all jobs that are sent to again. Delays are in µs, and the time at which quiet
+    ///   hours end counts instead; attempts and losses are added to those of the job.
     /// - `$report_…`: what APNs reported about devices. A null time stands for the time of sending; the age is how many
     ///   µs ago the push was sent.
     /// - `$channel_…`: what APNs reported about channels. The pause is the time in µs in which nothing new is due; null
@@ -105,27 +105,28 @@ extension Statement {
                  f.rescues + r.losses as rescues, f.run_at,
                  -- What was cancelled is due at once, and ends as cancelled.
                  case when f.place in (select place from stopped) then 0 else r.delay end as delay,
-                 r.part, r.is_quiet, r.device_id, m.expiration,
+                 case when f.place not in (select place from stopped) then r.quiet_until end as quiet_until,
+                 r.part, r.device_id, m.expiration,
                  f.place in (select place from stopped where is_alone) as is_stopped
           from unnest($again_places::bigint[], $again_devices::bigint[], $again_delays::bigint[],
                       $again_attempts::smallint[], $again_losses::smallint[], $again_groups::smallint[],
-                      $again_quiet::boolean[])
-            as r(place, device_id, delay, attempts, losses, part, is_quiet)
+                      $again_quiet::timestamptz[])
+            as r(place, device_id, delay, attempts, losses, part, quiet_until)
           join fenced f on f.place = r.place
           join pushq.message m on m.day = f.body_day and m.queue_id = f.queue_id and m.id = f.message_id
           left join pushq.fan_out c on c.queue_id = f.queue_id and c.campaign_id = f.campaign_id),
         again as materialized (
           select nextval('pushq.id') as id, queue_id, lane, send_by, message_id, campaign_id, root_id, at_most_once,
-                 attempt, rescues, delay, min(run_at) as run_at, min(expiration) as expiration, is_stopped, is_quiet,
+                 attempt, rescues, delay, min(run_at) as run_at, min(expiration) as expiration, is_stopped, quiet_until,
                  array_agg(device_id order by device_id) as ids
           from (
             select m.*, (row_number() over (
                      partition by queue_id, lane, send_by, message_id, root_id, attempt, rescues, delay, part,
-                                  is_stopped, is_quiet
+                                  is_stopped, quiet_until
                      order by device_id) - 1) / \#(SettledJob.maximumRecipients) as chunk
             from member m) s
           group by queue_id, lane, send_by, message_id, campaign_id, root_id, at_most_once, attempt, rescues, delay,
-                   part, is_stopped, is_quiet, chunk),
+                   part, is_stopped, quiet_until, chunk),
         -- If a job was cancelled by its own id, the jobs that continue it are marked, too, so that they end as
         -- cancelled.
         again_stopped as (
@@ -140,11 +141,11 @@ extension Statement {
           -- A job without a delay keeps its place in the queue. If the next attempt would be too late, the job is due
           -- when its time ends, so that it does not count as waiting until that attempt.
           select queue_id, id, lane,
-                 case when delay = 0 then run_at
-                      else least(now() + delay * interval '1 microsecond',
+                 case when delay = 0 and quiet_until is null then run_at
+                      else least(coalesce(quiet_until, now() + delay * interval '1 microsecond'),
                                  greatest(now(), least(send_by, to_timestamp(nullif(expiration, 0))))) end,
                  send_by, message_id, campaign_id, root_id, pushq.today(), cardinality(ids), attempt, rescues,
-                 at_most_once, is_quiet
+                 at_most_once, quiet_until is not null
           from again),
 
         -- Dead devices: all that were reported, except those that an app registered after the reported time.
@@ -303,7 +304,7 @@ extension PostgresConnection {
             "again_attempts": .int2Array(again.map { Int16($0.member.attempts) }),
             "again_losses": .int2Array(again.map { Int16($0.member.losses) }),
             "again_groups": .int2Array(again.map { Int16($0.member.group) }),
-            "again_quiet": .boolArray(again.map(\.member.isQuiet)),
+            "again_quiet": .optionalTimestamptzArray(again.map(\.member.quietUntil)),
 
             "report_places": .int8Array(reports.map(\.place)),
             "report_devices": .int8Array(reports.map(\.report.deviceID)),

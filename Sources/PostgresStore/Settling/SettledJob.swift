@@ -35,18 +35,19 @@ package struct SettledJob: Sendable {
         package let losses: Int
         /// Separates recipients that must not share a job.
         package let group: Int
-        /// Whether the recipient waits for the end of its quiet hours.
-        package let isQuiet: Bool
+        /// When the recipient's quiet hours have ended, in microseconds since 1970; nil: it does not wait for that. It
+        /// then counts instead of the delay.
+        package let quietUntil: Int64?
 
         package init(
-            deviceID: Int64, delay: Duration, attempts: Int, losses: Int, group: Int = 0, isQuiet: Bool = false
+            deviceID: Int64, delay: Duration, attempts: Int, losses: Int, group: Int = 0, quietUntil: Int64? = nil
         ) {
             self.deviceID = deviceID
             self.delay = delay
             self.attempts = attempts
             self.losses = losses
             self.group = group
-            self.isQuiet = isQuiet
+            self.quietUntil = quietUntil
         }
     }
 

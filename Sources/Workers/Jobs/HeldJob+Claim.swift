@@ -61,8 +61,7 @@ extension HeldJob {
             if claim.isAtMostOnce, isUncertain(ordinal) { continue }
             switch claim.quietHolds[claim.deviceIDs[ordinal]] {
             case .forGood: record(isUncertain(ordinal) ? .unknown : .tooLate, for: ordinal)
-            case .until(let delay):
-                postpone(ordinal, for: delay, because: .quietHours, isQuiet: true)
+            case .until(let time): postpone(ordinal, for: .zero, quietUntil: time, because: .quietHours)
             case nil: break
             }
         }
@@ -91,9 +90,11 @@ extension HeldJob {
         }
     }
 
-    /// Moves a recipient to a job that is due after `delay`. Uses no attempt.
-    private func postpone(_ ordinal: Ordinal, for delay: Duration, because reason: Reason, isQuiet: Bool = false) {
-        let retry = Retry(deviceID: claim.deviceIDs[ordinal], delay: .fixed(delay), isQuiet: isQuiet)
+    /// Moves a recipient to a job that is due after `delay`, or when its quiet hours have ended. Uses no attempt.
+    private func postpone(
+        _ ordinal: Ordinal, for delay: Duration, quietUntil: Int64? = nil, because reason: Reason
+    ) {
+        let retry = Retry(deviceID: claim.deviceIDs[ordinal], delay: .fixed(delay), quietUntil: quietUntil)
         recordRetry(retry, because: reason, for: ordinal)
     }
 }

@@ -85,7 +85,7 @@ extension HeldJob {
         let again = retries.map {
             SettledJob.Again(
                 deviceID: $0.deviceID, delay: delay($0), attempts: $0.attempts, losses: $0.losses, group: $0.group,
-                isQuiet: $0.isQuiet)
+                quietUntil: $0.quietUntil)
         }
         return SettledJob(
             key: claim.key, outcomes: outcomes, again: again, reports: reports,

@@ -51,8 +51,8 @@ final class HeldJob {
         var losses = 0
         /// Distinguishes the two halves of a job that is split.
         var group = 0
-        /// Whether the recipient waits for the end of its quiet hours.
-        var isQuiet = false
+        /// When the recipient's quiet hours have ended, in microseconds since 1970; nil: it does not wait for that.
+        var quietUntil: Int64?
     }
 
     let claim: ClaimedJob

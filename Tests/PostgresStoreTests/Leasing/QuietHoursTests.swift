@@ -97,6 +97,11 @@ import Testing
         }
     }
 
+    /// The date of a time in microseconds since 1970.
+    private static func date(_ microseconds: Int64) -> Date {
+        Date(timeIntervalSince1970: Double(microseconds) / 1_000_000)
+    }
+
     private static let now = Statement("now", "select extract(epoch from now())::float8 as now")
 
     /// The jobs with their held recipients, and the database's time when they were held.
@@ -157,9 +162,8 @@ import Testing
                     let end = judge.flatMap { $0.end(of: world.now) ?? $0.end(of: world.now + 10) }
                     switch (job.quietHolds[device], end) {
                     case (nil, nil): break
-                    case (.until(let wait), let end?):
-                        let released =
-                            world.now + Double(wait.components.seconds) + Double(wait.components.attoseconds) / 1e18
+                    case (.until(let time), let end?):
+                        let released = Self.date(time)
                         #expect(
                             released >= end - 0.001 && released < end + release, "\(device) in \(zones[device] ?? "")")
                         #expect(judge.map { $0.isQuiet(released + 0.001) } == false, "\(released) \(hours.text)")
@@ -226,7 +230,7 @@ import Testing
             let world = try await hold(queue) { try await queue.claim() }
             let waits = world.jobs.flatMap { job in
                 job.quietHolds.values.map { hold -> Double in
-                    if case .until(let wait) = hold { Double(wait.components.seconds) } else { -1 }
+                    if case .until(let time) = hold { Self.date(time).timeIntervalSince(world.now) } else { -1 }
                 }
             }.sorted()
             #expect(waits.count == 5000)
@@ -250,7 +254,7 @@ import Testing
             let second = again.jobs.flatMap { job in job.quietHolds.keys.sorted().map { job.quietHolds[$0] } }
             let pairs = zip(first, second).filter { pair in
                 guard case (.until(let a)?, .until(let b)?) = pair else { return true }
-                return abs((a + .seconds(world.now.timeIntervalSince(again.now)) - b) / .milliseconds(1)) > 5
+                return abs(a - b) > 5000
             }
             #expect(second.count == first.count && pairs.isEmpty)
         }
@@ -281,13 +285,38 @@ import Testing
                 for hold in world.jobs.flatMap(\.quietHolds.values) {
                     switch hold {
                     case .forGood: #expect(!isHeld)
-                    case .until(let wait):
+                    case .until(let time):
                         #expect(isHeld)
                         // The hours end at a full minute, up to two hours from now.
-                        #expect(wait < .seconds(7200 + 121), "\(wait)")
+                        let wait = Self.date(time).timeIntervalSince(world.now)
+                        #expect(wait < 7200 + 121, "\(wait)")
                     }
                 }
             }
+        }
+    }
+
+    @Test func `end at their time, whenever the worker writes it and whatever the clock was set to`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 3)
+            try await queue.fanOut(try await queue.startCampaign())
+            let job = try #require(try await queue.claim().first)
+            let times: [Int64] = [4_102_444_800_000_000, 4_102_444_800_000_000, 1_000_000]
+            let again = zip(job.deviceIDs, times).map { device, time in
+                SettledJob.Again(deviceID: device, delay: .seconds(60), attempts: 0, losses: 0, quietUntil: time)
+            }
+            try await queue.run(
+                "update pushq.lease set send_by = '2101-01-01'")
+            let outcomes = Dictionary(uniqueKeysWithValues: (0..<3).map { ($0, Outcome.retried(.quietHours)) })
+            let settled = queue.settled(job, other: outcomes, again: again)
+            #expect(try await queue.worker.endJobs([settled], workerID: 1).keys.count == 1)
+            #expect(
+                try await queue.texts(
+                    """
+                    select extract(epoch from run_at)::int8 || ' ' || recipient_count || ' ' || is_quiet
+                    from pushq.job order by run_at
+                    """
+                ) == ["1 1 true", "4102444800 2 true"])
         }
     }
 

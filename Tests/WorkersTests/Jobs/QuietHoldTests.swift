@@ -6,7 +6,7 @@ import Testing
 
 /// How a job handles recipients that have quiet hours.
 @Suite struct `A recipient who has quiet hours` {
-    private let holds: [Int64: RecipientHold] = [10: .until(.seconds(60)), 20: .forGood]
+    private let holds: [Int64: QuietHold] = [10: .until(1_800_000_000_000_000), 20: .forGood]
 
     @Test func `goes on in a job that is due after them, or is not sent to, and costs no attempt`() {
         let job = JobFixture.job(recipients: 3, quietHolds: holds)
@@ -16,8 +16,7 @@ import Testing
         job.record(.delivered, for: 2)
         let settled = job.settled { $0.atLeast }
         #expect(settled.again.map(\.deviceID) == [10])
-        #expect(settled.again.map(\.delay) == [.seconds(60)])
-        #expect(settled.again.map(\.isQuiet) == [true])
+        #expect(settled.again.map(\.quietUntil) == [1_800_000_000_000_000])
         #expect(settled.again.map(\.attempts) == [0])
     }
 
