@@ -163,6 +163,12 @@ extension PoolingGateway {
         capacityChanged()
     }
 
+    /// Opens a connection without waiting any longer because of earlier failures: their cause is gone.
+    func tryAgainAtOnce() {
+        pool.noteProved()
+        openIfNeeded()
+    }
+
     private func armAttempt(_ time: ContinuousClock.Instant) {
         let timer = pool.attemptTimer
         guard !pool.isClosed, timer?.isPending != true || timer?.deadline != time else { return }

@@ -228,6 +228,7 @@ extension GatewayConnection: HTTP2Handler {
         noteTrouble(refusal)
         tell(stream, .refused(refusal))
         guard refusal.reason.row.replacesConnection else { return }
+        if refusal.reason.row.action == .renewToken { gateway.noteTokenRefused() }
         let asked = ConnectionEnding.asked("\(self.stream.peer) answered \(refusal.status) \(refusal.reason.text)")
         switch refusal.reason.row.action {
         case .reconnect, .renewToken: noteSpoiling(isRepeated: isRepeated, otherwise: asked)

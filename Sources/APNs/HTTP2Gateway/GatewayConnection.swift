@@ -35,6 +35,9 @@ protocol GatewayConnectionDelegate: ConnectionDelegate<GatewayConnection> {
     /// The server has sent GOAWAY.
     func noteGoAway(_ code: ErrorCode)
 
+    /// The server ends a connection because it calls the provider token expired.
+    func noteTokenRefused()
+
     /// The server ended a connection because of the credential, not because of a push.
     func credentialRefused(_ reason: Reason, _ detail: String, over connection: GatewayConnection)
 }
@@ -394,6 +397,7 @@ extension GatewayConnection: ByteStreamHandler {
         if let ending = news.ending { drain(ending) }
         if let (isRepeated, otherwise) = news.spoiling { drain(ending(isRepeated: isRepeated, otherwise: otherwise)) }
         if let refused = news.refusedCredential {
+            if refused.reason.row.action == .renewToken { gateway.noteTokenRefused() }
             gateway.credentialRefused(refused.reason, refused.detail, over: self)
         }
     }

@@ -25,6 +25,10 @@ package final class HTTP2Gateway: PoolingGateway, GatewayConnectionDelegate {
     let isAuthenticatedByCertificate: Bool
     let pool: ConnectionPool<GatewayConnection>
     private var authorization: Authorization
+    /// The provider token; nil for a certificate.
+    private var token: ProviderToken?
+    /// Whether APNs ended a connection because it calls this token expired.
+    private var isTokenRefused = false
     /// When a connection that is closed now last served a push, by the clock of the streams.
     private var servedByClosed: UInt64 = 0
     /// When the last pushes had no answer that were never lost before, by the same clock: one more than may be at fault
@@ -75,6 +79,7 @@ package final class HTTP2Gateway: PoolingGateway, GatewayConnectionDelegate {
             to: endpoint.host, shelf: pool.share.budget.shelf, trusting: endpoint.authorities, identity: identity,
             applicationProtocol: "h2")
         authorization = Authorization(authority: endpoint.authority, token: token)
+        self.token = token
     }
 
     // MARK: Sending
@@ -156,9 +161,16 @@ package final class HTTP2Gateway: PoolingGateway, GatewayConnectionDelegate {
 
     func noteGoAway(_ code: ErrorCode) { pool.share.budget.history.noteGoAway(code) }
 
-    /// Uses another provider token from the next request on.
+    func noteTokenRefused() { isTokenRefused = true }
+
+    /// Uses another provider token from the next request on. If APNs ended connections because of the previous one, the
+    /// next one is opened at once.
     package func use(_ token: ProviderToken) {
+        guard token.text != self.token?.text else { return }
         authorization = Authorization(authority: endpoint.authority, token: token)
+        self.token = token
+        if isTokenRefused { tryAgainAtOnce() }
+        isTokenRefused = false
     }
 
     func begin(on stream: TLSConnection) -> GatewayConnection {

@@ -259,6 +259,39 @@ import Transport
         #expect(refused.detail.contains("NO_ERROR, \(refused.reason.text)"))
     }
 
+    /// As when the clock of the database was set back: the token is of the future until another one is minted.
+    @Test(arguments: [true, false])
+    func `because of the token, it is replaced at once when there is another token`(byGoAway: Bool) async throws {
+        var settings = GatewaySettings.brisk
+        settings.stableTime = .seconds(60)
+        // Never over by itself while the test runs.
+        settings.backoff = Backoff(base: .seconds(3600), cap: .seconds(3600))
+        let expired = #"{"reason":"ExpiredProviderToken"}"#
+        let (tally, tokens) = try await Stage(
+            settings: settings,
+            respond: { request in
+                if request.fields["authorization"] == "bearer d.e.f" {
+                    request.answer()
+                } else if byGoAway {
+                    request.connection.goAway(last: 0, debug: expired)
+                } else {
+                    request.answer(403, body: expired)
+                }
+            }
+        ).run { _, scene in
+            scene.sender.send(count: 1)
+            await scene.sender.until { scene.gateway.pool.reachability.outage != nil }
+            scene.sender.send(count: 1, from: 1)
+            // The same token changes nothing.
+            scene.gateway.use(ProviderToken(text: "a.b.c", issuedAt: 0))
+            scene.gateway.use(ProviderToken(text: "d.e.f", issuedAt: 1))
+            await scene.sender.untilAnswered(2)
+            return (scene.sender.tally, scene.server.requests.compactMap { $0.fields["authorization"] })
+        }
+        #expect(tally == (byGoAway ? ["accepted": 2] : ["403 ExpiredProviderToken": 1, "accepted": 1]))
+        #expect(Set(tokens) == ["bearer a.b.c", "bearer d.e.f"])
+    }
+
     @Test(arguments: ["", "null", "too many streams", "{\"reason\":", String(repeating: "x", count: 4000)])
     func `with debug data that it does not know, the credential is not blamed`(debug: String) async throws {
         let (tally, refusals) = try await Stage(respond: { request in
