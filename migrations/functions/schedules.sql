@@ -53,9 +53,12 @@ end $$;
 --
 -- The call consists of names and types of arguments from PostgreSQL's catalog. The values from the schedule are a
 -- parameter. `is_run` is as for `pushq.new_campaign`.
+--
+-- An interval such as `-1 day 30 hours` means something else in another style. Whoever stores a schedule and whoever
+-- runs it may have different ones, so all functions that read one have the same.
 create or replace function pushq.start_scheduled(
   q int, key text, payload json, options jsonb, is_run boolean default true) returns bigint
-language plpgsql as $$
+language plpgsql set intervalstyle = 'postgres' as $$
 declare
   arguments text;
   campaign  bigint;
@@ -102,7 +105,7 @@ end $$;
 create or replace function pushq.check_schedule(
   q int, name text, time_zone text, after_outage text, payload json, options jsonb
 ) returns void
-language plpgsql as $$
+language plpgsql set intervalstyle = 'postgres' as $$
 declare
   problem text := pushq.time_zone_problem(time_zone);
   known   text[];
@@ -171,7 +174,7 @@ end $$;
 create or replace function pushq.check_next_run(
   q int, cron text, time_zone text, run timestamptz, payload json, options jsonb
 ) returns void
-language plpgsql as $$
+language plpgsql set intervalstyle = 'postgres' as $$
 declare
   clock     jsonb := pushq.read_clock(
     options ->> 'local_time', options ->> 'if_passed', (options ->> 'catch_up')::interval, options ->> 'default_zone');

@@ -38,6 +38,27 @@ import Testing
         }
     }
 
+    @Test func `may read intervals in another style than others, and a schedule means the same to all`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let options = #"{"send_by": "-1 day 30 hours", "expiration": "-1 day 30 hours"}"#
+            for style in ["postgres", "sql_standard", "iso_8601"] {
+                try await queue.run(
+                    """
+                    set intervalstyle = \(style);
+                    select pushq.add_schedule('\(Self.name)', '\(style)', '0 9 * * *', \(Self.payload),
+                                              options => '\(options)');
+                    select pushq.run_schedule('\(Self.name)', '\(style)');
+                    reset intervalstyle
+                    """)
+            }
+            let hours = try await queue.texts(
+                "select round(extract(epoch from send_by - created_at) / 3600)::text from pushq.fan_out f"
+                    + " join pushq.campaign c on c.queue_id = f.queue_id and c.id = f.campaign_id")
+            #expect(hours == ["6", "6", "6"])
+        }
+    }
+
     @Test func `may have all identifiers quoted, and the schema is still the program's`() async throws {
         try await withDatabase { _, database in
             let connection = try await database.connect()
