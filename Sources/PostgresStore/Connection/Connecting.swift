@@ -1,5 +1,4 @@
 import CPostgres
-import Glibc
 import Transport
 
 /// Opens a session without blocking the loop.
@@ -71,7 +70,7 @@ struct Connecting {
     ) async throws(PostgresError) -> Opened {
         let parameters = self.address.libpqParameters(
             for: host, at: address, needsWrites: needsWrites, applicationName: applicationName)
-        guard let session = unsafe Self.start(parameters) else { throw failure("out of memory") }
+        guard let session = unsafe BegunSession.start(parameters) else { throw failure("out of memory") }
         let notices = Notices()
         unsafe notices.receive(from: session)
         // A verbose message is the only way to learn the SQLSTATE of a refusal: libpq has no function that returns it.
@@ -103,22 +102,6 @@ struct Connecting {
             state = unsafe PQconnectPoll(session)
             if state == PGRES_POLLING_FAILED { throw refusal(unsafe String(cString: PQerrorMessage(session))) }
         }
-    }
-
-    /// Begins a session with these parameters, which the caller owns; nil: out of memory.
-    static func start(_ parameters: [String: String]) -> OpaquePointer? {
-        let pairs = parameters.sorted { $0.key < $1.key }
-        var keywords = unsafe pairs.map { unsafe UnsafePointer(strdup($0.key)) }
-        var values = unsafe pairs.map { unsafe UnsafePointer(strdup($0.value)) }
-        unsafe keywords.append(nil)
-        unsafe values.append(nil)
-        defer {
-            for index in pairs.indices {
-                unsafe free(UnsafeMutablePointer(mutating: keywords[index]))
-                unsafe free(UnsafeMutablePointer(mutating: values[index]))
-            }
-        }
-        return unsafe PQconnectStartParams(keywords, values, 0)
     }
 
     /// The numeric addresses of a host; an empty address for a socket.

@@ -201,7 +201,7 @@ package struct DatabaseAddress: Hashable, Sendable {
     /// again for each connection.
     private static func withServiceEntry(_ own: [String: String]) throws(PostgresError) -> [String: String] {
         let unknown = ["password": "unknown", "channel_binding": "unknown"]
-        guard let connection = unsafe Connecting.start(own.merging(unknown) { $1 }) else {
+        guard let connection = unsafe BegunSession.start(own.merging(unknown) { $1 }) else {
             throw .badAddress("out of memory")
         }
         defer { unsafe PQfinish(connection) }
