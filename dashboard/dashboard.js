@@ -348,6 +348,7 @@ async function campaign(name, key) {
   const row = await ask("/api/campaign", { queue: name, key });
   const order = (action) => ({ action, queue: name, key });
   const ended = row.total - row.waiting;
+  const mayPause = row.state === "running" || row.state === "scheduled";
   const plots = row.timeline.length
     ? [element("h3", {}, "Outcomes over time"), legend(), timelinePlot(row.timeline, row.timeline_seconds)] : [];
   const reasons = row.reasons.length
@@ -359,16 +360,17 @@ async function campaign(name, key) {
     ? element("p", { class: "weak" }, "Only the latest jobs are shown here, because the campaign has very many.") : null;
   return [
     element("h2", {}, `Campaign ${key}`),
-    element("p", {}, link(path("queue", name), name), `, started ${moment(row.started_at)}`),
+    element("p", {}, link(path("queue", name), name),
+      `, ${row.state === "scheduled" ? "starts" : "started"} ${moment(row.starts_at)}`),
     element("label", {}, `${count(ended)} of ${count(row.total)} recipients have an outcome`,
       element("progress", { max: Math.max(1, row.total), value: ended })),
     row.stands_because ? element("p", { class: "doubtful" }, row.stands_because) : null,
     sums([["state", row.state], ...["waiting", "delivered", "rejected", "failed", "suppressed", "expired", "cancelled",
       "unknown", "retried"].map((name) => [name, count(row[name])])]),
-    element("div", { class: "actions" }, row.state === "running"
+    element("div", { class: "actions" }, mayPause
       ? action("Pause", `Pause campaign ${key}?`, order("campaign-pause")) : null,
     row.state === "paused" ? action("Resume", `Resume campaign ${key}?`, order("campaign-resume")) : null,
-    row.state === "running" || row.state === "paused"
+    mayPause || row.state === "paused"
       ? action("Cancel", `Cancel campaign ${key}? At least ${count(row.waiting)} recipients will not be sent to. This cannot be undone.`,
         order("campaign-cancel")) : null,
     row.failed > 0

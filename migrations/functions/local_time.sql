@@ -343,6 +343,9 @@ begin
   set made = o.made + coalesce(cardinality(ids), 0),
       message_day = pushq.today(),
       start_at = case when due is null then o.start_at else least(due, f.send_by) end,
+      -- The first wave's time is that at which the campaign began.
+      clock = case when o.made = 0 and ids <> '{}' then o.clock || jsonb_build_object('began', w.due_at)
+                   else o.clock end,
       done = due is null,
       done_at = case when due is null then clock_timestamp() end
   where o.queue_id = f.queue_id and o.campaign_id = f.campaign_id;

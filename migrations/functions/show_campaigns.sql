@@ -14,7 +14,7 @@ returns table (tenant text, app text, environment text, campaign_key text, campa
                fanned_out_at timestamptz, cut_short boolean, max_rate float8, stop_at_errors float8,
                paused_reason text, filter text, local_time text, next_wave_at timestamptz, left_out bigint,
                held_out bigint, in_quiet_hours bigint, released_at timestamptz, too_many_bad text,
-               in_no_job bigint)
+               in_no_job bigint, starts_at timestamptz)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
@@ -22,9 +22,9 @@ declare
   budget bigint := case when matching is null and in_state is null then most else greatest(most, 10000) end;
 begin
   perform pushq.check_most(most),
-          pushq.check_state(in_state, array['running', 'paused', 'finished', 'cancelled']);
+          pushq.check_state(in_state, array['scheduled', 'running', 'paused', 'finished', 'cancelled']);
   return query
-  select n.tenant, n.app, n.environment, c.key, c.campaign_id, s.state, c.total, c.waiting, c.delivered,
+  select n.tenant, n.app, n.environment, c.key, c.campaign_id, c.state, c.total, c.waiting, c.delivered,
          c.rejected, c.failed, c.suppressed, c.expired, c.cancelled, c.unknown, c.retried, c.finished, c.created_at,
          c.fanned_out_at,
          c.cancelled_at is not null and exists (
@@ -36,9 +36,9 @@ begin
          -- At its end, the waves that would have come later are not sent.
          case when w.sorted and not w.done and w.start_at < w.send_by then w.start_at end,
          w.left_out, w.held_out, h.recipients, h.released_at,
-         case when s.state = 'finished' and c.stop_at_errors is not null then (
+         case when c.state = 'finished' and c.stop_at_errors is not null then (
            select pushq.too_many_bad(x) from pushq.campaign x where x.queue_id = k.queue_id and x.id = k.id) end,
-         w.not_made
+         w.not_made, c.starts_at
   from (
     (select queue_id, id
      from pushq.campaign
@@ -65,12 +65,9 @@ begin
   join pushq.campaign_progress c on c.queue_id = k.queue_id and c.campaign_id = k.id
   join pushq.queue_name n on n.queue_id = c.queue_id
   join pushq.fan_out w on w.queue_id = k.queue_id and w.campaign_id = k.id
-  cross join lateral (
-    select case when c.cancelled_at is not null then 'cancelled' when c.finished then 'finished'
-                when c.paused_at is not null then 'paused' else 'running' end as state) s
   cross join lateral pushq.quiet_recipients(k.queue_id, k.id) h
   where (matching is null or position(lower(matching) in lower(c.key)) > 0)
-    and (in_state is null or s.state = in_state)
+    and (in_state is null or c.state = in_state)
   order by c.campaign_id desc
   limit most;
 end $$;

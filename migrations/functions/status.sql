@@ -1,9 +1,10 @@
 -- The progress of a send or a campaign, by the number that its start returned. No row if this queue has none with that
 -- number, or if it is not kept any more. A broadcast is a send to its channel.
 --
--- `state`: 'waiting' while the recipients are not known, 'running', 'paused', 'cancelled' or 'finished', which means
--- that every recipient has an outcome. `in_quiet_hours` is how many of the waiting recipients wait for the end of their
--- quiet hours. `why_nobody` says why a send, or a finished campaign, has no recipient.
+-- `state`: 'waiting' while the recipients of a send are not known, 'scheduled' before a campaign begins, 'running',
+-- 'paused', 'cancelled' or 'finished', which means that every recipient has an outcome. `in_quiet_hours` is how many of
+-- the waiting recipients wait for the end of their quiet hours. `why_nobody` says why a send, or a finished campaign,
+-- has no recipient.
 create or replace function pushq.status(queue text, id bigint)
 returns table (kind text, state text, total bigint, waiting bigint, delivered bigint, rejected bigint, failed bigint,
                suppressed bigint, expired bigint, cancelled bigint, unknown bigint, retried bigint, why_nobody text,
@@ -17,10 +18,9 @@ declare
 begin
   return query
   select 'campaign',
-         case when c.cancelled_at is not null then 'cancelled' when c.finished then 'finished'
-              when c.paused_at is not null then 'paused' else 'running' end,
-         c.total, c.waiting, c.delivered, c.rejected, c.failed, c.suppressed, c.expired, c.cancelled, c.unknown,
-         c.retried, case when c.finished and c.total = 0 then pushq.why_campaign_reached_nobody(q, c.campaign_id) end,
+         c.state, c.total, c.waiting, c.delivered, c.rejected, c.failed, c.suppressed, c.expired, c.cancelled,
+         c.unknown, c.retried,
+         case when c.finished and c.total = 0 then pushq.why_campaign_reached_nobody(q, c.campaign_id) end,
          (pushq.quiet_recipients(q, status.id)).recipients
   from pushq.campaign_progress c
   where c.queue_id = q and c.campaign_id = status.id;

@@ -1,7 +1,9 @@
 -- The progress of a campaign, for operators and producers. `total` is the number of recipients in jobs so far, plus
 -- those of a list that were cancelled before they were in a job; `max_rate` is the campaign's own rate, in pushes a
--- second. The counts include the outcomes in jobs that have not ended, so that they are true while a campaign is
--- paused: in jobs that workers have given back, and in jobs that they hold, as of their last flush.
+-- second. `starts_at` is when its recipients go or went into the first jobs: for one at a local time, the time of its
+-- first wave, once that is known. It is 'scheduled' until then. The counts include the outcomes in jobs that have not
+-- ended, so that they are true while a campaign is paused: in jobs that workers have given back, and in jobs that they
+-- hold, as of their last flush.
 create or replace view pushq.campaign_progress as
 select c.queue_id, c.id as campaign_id, c.key, c.created_at, c.paused_at, c.cancelled_at, f.done_at as fanned_out_at,
        f.made + f.not_made as total,
@@ -9,7 +11,10 @@ select c.queue_id, c.id as campaign_id, c.key, c.created_at, c.paused_at, c.canc
        t.retried,
        f.made - (a.delivered + a.rejected + a.failed + a.suppressed + a.expired + a.cancelled + a.unknown) as waiting,
        f.done and f.made = e.ended as finished,
-       r.rate as max_rate, c.stop_at_errors, c.paused_reason, c.filter, f.held_out
+       r.rate as max_rate, c.stop_at_errors, c.paused_reason, c.filter, f.held_out, s.starts_at,
+       case when c.cancelled_at is not null then 'cancelled' when f.done and f.made = e.ended then 'finished'
+            when c.paused_at is not null then 'paused'
+            when f.made = 0 and not f.done and s.starts_at > now() then 'scheduled' else 'running' end as state
 from pushq.campaign c
 join pushq.fan_out f on f.queue_id = c.queue_id and f.campaign_id = c.id
 join pushq.queue q on q.id = c.queue_id
@@ -44,4 +49,7 @@ cross join lateral (
 cross join lateral (
   select t.delivered + b.delivered as delivered, t.rejected + b.rejected as rejected, t.failed + b.failed as failed,
          t.suppressed + b.suppressed as suppressed, t.expired + b.expired as expired,
-         t.cancelled + b.cancelled as cancelled, t.unknown + b.unknown as unknown) a;
+         t.cancelled + b.cancelled as cancelled, t.unknown + b.unknown as unknown) a
+-- A start that had passed when it was given is no earlier than the campaign.
+cross join lateral (
+  select greatest(c.created_at, coalesce((f.clock ->> 'began')::timestamptz, f.start_at)) as starts_at) s;

@@ -28,7 +28,7 @@ offset 0;
 create or replace view pushq.my_campaigns with (security_barrier) as
 select o.queue, k.key, c.created_at, c.paused_at, c.cancelled_at, c.fanned_out_at, c.total, c.delivered, c.rejected,
        c.failed, c.suppressed, c.expired, c.cancelled, c.unknown, c.retried, c.waiting, c.finished, c.max_rate,
-       c.stop_at_errors, c.paused_reason, c.filter, c.held_out
+       c.stop_at_errors, c.paused_reason, c.filter, c.held_out, c.state, c.starts_at
 from (
   select n.queue_id, n.name as queue
   from pushq.tenant_login l

@@ -11,7 +11,7 @@ package enum CampaignColumns {
             Column("state") { .text($0.state) },
             Column("total") { .count($0.total) },
             Column("waiting") { .count($0.waiting) },
-        ] + OutcomeColumns.all { $0.tally } + [Column("started_at") { .time($0.createdAt) }]
+        ] + OutcomeColumns.all { $0.tally } + [Column("starts_at") { .time($0.startsAt) }]
     }
 
     /// The outcomes by the time at which they were recorded.

@@ -9,7 +9,7 @@ extension Statement {
         select tenant, app, environment, campaign_key as key, campaign_id, state, total, waiting, delivered, rejected,
                failed, suppressed, expired, cancelled, unknown, retried, finished, created_at, fanned_out_at, cut_short,
                max_rate, stop_at_errors, paused_reason, filter, nullif(local_time, '') as local_time, next_wave_at,
-               left_out, held_out, in_quiet_hours, released_at, too_many_bad, in_no_job
+               left_out, held_out, in_quiet_hours, released_at, too_many_bad, in_no_job, starts_at
         from pushq.show_campaigns($queue, $key, $limit, $matching, $state)
         """#)
 
@@ -38,7 +38,7 @@ extension Statement {
 
 /// The state of a campaign.
 package enum CampaignState: String, CaseIterable, Sendable {
-    case running, paused, cancelled, finished
+    case scheduled, running, paused, cancelled, finished
 }
 
 /// A campaign as an operator sees it: `total` is the sum of the outcomes and of what waits, at every instant.
@@ -55,6 +55,8 @@ package struct CampaignSummary: Sendable {
     /// Whether all recipients have an outcome.
     package let isFinished: Bool
     package let createdAt: Date
+    /// When its first recipients go or went into jobs. It is scheduled until then.
+    package let startsAt: Date
     /// When its last job was created.
     package let fannedOutAt: Date?
     /// Whether it was cancelled before all of its recipients were known. Then `total` does not include all of them.
@@ -180,6 +182,7 @@ extension CampaignSummary {
             queue: queue, key: row.text("key"), id: row.int8("campaign_id"), state: row.text("state"),
             total: row.count("total"), waiting: row.count("waiting"), tally: OutcomeTally(row),
             isFinished: row.bool("finished"), createdAt: row.time("created_at"),
+            startsAt: row.time("starts_at"),
             fannedOutAt: row.optionalTime("fanned_out_at"), isCutShort: row.bool("cut_short"),
             maxRate: row.optionalFloat8("max_rate"), stopAtErrors: row.optionalFloat8("stop_at_errors"),
             pausedReason: row.optionalText("paused_reason"), tooManyBad: row.optionalText("too_many_bad"),

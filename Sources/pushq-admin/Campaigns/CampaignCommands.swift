@@ -81,7 +81,10 @@ enum CampaignCommands {
             if let reason = campaign.tooManyBad { facts.append(("too_many_bad", .text(reason))) }
             facts += OutcomeColumns.facts(of: campaign.tally, refusals: refusals)
             if campaign.inNoJob > 0 { facts.append(("cancelled_in_no_job", .count(campaign.inNoJob))) }
-            facts += [("started_at", .time(campaign.createdAt)), ("fanned_out_at", .time(campaign.fannedOutAt))]
+            facts += [
+                ("created_at", .time(campaign.createdAt)), ("starts_at", .time(campaign.startsAt)),
+                ("fanned_out_at", .time(campaign.fannedOutAt)),
+            ]
             if campaign.isCancelled { facts.append(("not_sent_to", .text(campaign.notSentTo))) }
             if let standstill { facts.append(("held_up", .text("\(standstill)"))) }
             console.show(facts, "shares", shares, columns: Self.shareColumns)

@@ -514,6 +514,24 @@ import Transport
         }
     }
 
+    @Test func `is scheduled until its first wave, whose time stays that of its start`() async throws {
+        try await withDevices([-1, -3]) { _, queue in
+            try await start(queue)
+            func summary() async throws -> CampaignSummary {
+                try #require(try await queue.connection.campaign("k", ofQueue: QueueFixture.name))
+            }
+            #expect(try await fanOut(queue) == [])
+            let sorted = try await summary()
+            #expect(sorted.state == "scheduled" && sorted.startsAt == sorted.nextWaveAt)
+            try await pass("1 hour", queue)
+            try await queue.run("update pushq.campaign set created_at = created_at - interval '1 hour'")
+            #expect(try await fanOut(queue) == [1])
+            let begun = try await summary()
+            #expect(begun.state == "running" && abs(begun.startsAt.timeIntervalSince(sorted.startsAt) + 3600) < 0.001)
+            #expect(try #require(begun.nextWaveAt) > begun.startsAt)
+        }
+    }
+
     @Test func `is cancelled with the waves that are still to come`() async throws {
         try await withDevices([0, -1]) { _, queue in
             try await start(queue)

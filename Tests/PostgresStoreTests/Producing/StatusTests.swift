@@ -1,3 +1,4 @@
+import Foundation
 import PostgresStore
 import QueueCore
 import TestSupport
@@ -74,6 +75,27 @@ import Transport
             let other = Int(try await queue.startCampaign(key: "other"))
             try await queue.run("select pushq.cancel_campaign('\(Self.name)', 'other')")
             #expect(try await status(other, queue)?.hasPrefix("campaign cancelled") == true)
+        }
+    }
+
+    @Test func `of a campaign for later is that it is scheduled, until it begins or is stopped`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 3)
+            let id = Int(
+                try await queue.startCampaign(options: ", start_at => '2126-12-09T10:00:00Z', send_by => '2126-12-10'"))
+            #expect(try await status(id, queue)?.hasPrefix("campaign scheduled") == true)
+            let store = queue.connection
+            let summary = try #require(try await store.campaigns(ofQueue: nil, state: .scheduled, limit: 9).first)
+            #expect(summary.startsAt.formatted(.iso8601) == "2126-12-09T10:00:00Z")
+            #expect(summary.createdAt < .now)
+            #expect(try await store.campaigns(ofQueue: nil, state: .running, limit: 9).isEmpty)
+            try await queue.run("select pushq.pause_campaign('\(Self.name)', 'k')")
+            #expect(try await status(id, queue)?.hasPrefix("campaign paused") == true)
+            try await queue.run("select pushq.resume_campaign('\(Self.name)', 'k')")
+            try await queue.run("update pushq.fan_out set start_at = now() - interval '1 second'")
+            #expect(try await status(id, queue)?.hasPrefix("campaign running") == true)
+            let begun = try #require(try await store.campaign("k", ofQueue: QueueFixture.name))
+            #expect(begun.startsAt == begun.createdAt, "not before it was started")
         }
     }
 

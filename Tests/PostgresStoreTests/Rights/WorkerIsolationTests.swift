@@ -62,8 +62,8 @@ import Transport
         call: called_at tenant_id
         campaign: created_at digest filter forgiven forgiven_at forgiven_bad key message_id paused_reason
         campaign_progress: campaign_id cancelled cancelled_at created_at delivered expired failed fanned_out_at \
-        filter finished held_out key max_rate paused_at paused_reason queue_id rejected retried stop_at_errors suppressed total \
-        unknown waiting
+        filter finished held_out key max_rate paused_at paused_reason queue_id rejected retried starts_at state \
+        stop_at_errors suppressed total unknown waiting
         campaign_share: fraction name
         channel: created_at policy retired_reason throttled_until
         former_tenant: audit_days name removed_at
@@ -73,7 +73,8 @@ import Transport
         moved_row: id key name owner queue
         mover: pid role started_at tenant
         my_campaigns: cancelled cancelled_at created_at delivered expired failed fanned_out_at filter finished held_out key \
-        max_rate paused_at paused_reason queue rejected retried stop_at_errors suppressed total unknown waiting
+        max_rate paused_at paused_reason queue rejected retried starts_at state stop_at_errors suppressed total unknown \
+        waiting
         my_feedback: apns_id campaign_key cursor device_id listed_at queue reason recorded_at reported_at root_id token \
         user_key verdict
         my_queues: app burst environment may_send paused_at paused_reason queue rate suspended_at tenant
