@@ -57,6 +57,11 @@ enum Messages {
     static let notACount = "is not a whole number above 0"
     static let notANumber = "is not a number"
     static let notADuration = "is not a duration such as 250ms, 30s, 5m, 2h or 7d; without a unit it is in seconds"
+    static func noSchema(in place: String) -> String {
+        "there is no pushq in \(place): name the right database with PUSHQ_DATABASE_URL or --database-url, or set this "
+            + "one up with: pushq-admin migrate"
+    }
+
     static func tooLong(_ longest: Duration) -> String { "is longer than \(longest.shown)" }
     static let notHostAndPort = "is not a host and a port, such as 127.0.0.1:2197 or [::1]:2197"
     static let notAListenAddress =
@@ -131,6 +136,10 @@ enum Messages {
 
     static func fileUnreadable(_ path: String, why: String) -> String {
         "cannot read \(path): \(why)"
+    }
+
+    static func tooLong(megabytes: Int) -> String {
+        "it has more than \(megabytes) MB, so it is another file than is wanted here"
     }
 
     // MARK: Confirmation: `loss` is the end of a sentence that begins with “this”

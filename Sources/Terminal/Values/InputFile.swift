@@ -34,14 +34,23 @@ package struct InputFile: ArgumentValue, Equatable, Sendable {
         }
     }
 
-    /// Reads the whole file.
-    package func contents() throws(UnreadableFile) -> [UInt8] {
+    /// More than any payload, key, certificate, secret or list of databases has: a payload of 4,096 bytes may be one of
+    /// many languages, and have as much white space.
+    package static let usualBytes = 1_000_000
+
+    /// Reads the whole file, which is a small one. A wrong file may be as large as the machine's memory, or have no end.
+    ///
+    /// - Throws: ``UnreadableFile``, also if the file has more than `most` bytes.
+    package func contents(upTo most: Int = Self.usualBytes) throws(UnreadableFile) -> [UInt8] {
         let file = try open()
+        let contents: [UInt8]?
         do throws(OpenFile.Failure) {
-            return try file.readToEnd()
+            contents = try file.readToEnd(upTo: most)
         } catch {
             throw UnreadableFile(path: path, error)
         }
+        guard let contents else { throw UnreadableFile(path: path, why: Messages.tooLong(megabytes: most / 1_000_000)) }
+        return contents
     }
 }
 

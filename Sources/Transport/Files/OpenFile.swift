@@ -83,6 +83,18 @@ package final class OpenFile: Sendable {
         }
     }
 
+    /// Reads to the end of the file. Returns nil as soon as it has more than `most` bytes, and reads no further: a
+    /// device or a pipe may have no end.
+    package func readToEnd(upTo most: Int) throws(Failure) -> [UInt8]? {
+        var contents: [UInt8] = []
+        while contents.count <= most {
+            let piece = try read(upTo: Self.pieceBytes)
+            if piece.isEmpty { return contents }
+            contents += piece
+        }
+        return nil
+    }
+
     private static let pieceBytes = 64 * 1024
 
     /// Writes all of `bytes`.

@@ -117,6 +117,14 @@ import Testing
         #expect(error?.description == "cannot read /tmp: it is a folder")
     }
 
+    /// A device that has no end.
+    @Test func `that are too long are not read on`() {
+        let error = #expect(throws: UnreadableFile.self) { try InputFile("/dev/zero").contents() }
+        #expect(
+            error?.description
+                == "cannot read /dev/zero: it has more than 1 MB, so it is another file than is wanted here")
+    }
+
     @Test func `are read whole`() throws {
         let url = FileManager.default.temporaryDirectory.appending(path: "pushq-\(UUID().uuidString)")
         try Data("hello".utf8).write(to: url)
