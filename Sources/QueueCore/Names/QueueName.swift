@@ -52,6 +52,11 @@ package struct QueueName: Hashable, Sendable, CustomStringConvertible {
         return environment
     }
 
+    /// Whether the character may be in a queue's name.
+    package static func mayContain(_ byte: UInt8) -> Bool {
+        isLowerOrDigit(byte) || isUpper(byte) || "-_./".utf8.contains(byte)
+    }
+
     private static func isLowerOrDigit(_ byte: UInt8) -> Bool {
         (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte) || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
     }

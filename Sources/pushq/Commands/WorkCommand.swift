@@ -26,7 +26,8 @@ struct WorkCommand: Terminal.Command {
         then: it serves databases that were added, and drains those that were removed. If the file has a mistake, the worker logs it and changes \
         nothing.
 
-        If the pattern matches no queue, the worker logs this, and waits until such a queue is created.
+        If the pattern matches no queue, the worker logs this, and waits until such a queue is created. A pattern that \
+        matches no possible name is refused.
 
         The master key is read from PUSHQ_MASTER_KEY_FILE or PUSHQ_MASTER_KEY.
         """
@@ -86,6 +87,7 @@ struct WorkCommand: Terminal.Command {
         guard lease <= PostgresConnection.longestLease else {
             throw UsageError("--lease \(lease.shown) is more than \(PostgresConnection.longestLease.shown)")
         }
+        if let problem = QueuePattern.problem(in: queues) { throw UsageError("--queues \(queues) \(problem)") }
         let addresses = try databases.addresses()
         if let warning = databases.warning { console.warn(warning) }
         let settings = try settings(databases: addresses.count)
