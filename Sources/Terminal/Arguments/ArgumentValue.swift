@@ -6,6 +6,9 @@ package protocol ArgumentValue: Sendable {
     /// The word that stands for a value in help, in capitals: `DURATION`.
     static var placeholder: String { get }
 
+    /// The words that are the only values, for shells to offer; none if there are others.
+    static var words: [String] { get }
+
     /// Whether errors must not repeat a value. This is for secrets and device tokens.
     static var isConfidential: Bool { get }
 
@@ -37,6 +40,7 @@ package struct InvalidValue: Error, Equatable {
 }
 
 extension ArgumentValue {
+    package static var words: [String] { [] }
     package static var isConfidential: Bool { false }
     package static var isRepeated: Bool { false }
     package static var absent: Self? { nil }
@@ -50,6 +54,7 @@ extension ArgumentValue {
 
 extension Optional: ArgumentValue where Wrapped: ArgumentValue {
     package static var placeholder: String { Wrapped.placeholder }
+    package static var words: [String] { Wrapped.words }
     package static var isConfidential: Bool { Wrapped.isConfidential }
     package static var absent: Self? { .some(nil) }
     package var shown: String { self?.shown ?? "" }
@@ -61,6 +66,7 @@ extension Optional: ArgumentValue where Wrapped: ArgumentValue {
 
 extension Array: ArgumentValue where Element: ArgumentValue {
     package static var placeholder: String { Element.placeholder }
+    package static var words: [String] { Element.words }
     package static var isConfidential: Bool { Element.isConfidential }
     package static var isRepeated: Bool { true }
     package static var absent: Self? { [] }

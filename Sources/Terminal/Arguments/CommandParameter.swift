@@ -66,9 +66,10 @@ final class ParameterBox<Value: ArgumentValue>: Sendable {
 
     func describe(_ kind: CommandParameter.Kind, name: String, placeholder: String, help: String) -> CommandParameter {
         let shown = fallback?.shown ?? ""
+        let offered = placeholder.isEmpty ? Value.placeholder : placeholder
         return CommandParameter(
             kind: kind, name: name, placeholder: placeholder,
-            completion: ValueCompletion(placeholder: placeholder.isEmpty ? Value.placeholder : placeholder), help: help,
+            completion: Value.words.isEmpty ? ValueCompletion(placeholder: offered) : .words(Value.words), help: help,
             defaultText: shown.isEmpty ? nil : shown, isRequired: fallback == nil,
             isRepeated: Value.isRepeated, isConfidential: Value.isConfidential,
             read: { (text) throws(InvalidValue) in try self.read(text) })

@@ -60,12 +60,13 @@ extension Bool: ArgumentValue {
 package protocol ArgumentChoice: ArgumentValue, CaseIterable, RawRepresentable<String> {}
 
 extension ArgumentChoice {
-    package static var placeholder: String { allCases.map(\.rawValue).joined(separator: "|") }
+    package static var placeholder: String { words.joined(separator: "|") }
+    package static var words: [String] { allCases.map(\.rawValue) }
     package var shown: String { rawValue }
 
     package static func parse(_ text: String) throws(InvalidValue) -> Self {
         guard let choice = Self(rawValue: text) else {
-            throw InvalidValue(Messages.notOne(of: allCases.map(\.rawValue)))
+            throw InvalidValue(Messages.notOne(of: words))
         }
         return choice
     }

@@ -19,7 +19,7 @@ struct LintCommand: Command {
 
     @Positional("The payload, JSON; - is standard input.") var file: InputFile
     @Option("The type of push.", "TYPE") var pushType: PushType = .alert
-    @Option("The priority: 10, 5 or 1.", "N") var priority: Int?
+    @Option("The priority: 10, 5 or 1.", "10|5|1") var priority: Int?
     @Option("The expiration as in SQL: 0, or seconds since 1970.", "SECONDS") var expiration: Int?
     @Option("The collapse ID.", "ID") var collapseId: String?
     @Flag("Check it as an update of a Wallet pass, which may be empty.") var walletPass

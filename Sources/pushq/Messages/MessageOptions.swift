@@ -8,7 +8,7 @@ struct MessageOptions: ParameterGroup {
     @Option("The type of push.", "TYPE") var pushType: PushType = .alert
     @Option(
         "10: deliver at once; 5: when the device's power allows it; 1: without waking the device. By default APNs decides.",
-        "N")
+        "10|5|1")
     var priority: Int?
     @Option(
         "How long APNs stores the push for a device that it cannot reach, counted from the start; 0: one attempt only. By default APNs decides."

@@ -61,6 +61,8 @@ import Testing
         #expect(try await offers(shell, "pushq", ["send", "acme/x/sandbox", "--payload", "pay"]) == ["payload.json"])
         #expect(try await offers(shell, "pushq", ["lint", "pay"]) == ["payload.json"])
         #expect(try await offers(shell, "pushq", ["work", "--queues", ""]) == [])
+        #expect(try await offers(shell, "pushq", ["send", "acme/x/sandbox", "--push-type", "vo"]) == ["voip"])
+        #expect(try await offers(shell, "pushq", ["lint", "--priority", ""]) == ["1", "10", "5"])
     }
 }
 
