@@ -115,4 +115,22 @@ import Testing
             #expect(errors[0] == errors[1] && errors[0].contains(problem), "\(errors)")
         }
     }
+
+    @Test func `is for the same user, whether alone or as a list of one`() async throws {
+        try await withQueue { queue in
+            func send(_ key: String, to users: String) async throws -> Int {
+                try await queue.number(
+                    #"select pushq.send('\#(Self.name)', '{"aps":{"alert":"x"}}', \#(users), key => '\#(key)')"#)
+            }
+            let one = try await send("one", to: "user_key => 'a'")
+            for users in ["user_keys => '{a}'", "user_keys => '{a,a}'", "user_key => 'a'"] {
+                #expect(try await send("one", to: users) == one)
+            }
+            let list = try await send("list", to: "user_keys => '{b}'")
+            #expect(try await send("list", to: "user_key => 'b'") == list)
+            for users in ["user_keys => '{a,b}'", "user_keys => '{b}'", "user_key => 'b'", "user_keys => '{}'"] {
+                await #expect(throws: PostgresError.self, "\(users)") { try await send("one", to: users) }
+            }
+        }
+    }
 }
