@@ -46,9 +46,9 @@ begin
       when 'an object' then type = 'object'
       when 'a number' then type = 'number'
       when 'true or false' then type = 'boolean'
-      when 'a whole number, 0 or greater' then type = 'number' and plain ~ '^[0-9]+$'
+      when 'a whole number, 0 or greater' then type = 'number' and plain ~ '^([0-9]+|-0)$'
       when 'a whole number, 1 to 99' then type = 'number' and plain ~ '^[1-9][0-9]?$'
-      when 'the number 1' then type = 'number' and plain in ('1', '0')
+      when 'the number 1' then type = 'number' and plain in ('1', '0', '-0')
       when 'seconds since 1970' then type = 'number' and plain ~ '^[0-9]{1,11}$'
       when 'start, update or end' then type = 'string' and plain in ('start', 'update', 'end')
       when 'an array of strings' then type = 'array'

@@ -20,9 +20,10 @@ package enum ValueKind: String, Sendable {
             (.yes, .bool):
             true
         case (.texts, .array(let elements)): elements.allSatisfy { if case .string = $0.value { true } else { false } }
-        case (.count, .number(let digits)): Self.isWhole(digits)
+        // JSON has two zeros (RFC 8259 §6).
+        case (.count, .number(let digits)): Self.isWhole(digits) || digits == "-0"
         case (.increment, .number(let digits)): Self.isWhole(digits) && digits.utf8.count <= 2 && !digits.hasPrefix("0")
-        case (.toggle, .number(let digits)): digits == "1" || digits == "0"
+        case (.toggle, .number(let digits)): ["1", "0", "-0"].contains(digits)
         case (.seconds, .number(let digits)): Self.isWhole(digits) && digits.utf8.count <= Self.maximumSecondsDigits
         case (.event, .string(let event)): LiveActivityEvent(rawValue: event) != nil
         default: false

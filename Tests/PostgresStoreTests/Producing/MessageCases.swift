@@ -103,6 +103,8 @@ struct MessageCase: Sendable {
         .of(.alert, #"{"aps":{"alert":true}}"#, "aps.alert is a boolean: use a string or an object"),
         .of(.alert, #"{"aps":{"alert":5}}"#, "aps.alert is a number: use a string or an object"),
         .of(.alert, #"{"aps":{"badge":0}}"#),
+        .of(.alert, #"{"aps":{"badge":-0}}"#),
+        .of(.alert, #"{"aps":{"alert":"x","badge":-0,"content-available":-0,"filter-criteria":"x"}}"#),
         .of(.alert, #"{"aps":{"badge":"1"}}"#, "aps.badge is a string: use a whole number, 0 or greater"),
         .of(.alert, #"{"aps":{"badge":-1}}"#, "aps.badge is -1: use a whole number, 0 or greater"),
         .of(.alert, #"{"aps":{"badge":1.5}}"#, "aps.badge is 1.5: use a whole number, 0 or greater"),
