@@ -357,6 +357,9 @@ extension `Real processes with several databases` {
                 #expect(
                     try await stage.router.refusal("select pushq.show_statistics('acme', 1)", as: "shop").contains(
                         "a router has no pushq.show_statistics, which names no queue"))
+                #expect(
+                    try await stage.router.refusal("select pushq.show_schedules(null, null, 1)", as: "shop").contains(
+                        "a router answers calls about one queue, and none is named"))
                 // Defaults that depend on something, above all the clock, are computed in the database.
                 let computed = try await stage.router.psql(
                     names("pg_get_function_arguments(p.oid) like '%()%'"))

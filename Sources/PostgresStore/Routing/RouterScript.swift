@@ -82,6 +82,11 @@ package struct RouterScript {
           who text := case current_setting('role') when 'none' then session_user else current_setting('role') end;
           way text;
         begin
+          if place.queue is null then
+            raise exception using errcode = '0A000',
+              message = 'a router answers calls about one queue, and none is named',
+              hint = 'call it once for each queue';
+          end if;
           select d.connection into way
           from pushq_router.place p
           join pushq_router.database d on d.number = p.database
