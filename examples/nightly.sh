@@ -13,8 +13,9 @@
 # campaign sends to each device once. If this script ends early, the workers finish the campaign. A campaign that has
 # reached nobody has used its key, too: once FILTER is right, start another one with KEY="nightly 2026-11-25 again".
 #
-# Exit code: 0 if every recipient has an outcome; 1 if the campaign was cancelled, has paused itself, has reached nobody
-# or could not be started; 3 if it takes longer than TIMEOUT, which ends only the waiting. A line says why.
+# Exit code: 0 if every recipient has an outcome; 1 if the campaign was cancelled, has paused itself, has reached nobody,
+# has ended with too many bad answers or could not be started; 3 if it takes longer than TIMEOUT, which ends only the
+# waiting. A line says why.
 set -euo pipefail
 
 : "${QUEUE:?set it to the queue: tenant/app/environment}"

@@ -50,7 +50,7 @@ package struct DatabaseAddress: Hashable, Sendable {
         /// Whether the host is a folder with the server's socket; there is no name to look up.
         var isSocket: Bool { address.isEmpty && (name.hasPrefix("/") || name.hasPrefix("@")) }
         /// The host for messages.
-        var place: String { port == "5432" || isSocket ? name : "\(name):\(port)" }
+        package var place: String { port == "5432" || isSocket ? name : "\(name):\(port)" }
     }
 
     /// The hosts in the order in which they are tried; none if libpq's default socket is meant.

@@ -39,7 +39,7 @@ package struct DatabaseOptions: ParameterGroup {
             let store = Self.lastingConnection(to: address, newest, on: loop)
             store.adopt(first)
             defer { store.close() }
-            return try await Self.explain(by: first) { try await body(first, store) }
+            return try await Self.explain(by: first, at: address) { try await body(first, store) }
         }
     }
 
@@ -55,7 +55,7 @@ package struct DatabaseOptions: ParameterGroup {
             let newest = NewestTimeline(at: address.description)
             let connection = try await Self.connect(to: address, newest, on: loop, console)
             defer { connection.close() }
-            return try await Self.explain(by: connection) { try await body(connection) }
+            return try await Self.explain(by: connection, at: address) { try await body(connection) }
         }
     }
 
@@ -75,7 +75,7 @@ package struct DatabaseOptions: ParameterGroup {
             let store = Self.lastingConnection(to: address, newest, on: loop)
             defer { store.close() }
             let first = try await store.current()
-            try await Self.explain(by: first) { try await body(store, loop) }
+            try await Self.explain(by: first, at: address) { try await body(store, loop) }
         }
     }
 
@@ -135,13 +135,15 @@ package struct DatabaseOptions: ParameterGroup {
 
     /// Runs `body`, and turns refusals by PostgreSQL and pushq's functions into messages for users.
     private static func explain<Success>(
-        by connection: PostgresConnection, _ body: () async throws -> Success
+        by connection: PostgresConnection, at address: DatabaseAddress, _ body: () async throws -> Success
     ) async throws -> Success {
         do {
             return try await body()
         } catch let error as PostgresError where error.isNotAllowed {
             guard let standing = try? await connection.loginRights() else { throw error }
             throw Refusal(standing: standing, reason: error)
+        } catch PostgresError.notMigrated(let error) where error.state == "3F000" {
+            throw Failure(Messages.noSchema(in: address.place))
         } catch PostgresError.server(let error) where ownRefusals.contains(error.state) {
             throw Failure(error.message + (error.hint.map { "; \($0)" } ?? ""))
         }

@@ -1,3 +1,4 @@
+import Cryptography
 import Foundation
 import LocalStack
 import TestSupport
@@ -396,13 +397,68 @@ import Testing
     }
 }
 
+@Suite(.timeLimit(.minutes(10))) struct `A wrong database, file or pattern` {
+    @Test func `is named, and not something to migrate`() async throws {
+        try await Shop.open { shop in
+            let ended = try await shop.beside().admin("stats")
+            expectFailure(
+                ended, code: 1, saying: "there is no pushq in database postgres at ",
+                "name the right database with PUSHQ_DATABASE_URL or --database-url")
+        }
+    }
+
+    /// A device without an end stands for a file of gigabytes.
+    @Test(arguments: [
+        ["lint", "/dev/zero"], ["send", Shop.queue, "--token", "abcd", "--payload", "/dev/zero"],
+        ["campaign", Shop.queue, "--key", "k", "--payload", "/dev/zero", "--audience", "all"],
+        ["work", "--databases", "/dev/zero"], ["simulate", "--rules", "/dev/zero"],
+    ])
+    func `is not read into memory when it has no end`(words: [String]) async throws {
+        try await Shop.open { shop in
+            let ended = try await Executable.pushq.run(words, environment: shop.environment)
+            #expect(ended.code == 1, "\(words): \(ended.errors)")
+            #expect(ended.errors.contains("cannot read /dev/zero: it has more than 1 MB"), "\(words): \(ended.errors)")
+        }
+    }
+
+    @Test func `is not read from a pipe without an end, nor as a secret`() async throws {
+        try await Shop.open { shop in
+            let pushq = Executable.pushq.command([], output: "", errors: "").executable
+            let piped = try await Executable(path: "/bin/bash").run(
+                ["-c", "yes | \"$0\" lint -; echo ${PIPESTATUS[1]}", pushq], environment: shop.environment)
+            #expect(piped.output == "1\n" && piped.errors.contains("cannot read -: it has more than 1 MB"))
+            for file in ["--p8", "--certificate", "--pkcs12"] {
+                let ended = try await shop.admin(
+                    "credential", "add", "acme", "main", file, "/dev/zero", "--key-id", "ABC123DEFG", "--team-id",
+                    "TEAM123456")
+                expectFailure(ended, code: 1, saying: "cannot read /dev/zero: it has more than 1 MB")
+            }
+            var environment = shop.environment
+            environment["PUSHQ_MASTER_KEY"] = nil
+            environment["PUSHQ_MASTER_KEY_FILE"] = "/dev/zero"
+            let key = try shop.folder.write(PrivateKey.makeP256().pem(), to: "key.p8")
+            let added = try await Executable.admin.run(
+                [
+                    "credential", "add", "acme", "main", "--p8", key, "--key-id", "ABC123DEFG", "--team-id", "TEAM123456",
+                ], environment: environment)
+            #expect(added.code == 1 && added.errors.contains("cannot read /dev/zero: it has more than 1 MB"))
+        }
+    }
+
+    @Test(arguments: ["acme", "a/b/production,c/d/production", "acme/*/prod"])
+    func `is a pattern that matches no possible queue`(pattern: String) async throws {
+        let ended = try await Executable.pushq.run(["work", "--queues", pattern])
+        expectFailure(ended, code: 2, saying: "--queues \(pattern) ", "Try: pushq work --help")
+    }
+}
+
 @Suite(.timeLimit(.minutes(10))) struct `A worker's log` {
     @Test func `says what was started, on which database, and that no queue matches`() async throws {
         try await Shop.open { shop in
             var environment = shop.environment
             environment["PUSHQ_DATABASE_URL"]? += " password=hush"
             let worker = try Executable.pushq.start(
-                ["work", "--queues", "nosuch", "--name", "w1", "--log-format", "text"], environment: environment,
+                ["work", "--queues", "nosuch/*", "--name", "w1", "--log-format", "text"], environment: environment,
                 output: shop.folder.path("out"), errors: shop.folder.path("log"))
             let log = try await eventually("it says that no queue matches", within: .seconds(60)) {
                 shop.folder.read("log")
@@ -411,17 +467,17 @@ import Testing
             }
             #expect(
                 log.contains(
-                    #/pushq \d+\.\d+\.\d+ started as w1, on database test_\d+ at .* as \w+, for queues nosuch\n/#),
+                    #/pushq \d+\.\d+\.\d+ started as w1, on database test_\d+ at .* as \w+, for queues nosuch/\*\n/#),
                 "\(log)")
             #expect(
-                log.contains("no queue matches nosuch: waiting for one; list queues with: pushq-admin queue list\n"))
+                log.contains("no queue matches nosuch/*: waiting for one; list queues with: pushq-admin queue list\n"))
             #expect(!log.contains("hush"))
             let shown = try await eventually("it is listed", within: .seconds(60)) {
                 try await shop.list("worker", "list")
             } until: {
                 !$0.isEmpty
             }
-            #expect(shown.first?["queues"] as? String == "nosuch")
+            #expect(shown.first?["queues"] as? String == "nosuch/*")
             worker.signal(SIGTERM)
             #expect(await worker.waitForExit(within: .seconds(60)) == .code(0))
         }
