@@ -6,8 +6,8 @@ import Glibc
 /// OpenSSL returns to its caller only with data, or if the socket has nothing more. A peer that sends key updates (RFC
 /// 8446 §4.6.3), or other messages of TLS itself, without end would hold the thread for as long.
 @safe final class TLSInput {
-    /// After so many bytes a step gets no more. No record is larger (RFC 5246 §6.2.3), so a step that asks for more has
-    /// read something else than data.
+    /// After so many bytes a step gets no more. No record is larger (RFC 5246 §6.2.3), so a step that asks for more
+    /// has read something else than data.
     private static let stepBytes = 20 * 1024
 
     private let descriptor: CInt
@@ -21,8 +21,8 @@ import Glibc
     /// Begins a step. What the step before left in the socket keeps it readable.
     func beginStep() { byteCount = 0 }
 
-    /// Reads what the socket has. Returns the number of bytes; -1 if there is nothing at present, with EAGAIN, or if the
-    /// socket has failed.
+    /// Reads what the socket has. Returns the number of bytes; -1 if there is nothing at present, with EAGAIN, or if
+    /// the socket has failed.
     private func read(into buffer: UnsafeMutableRawBufferPointer) -> Int {
         guard byteCount < Self.stepBytes else {
             errno = EAGAIN
