@@ -100,11 +100,7 @@ extension `Real processes that start campaigns` {
             init(_ json: String) throws {
                 let all = try #require(JSONSerialization.jsonObject(with: Data(json.utf8)) as? [String: Any])
                 let number = { (name: String) in all[name] as? Int ?? 0 }
-                let who = { (name: String) in
-                    // Parses “2026-11-23T18:50:00Z: 12 in UTC, Africa/Abidjan”.
-                    (all[name] as? String).flatMap { $0.firstMatch(of: /([0-9,]+) in./) }
-                        .flatMap { Int($0.1.replacing(",", with: "")) }
-                }
+                let who = { (name: String) in (all[name] as? [String: Any])?["recipients"] as? Int }
                 recipients = number("recipients")
                 inactive = number("inactive_among_them")
                 let due = (1...9).compactMap { who("wave_\($0)") }

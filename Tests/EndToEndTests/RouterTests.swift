@@ -284,7 +284,7 @@ extension `Real processes with several databases` {
                     }
                 }
                 #expect(
-                    try await router.refusal("select pushq.cancel(null, 1)", as: "shop").contains("there is no queue"))
+                    try await router.refusal("select pushq.cancel(null, 1)", as: "shop").contains("none is named"))
 
                 // A login whose name libpq could read as another one's keeps its identity, and has no password here.
                 let odd = try await router.refusal(send(queues.beta, "b1"), as: Self.oddLogin)

@@ -87,13 +87,13 @@ MUTANTS = [
     # Personal messages.
     Mutant(
         "another recipient's values",
-        "return place < profiles.count && profiles[place] == recipient ? Int32(place) : Self.missing",
-        "return place < profiles.count ? Int32(place) : Self.missing",
+        "values.range(at: place * attributeCount + attribute)",
+        "values.range(at: max(0, place - 1) * attributeCount + attribute)",
     ),
     Mutant(
         "one language for all",
-        "return versions[place == Self.missing ? 0 : Int(versionOfProfile[Int(place)])]",
-        "return versions[place == Self.missing ? 0 : 0]",
+        "versions[places[ordinal].map { Int(versionOfProfile[$0]) } ?? 0]",
+        "versions[0]",
     ),
     # The claim.
     Mutant(
@@ -309,8 +309,8 @@ MUTANTS = [
     ),
     Mutant(
         "failed recipients retried, and the rejected with them",
-        "where get_byte(t.outcomes, n) between 128 and 191 and",
-        "where get_byte(t.outcomes, n) between 64 and 191 and",
+        "where pushq.outcome_kind(get_byte(t.outcomes, n)) = 'failed' and",
+        "where pushq.outcome_kind(get_byte(t.outcomes, n)) in ('failed', 'rejected') and",
     ),
     # Requests.
     Mutant(

@@ -11,7 +11,8 @@ import Testing
             + repository.files(in: "Sources/PostgresStore", endings: [".swift"])
     }
 
-    /// `TraceTests` compares `pushq.outcome_kind` with `Outcome.kind`. Only 0, for no outcome yet, is written elsewhere.
+    /// `TraceTests` compares `pushq.outcome_kind` with `Outcome.kind`. Only 0, for no outcome yet, may be written
+    /// elsewhere.
     @Test func `name the bytes of outcomes in one function`() throws {
         for file in try statements() {
             #expect(

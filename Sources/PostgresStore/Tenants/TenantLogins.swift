@@ -59,8 +59,7 @@ extension Statement {
           select case when $read_only::boolean then 'pushq_reader' else 'pushq_producer' end) w(role)
         where r.rolname = $login
         """#)
-    /// Whether a login has the rights of a role that it may be a member of.
-    static let hasRightsOfRole = Statement(
+    fileprivate static let hasRightsOfRole = Statement(
         "has_rights_of_role",
         "select pg_has_role($login::text::name, to_regrole($role), 'usage') as has_rights")
 }
@@ -104,6 +103,11 @@ package struct GrantRefusal: Equatable, Sendable, CustomStringConvertible {
 }
 
 extension PostgresConnection {
+    /// Whether a login has the rights of a role, and is not only a member of it.
+    func hasRights(of role: String, _ login: String) async throws(PostgresError) -> Bool {
+        try await execute(.hasRightsOfRole, ["login": .text(login), "role": .text(role)]).one().bool("has_rights")
+    }
+
     /// The roles that `migrate` creates.
     private static let ownRoles: Set = ["pushq_owner", "pushq_worker", "pushq_producer", "pushq_reader"]
 
@@ -145,8 +149,7 @@ extension PostgresConnection {
                         GrantRefusal(role: grant.text("role"), login: grant.text("me")))
                 }
             }
-            let rights: Parameters = ["login": .text(login), "role": .text(grant.text("role"))]
-            guard try await execute(.hasRightsOfRole, rights).one().bool("has_rights") else {
+            guard try await hasRights(of: grant.text("role"), login) else {
                 throw TenantGrantError.doesNotInherit
             }
         }

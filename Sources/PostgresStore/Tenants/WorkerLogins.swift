@@ -53,10 +53,7 @@ extension PostgresConnection {
                 throw WorkerGrantError.mayNotGrant(GrantRefusal(role: "pushq_worker", login: row.text("me")))
             }
             if isGranted {
-                let rights: Parameters = ["login": .text(login), "role": .text("pushq_worker")]
-                guard try await execute(.hasRightsOfRole, rights).one().bool("has_rights") else {
-                    throw WorkerGrantError.doesNotInherit
-                }
+                guard try await hasRights(of: "pushq_worker", login) else { throw WorkerGrantError.doesNotInherit }
             }
             guard isNews, row.bool("is_owner"), row.bool("has_audit") else { return }
             _ = try await execute(

@@ -38,7 +38,7 @@ package struct InputFile: ArgumentValue, Equatable, Sendable {
     /// many languages, and have as much white space.
     package static let usualBytes = 1_000_000
 
-    /// Reads the whole file, which is a small one. A wrong file may be as large as the machine's memory, or have no end.
+    /// Reads the whole file, which is a small one. A wrong file may be as large as the memory, or have no end.
     ///
     /// - Throws: ``UnreadableFile``, also if the file has more than `most` bytes.
     package func contents(upTo most: Int = Self.usualBytes) throws(UnreadableFile) -> [UInt8] {

@@ -115,8 +115,9 @@ final class QueueState {
 
     /// Which jobs of each lane are sent from in this turn, as far as APNs currently accepts pushes for devices.
     ///
-    /// If nothing is in flight, pushes that were never lost come first: one that was lost before may end the connection.
-    /// With a rate, nothing is in flight in nearly every turn, so the oldest push has its turn all the same.
+    /// If nothing is in flight, pushes that were never lost come first: one that was lost before may end the
+    /// connection. With a rate, nothing is in flight in nearly every turn, so the oldest push has its turn all the
+    /// same.
     func nextJobChoice(now: ContinuousClock.Instant) -> JobChoice {
         guard let route else { return .oldest }
         guard route.circuit.isClosed else { return route.jobChoice(now: now) { hasUntriedJobs(route.circuit) } }

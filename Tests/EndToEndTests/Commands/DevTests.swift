@@ -57,7 +57,9 @@ import Transport
         let rows = try JSONSerialization.jsonObject(with: Data(PlainClient.parse(answer).body.utf8))
         let campaigns = try #require(rows as? [[String: Any]])
         #expect(campaigns.compactMap { $0["key"] as? String } == ["good-morning", "summer-preview", "spring-sale"])
-        #expect(campaigns.compactMap { $0["state"] as? String } == ["running", "running", "finished"])
+        // The first one is at a local time.
+        let states = campaigns.compactMap { $0["state"] as? String }
+        #expect(["scheduled", "running"].contains(states.first) && states.dropFirst() == ["running", "finished"])
 
         let second = try await Executable.pushq.run(["dev", "--port", String(port)], within: .seconds(120))
         #expect(second.code == 1)

@@ -117,7 +117,9 @@ struct `Migrating` {
                 ]
             let expected = Migrator.Report(
                 applied: ["9999_next"], definitions: ["functions/next"],
-                dropped: ["plain_token", "read_token", "token"].map { "function pushq.\($0)(pg_catalog.text)" })
+                dropped: ["plain_token", "read_token", "token", "token_start"].map {
+                    "function pushq.\($0)(pg_catalog.text)"
+                } + ["function pushq.tokens(pg_catalog.text[],pg_catalog.text)"])
             let migrator = Migrator(connection, Migration.all + next, definitions)
             #expect(try await migrator.dryRun() == expected)
             #expect(try await migrator.run() == expected)

@@ -11,12 +11,20 @@ import Transport
 
     /// The number of campaigns whose total is not the sum of what has ended, waits and is held. One statement sees one
     /// instant.
+    ///
+    /// Recipients wait without an outcome, and with one from 192 on, with which they continue in another job.
     private static let unbalanced = """
         select count(*)
         from pushq.campaign_progress p
-        where p.waiting <>
-          (select coalesce(sum(j.recipient_count), 0) from pushq.job j where j.queue_id = p.queue_id and j.campaign_id = p.campaign_id)
-          + (select coalesce(sum(l.recipient_count), 0) from pushq.lease l where l.queue_id = p.queue_id and l.campaign_id = p.campaign_id)
+        where p.waiting <> (
+          select count(*)
+          from (
+            select queue_id, campaign_id, recipient_count, outcomes from pushq.job
+            union all
+            select queue_id, campaign_id, recipient_count, outcomes from pushq.lease) j
+          cross join lateral generate_series(0, j.recipient_count - 1) n
+          where j.queue_id = p.queue_id and j.campaign_id = p.campaign_id
+            and (j.outcomes is null or get_byte(j.outcomes, n) = 0 or get_byte(j.outcomes, n) >= 192))
         """
 
     /// The number of recipients without exactly one final outcome.
