@@ -26,7 +26,8 @@ extension PostgresConnection {
         let held = try await heldRecipients(
             by: .holdToCaps, of: jobs.filter { $0.capAnswer != nil }, workerID: workerID
         ) {
-            _ in ["patience": .int8(patience.wholeMicroseconds)]
+            _ in
+            ["patience": .int8(patience.wholeMicroseconds)]
         } hold: { row in
             row.optionalInt8("wait").map { RecipientHold.until(.microseconds($0)) } ?? .forGood
         }

@@ -21,7 +21,8 @@ import Testing
             }
             #expect(
                 try await create()
-                    == "created queue \(Self.sandbox); it has no credential yet; add one with: pushq-admin credential add\n")
+                    == "created queue \(Self.sandbox); it has no credential yet; add one with: pushq-admin credential add\n"
+            )
             try await add("theirs", for: "production", to: shop)
             #expect(try await create().hasSuffix("add one with: pushq-admin credential add\n"))
             try await add("main", for: "sandbox", to: shop)

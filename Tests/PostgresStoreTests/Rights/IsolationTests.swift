@@ -130,7 +130,9 @@ struct `A login of one tenant` {
             let functions = Set(Self.probes(1, 1, 1, 1).map(\.function)).union(Self.pure).union(Self.listings.keys)
             let withTokens = views.union(["view my_feedback"])
             #expect(try await usable("producer") == withTokens.union(functions.map { "function \($0)" }))
-            let counts = Set(Self.readersProbes.map(\.function)).union(Self.listings.keys).union(["caller", "outcome_kind"])
+            let counts = Set(Self.readersProbes.map(\.function)).union(Self.listings.keys).union([
+                "caller", "outcome_kind",
+            ])
             #expect(try await usable("reader") == views.union(counts.map { "function \($0)" }))
             #expect(try await usable("stranger") == [])
         }
