@@ -10,6 +10,9 @@ import COpenSSL
     /// Until when the verification behind the offered session is valid; nil if no session was offered.
     var offered: Int?
 
+    /// How many messages of TLS itself have come.
+    private(set) var messageCount = 0
+
     init(_ sessions: ResumableSessions?) { self.sessions = sessions }
 
     /// Notes that the handshake succeeded.
@@ -36,6 +39,17 @@ import COpenSSL
         // OpenSSL keeps the ownership of the session.
         return 0
     }
+
+    /// OpenSSL calls this for what is sent and received: for each message, and for the headers of records.
+    static let passedMessage:
+        @convention(c) (
+            CInt, CInt, CInt, UnsafeRawPointer?, Int, OpaquePointer?, UnsafeMutableRawPointer?
+        ) -> Void = { isOutgoing, _, kind, _, _, session, _ in
+            guard kind == SSL3_RT_HANDSHAKE, isOutgoing == 0, let session = unsafe session,
+                let owner = unsafe SSL_get_ex_data(session, 0)
+            else { return }
+            unsafe Unmanaged<SessionNote>.fromOpaque(owner).takeUnretainedValue().messageCount += 1
+        }
 
     /// OpenSSL calls this for each certificate of a chain. It notes a failure and does not change the decision.
     static let verifiedCertificate: @convention(c) (CInt, OpaquePointer?) -> CInt = { isAccepted, store in

@@ -86,6 +86,7 @@ package enum TLSVersion: Sendable {
         // Idle connections release their buffers, because a worker may hold a thousand connections.
         let mode = SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS
         unsafe pushq_SSL_CTX_set_mode(pointer, Int(mode))
+        unsafe SSL_CTX_set_msg_callback(pointer, SessionNote.passedMessage)
         // One system call takes up to four full records from the kernel.
         unsafe pushq_SSL_CTX_set_read_ahead(pointer)
         unsafe SSL_CTX_set_default_read_buffer_len(pointer, 64 * 1024)

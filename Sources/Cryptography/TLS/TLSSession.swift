@@ -21,6 +21,7 @@ package enum TLSProgress: Equatable, Sendable {
     private let pointer: OpaquePointer
     private let role: TLSContext.Role
     private let note: SessionNote
+    private let input: TLSInput
     private let output: TLSOutput
     /// The bytes of the caller in the record that waits in `output`.
     private var unfinishedByteCount = 0
@@ -39,9 +40,10 @@ package enum TLSProgress: Equatable, Sendable {
         note = SessionNote(sessions)
         unsafe pointer = try OpenSSLErrors.unwrap(SSL_new(context.pointer), "SSL_new")
         role = context.role
+        input = TLSInput(descriptor: descriptor)
         output = TLSOutput(descriptor: descriptor)
         unsafe SSL_set0_wbio(pointer, try output.makeBIO())
-        try OpenSSLErrors.check(unsafe SSL_set_rfd(pointer, descriptor), "SSL_set_rfd")
+        unsafe SSL_set0_rbio(pointer, try input.makeBIO())
         unsafe SSL_set_ex_data(pointer, 0, Unmanaged.passUnretained(note).toOpaque())
         switch role {
         case .server: unsafe SSL_set_accept_state(pointer)
@@ -68,6 +70,7 @@ package enum TLSProgress: Equatable, Sendable {
 
     private func continueHandshake() throws(CryptographyError) -> TLSProgress {
         try output.send()
+        input.beginStep()
         ERR_clear_error()
         let result = unsafe SSL_do_handshake(pointer)
         if result == 1 {
@@ -79,13 +82,18 @@ package enum TLSProgress: Equatable, Sendable {
         return hasOutput ? .wantWrite : progress
     }
 
-    /// Decrypts bytes that have arrived, at most to the end of a record.
+    /// Decrypts bytes that have arrived, at most to the end of a record. After messages of TLS itself it may return
+    /// `.wantRead` although the socket has more.
     package func read(into buffer: UnsafeMutableRawBufferPointer) throws(CryptographyError) -> TLSProgress {
+        input.beginStep()
         ERR_clear_error()
         var count = 0
         let result = unsafe SSL_read_ex(pointer, buffer.baseAddress, buffer.count, &count)
         return result == 1 ? .done(count) : try progress(of: result)
     }
+
+    /// How many messages of TLS itself the peer has sent: those of the handshake, tickets, and updates of keys.
+    package var messageCount: Int { note.messageCount }
 
     /// Whether OpenSSL has taken bytes from the socket that ``read(into:)`` has not returned. The socket does not
     /// report them as readable.

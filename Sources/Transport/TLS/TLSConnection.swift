@@ -15,6 +15,8 @@ package final class TLSConnection {
 
     /// After this many bytes a connection gives way to the others of its loop.
     private static let burstBytes = 1024 * 1024
+    /// What a record counts as at least in a burst: one without data costs almost as much as one with so many bytes.
+    private static let recordCost = 256
     /// The maximum size of a record. If the buffer has less room, the burst is handed over first.
     private static let recordBytes = 16 * 1024
 
@@ -37,6 +39,7 @@ package final class TLSConnection {
     private var phase: Phase = .closed
     private var isReadingPaused = false
     private var isWriteBlocked = false
+    private var messageRate = MessageRate()
     /// Whether the loop watches for room for what TLS sends by itself: its answers to key updates.
     private var isOutputWatched = false
 
@@ -83,7 +86,9 @@ package final class TLSConnection {
 
     private func continueHandshake() {
         do throws(CryptographyError) {
-            switch try session.handshake() {
+            let progress = try session.handshake()
+            guard !isFlooded() else { return endHandshake(flood) }
+            switch progress {
             case .done: endHandshake(nil)
             case .wantWrite: loop.update(socket.descriptor, interest: .writable)
             case .wantRead, .closed: loop.update(socket.descriptor, interest: .readable)
@@ -133,14 +138,13 @@ package final class TLSConnection {
     }
 
     private func readBursts() {
-        var byteCount = 0
+        var cost = 0
         while isOpen, isReading {
-            let burst = readBurst()
-            byteCount += burst.byteCount
+            let burst = readBurst(atCost: &cost)
             if burst.byteCount > 0 { handOver(burst.byteCount) }
             switch burst.end {
             case .dry: return
-            case .full: if byteCount >= Self.burstBytes { return readOn() }
+            case .full: if cost >= Self.burstBytes { return readOn() }
             case .closed(let error): return close(telling: error)
             }
         }
@@ -154,16 +158,20 @@ package final class TLSConnection {
         case closed(TransportError?)
     }
 
-    /// Fills the loop's buffer with the records that have arrived.
-    private func readBurst() -> (byteCount: Int, end: BurstEnd) {
+    /// Fills the loop's buffer with the records that have arrived, until their cost is that of a burst.
+    private func readBurst(atCost cost: inout Int) -> (byteCount: Int, end: BurstEnd) {
         let buffer = unsafe loop.readBuffer
         var byteCount = 0
         defer { if session.hasOutput, !isOutputWatched { watchForWhatIsNeeded() } }
         do throws(CryptographyError) {
-            while byteCount + Self.recordBytes <= buffer.count {
+            while byteCount + Self.recordBytes <= buffer.count, cost < Self.burstBytes {
                 let rest = unsafe UnsafeMutableRawBufferPointer(rebasing: buffer[byteCount...])
-                switch unsafe try session.read(into: rest) {
-                case .done(let count): byteCount += count
+                let progress = unsafe try session.read(into: rest)
+                guard !isFlooded() else { return (byteCount, .closed(flood)) }
+                switch progress {
+                case .done(let count):
+                    byteCount += count
+                    cost += max(count, Self.recordCost)
                 case .wantRead, .wantWrite: return (byteCount, .dry)
                 case .closed: return (byteCount, .closed(nil))
                 }
@@ -175,6 +183,15 @@ package final class TLSConnection {
         } catch {
             return (byteCount, .closed(describe(error, isOpen: true)))
         }
+    }
+
+    /// Whether the peer sends messages of TLS itself in a flood.
+    private func isFlooded() -> Bool {
+        messageRate.isExceeded(by: session.messageCount, now: loop.nowNanoseconds)
+    }
+
+    private var flood: TransportError {
+        .tls(peer: peer, .tls("more than \(MessageRate.limit) messages came in a second, such as key updates"))
     }
 
     private func handOver(_ byteCount: Int) {

@@ -13,9 +13,7 @@ final class BareServer: Sendable {
     /// - Parameter serve: gets the session, before its handshake, and the blocking socket below it.
     init(context: TLSContext, serve: @escaping @Sendable (OpaquePointer, CInt) -> Void) throws {
         listener = socket(AF_INET, CInt(SOCK_STREAM.rawValue), 0)
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        var address = Self.address(port: 0)
         var byteCount = socklen_t(MemoryLayout<sockaddr_in>.size)
         let descriptor = listener
         unsafe withUnsafeMutablePointer(to: &address) { pointer in
@@ -27,11 +25,7 @@ final class BareServer: Sendable {
         }
         port = UInt16(bigEndian: address.sin_port)
         Thread.detachNewThread {
-            // OpenSSL writes to its socket without MSG_NOSIGNAL.
-            var signals = sigset_t()
-            unsafe sigemptyset(&signals)
-            unsafe sigaddset(&signals, SIGPIPE)
-            unsafe pthread_sigmask(SIG_BLOCK, &signals, nil)
+            Self.blockBrokenPipes()
             while true {
                 let client = accept(descriptor, nil, nil)
                 guard client >= 0 else { return }
@@ -44,6 +38,43 @@ final class BareServer: Sendable {
                 close(client)
             }
         }
+    }
+
+    /// Connects to a server of this machine, on a thread of its own: a client that calls OpenSSL itself.
+    /// - Parameter use: gets the session, before its handshake.
+    static func connect(to port: UInt16, context: TLSContext, use: @escaping @Sendable (OpaquePointer) -> Void) {
+        Thread.detachNewThread {
+            blockBrokenPipes()
+            let client = socket(AF_INET, CInt(SOCK_STREAM.rawValue), 0)
+            defer { close(client) }
+            var address = address(port: port)
+            unsafe withUnsafeMutablePointer(to: &address) { pointer in
+                unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+                    _ = unsafe Glibc.connect(client, address, socklen_t(MemoryLayout<sockaddr_in>.size))
+                }
+            }
+            guard let session = unsafe SSL_new(context.pointer) else { return }
+            unsafe SSL_set_fd(session, client)
+            unsafe SSL_set_connect_state(session)
+            unsafe use(session)
+            unsafe SSL_free(session)
+        }
+    }
+
+    private static func address(port: UInt16) -> sockaddr_in {
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        address.sin_port = port.bigEndian
+        return address
+    }
+
+    /// OpenSSL writes to its socket without MSG_NOSIGNAL.
+    private static func blockBrokenPipes() {
+        var signals = sigset_t()
+        unsafe sigemptyset(&signals)
+        unsafe sigaddset(&signals, SIGPIPE)
+        unsafe pthread_sigmask(SIG_BLOCK, &signals, nil)
     }
 
     deinit { close(listener) }

@@ -56,6 +56,65 @@ import Transport
         let isSame = received.bytes == sent
         #expect(isSame, "\(received.bytes.count) of \(sent.count) bytes came")
     }
+
+    /// OpenSSL goes from one of these messages to the next, and does not return to its caller in between.
+    @Test func `end a client's connection if they come without end`() async throws {
+        let (counts, floods) = AsyncStream<Int>.makeStream()
+        let server = unsafe try BareServer(context: TestTrust.server()) { session, _ in
+            unsafe floods.yield(KeyUpdateFlood.send(over: session))
+        }
+        let loop = EventLoop(name: "test")
+        defer { loop.shutDown() }
+        let client = try TestTrust.client()
+        let end = try await loop.run { actor in
+            await Peer(try await actor.loop.connect(to: "127.0.0.1", port: server.port, context: client)).ending()
+        }
+        #expect(end.map { "\($0)".contains("key updates") } == true)
+        let sent = try #require(await counts.first { _ in true })
+        #expect((1..<KeyUpdateFlood.count).contains(sent), "\(sent)")
+    }
+
+    @Test func `end a server's connection if they come without end`() async throws {
+        let (counts, floods) = AsyncStream<Int>.makeStream()
+        let (arrivals, arrived) = AsyncStream<Void>.makeStream()
+        let loop = EventLoop(name: "test")
+        defer { loop.shutDown() }
+        let (server, client) = (try TestTrust.server(), try TestTrust.client())
+        let (sent, end) = try await loop.run { actor in
+            var peer: Peer?
+            let listener = try Listener(context: server, loop: actor.loop) {
+                peer = Peer($0)
+                arrived.yield()
+            }
+            defer { listener.close() }
+            unsafe BareServer.connect(to: listener.port, context: client) { session in
+                unsafe floods.yield(KeyUpdateFlood.send(over: session))
+            }
+            await arrivals.first { true }
+            let end = await peer?.ending()
+            // The socket is open as long as somebody has the connection, and until then the client can only wait.
+            peer = nil
+            return (await counts.first { _ in true }, end)
+        }
+        #expect(end?.description.contains("key updates") == true)
+        #expect((1..<KeyUpdateFlood.count).contains(sent ?? 0), "\(sent ?? 0)")
+    }
+}
+
+/// Key updates, one behind the other.
+private enum KeyUpdateFlood {
+    /// More than the kernel keeps for a peer that reads nothing.
+    static let count = 500_000
+
+    /// Shakes hands, sends them until the peer goes away, and returns how many were sent.
+    static func send(over session: OpaquePointer) -> Int {
+        guard unsafe SSL_do_handshake(session) == 1 else { return 0 }
+        for count in 0..<count {
+            unsafe SSL_key_update(session, SSL_KEY_UPDATE_NOT_REQUESTED)
+            guard unsafe SSL_do_handshake(session) == 1 else { return count }
+        }
+        return count
+    }
 }
 
 /// What the server's thread leaves for the test. The byte that the client reads afterwards orders the two.
