@@ -54,7 +54,7 @@ final class BenchStack: Sendable {
             try await store.runScript(
                 """
                 insert into pushq.device (queue_id, token)
-                select pushq.queue_id('\(name)'), sha256(int8send(i)) from generate_series(1, \(devices)) i;
+                select (select pushq.queue_id('\(name)')), sha256(int8send(i)) from generate_series(1, \(devices)) i;
                 analyze pushq.device
                 """, within: .seconds(120))
         }

@@ -35,6 +35,7 @@ func withRig<Success: Sendable>(
     _ body: @escaping @Sendable (Rig) async throws -> Success
 ) async throws -> Success {
     var settings = Rig.Settings()
+    settings.isCopied = true
     adjust(&settings)
     return try await Rig.run(on: TestServer.shared(), settings) { _, rig in try await body(rig) }
 }

@@ -20,7 +20,7 @@ extension `Real processes` {
                 """
                 with d as (
                   insert into pushq.device (queue_id, token, user_key, active, inactive_since, inactive_reason)
-                  select pushq.queue_id('\(queue)'), sha256(convert_to('\(user)' || i, 'UTF8')), '\(user)', false, now(), 26
+                  select (select pushq.queue_id('\(queue)')), sha256(convert_to('\(user)' || i, 'UTF8')), '\(user)', false, now(), 26
                   from generate_series(1, \(count)) i
                   returning queue_id, id)
                 insert into pushq.feedback (queue_id, device_id, reason, reported_at, verdict)

@@ -84,7 +84,7 @@ package func withEmptyDatabase<Success: Sendable>(
 package func withDatabase<Success: Sendable>(
     _ body: @Sendable @escaping (isolated LoopActor, TestDatabase) async throws -> Success
 ) async throws -> Success {
-    try await withDatabase(from: try await migratedTemplate.value, body)
+    try await withDatabase(from: nil, body)
 }
 
 /// The migrated template, created once in a test process. Copying it takes milliseconds.
@@ -104,24 +104,37 @@ private let migratedTemplate = Task {
     return name
 }
 
+extension TestServer {
+    /// Creates a migrated database on the tests' server, as a copy of the template.
+    static func createMigratedDatabase(_ name: String) async throws {
+        // Copying files is faster than writing pages to the log. The copy also contains what a first session has looked
+        // up.
+        try await administer("create database \(name) template \(try await migratedTemplate.value) strategy file_copy")
+    }
+}
+
 /// Limits the tests that run at the same time, because the test runner starts all of them at once. With a hundred
 /// databases in use on two cores, time limits would mean nothing.
 private let databases = Semaphore(limit: 6)
 
 /// Creates a database as a copy of another, and drops it when `body` has returned.
+/// - Parameter template: nil: the migrated one.
 private func withDatabase<Success: Sendable>(
-    from template: String, _ body: @Sendable @escaping (isolated LoopActor, TestDatabase) async throws -> Success
+    from template: String?, _ body: @Sendable @escaping (isolated LoopActor, TestDatabase) async throws -> Success
 ) async throws -> Success {
     try await databases.run { try await withNewDatabase(from: template, body) }
 }
 
 private func withNewDatabase<Success: Sendable>(
-    from template: String, _ body: @Sendable @escaping (isolated LoopActor, TestDatabase) async throws -> Success
+    from template: String?, _ body: @Sendable @escaping (isolated LoopActor, TestDatabase) async throws -> Success
 ) async throws -> Success {
     let name = "test_\(databaseCount.add(1, ordering: .relaxed).newValue)"
-    // Copying files is faster than writing pages to the log. The copy also contains what a first session has looked up.
-    let strategy = template.hasPrefix("template0") ? "" : "strategy file_copy"
-    try await administer("create database \(name) template \(template) \(strategy)")
+    let isMigrated = template == nil
+    if let template {
+        try await administer("create database \(name) template \(template)")
+    } else {
+        try await TestServer.createMigratedDatabase(name)
+    }
     let address = try await TestServer.address(database: name)
     let loop = EventLoop(name: name)
     defer { loop.shutDown() }
@@ -130,7 +143,7 @@ private func withNewDatabase<Success: Sendable>(
             let database = TestDatabase(name: name, address: address, loop: actor.loop)
             defer { database.closeConnections() }
             // The database is a copy, like a restored database. It has no recipients yet, so none are undecided.
-            if !template.hasPrefix("template0") { try await database.connect().followTimeline() }
+            if isMigrated { try await database.connect().followTimeline() }
             return try await body(actor, database)
         }
     }

@@ -6,20 +6,23 @@ package struct NeverHappened: Error, CustomStringConvertible {
 }
 
 /// Calls `look` again and again until `isReached` accepts its value, and returns that value. After the deadline, throws
-/// ``NeverHappened`` with the last value. Meant for a state that no event announces.
+/// ``NeverHappened`` with the last value. Meant for a state that no event announces. The longer it takes, the rarer it
+/// looks: a look often asks the server that the other tests need, too.
 @discardableResult
 package func wait<State>(
     for what: String, within limit: Duration = .seconds(30), _ look: () async throws -> State,
     until isReached: (State) -> Bool
 ) async throws -> State {
-    let deadline = ContinuousClock.now + limit
+    let start = ContinuousClock.now
+    let deadline = start + limit
     while true {
         let state = try await look()
         if isReached(state) { return state }
         guard ContinuousClock.now < deadline else {
             throw NeverHappened(description: "\(what) did not happen within \(limit); at last: \(state)")
         }
-        try await Task.sleep(for: .milliseconds(5))
+        let waited = start.duration(to: .now)
+        try await Task.sleep(for: min(max(waited / 20, .milliseconds(5)), .milliseconds(30)))
     }
 }
 

@@ -112,9 +112,13 @@ begin
   found as materialized (
     select f.user_key, d.id
     from fresh f
-    join pushq.device d on d.queue_id = q and d.user_key = f.user_key and d.active
-      and coalesce(d.kind, 'alert') = coalesce(known.kind, 'alert')
-      and (activity_type is null or not pushq.starts_another(q, d.id, activity_type))),
+    cross join lateral (
+      select d.id
+      from pushq.device d
+      where d.queue_id = q and d.user_key = f.user_key and d.active
+        and coalesce(d.kind, 'alert') = coalesce(known.kind, 'alert')
+        and (activity_type is null or not pushq.starts_another(q, d.id, activity_type))
+      offset 0) d),
   members as (
     insert into pushq.list_member (queue_id, list_id, device_id)
     select q, list, id from found order by id
@@ -170,18 +174,20 @@ begin
       hint = 'begin another list for tokens: pushq.new_list';
   end if;
 
-  -- In ascending order, so that neighbours in the index are written together.
+  -- In ascending order, so that neighbours in the index are written together. Each look-up is a query of its own: for a
+  -- queue that is not in the statistics, PostgreSQL would expect one device, and read all of them instead of using the
+  -- whole key.
   insert into pushq.device (queue_id, token, kind)
   select q, s.t, known.kind
   from (select distinct t from unnest(tokens) t order by t) s
-  where not exists (select from pushq.device d where d.queue_id = q and d.token = s.t)
+  where (select d.id from pushq.device d where d.queue_id = q and d.token = s.t) is null
   on conflict do nothing;
   get diagnostics fresh = row_count;
 
   with given as materialized (
     select d.id
     from (select distinct t from unnest(tokens) t) s
-    join pushq.device d on d.queue_id = q and d.token = s.t),
+    cross join lateral (select d.id from pushq.device d where d.queue_id = q and d.token = s.t limit 1) d),
   fresh as (
     insert into pushq.list_member (queue_id, list_id, device_id)
     select q, list, id from given order by id
@@ -192,7 +198,7 @@ begin
   from (
     select count(*) as tokens, pushq.set_digest(array_agg(d.token)) as digest
     from fresh f
-    join pushq.device d on d.queue_id = q and d.id = f.device_id) n
+    cross join lateral (select d.token from pushq.device d where d.queue_id = q and d.id = f.device_id limit 1) d) n
   where l.queue_id = q and l.id = list
   returning n.tokens into added;
   perform pushq.check_quota(q, recipients => added, devices => fresh);

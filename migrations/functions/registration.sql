@@ -257,7 +257,10 @@ create or replace function pushq.replace_tokens(q int, device bigint, kind text,
 language plpgsql as $$
 declare
   ids    bigint[];
+  one    bigint;
+  older  pushq.device;
   latest pushq.device;
+  was_active bool := false;
 begin
   ids := array(
     select p.device_id
@@ -269,17 +272,21 @@ begin
   if ids = '{}' then
     return null;
   end if;
-  select * into latest
-  from pushq.device d
-  where d.queue_id = q and d.id = any (ids)
-  order by pushq.known_since(d.registered_at) desc, d.id desc
-  limit 1;
-  latest.active := exists (select from pushq.device d where d.queue_id = q and d.id = any (ids) and d.active);
-  update pushq.device d
-  set active = false, user_key = null, inactive_since = coalesce(d.inactive_since, clock_timestamp()),
-      inactive_reason = null
-  where d.queue_id = q and d.id = any (ids);
-  update pushq.profile p set installation = null where p.queue_id = q and p.device_id = any (ids);
+  -- One by one, as in `pushq.lock_tokens`. An installation nearly always has one other token.
+  foreach one in array ids loop
+    select * into older from pushq.device d where d.queue_id = q and d.id = one;
+    was_active := was_active or older.active;
+    if latest.id is null
+      or (pushq.known_since(older.registered_at), older.id) > (pushq.known_since(latest.registered_at), latest.id) then
+      latest := older;
+    end if;
+    update pushq.device d
+    set active = false, user_key = null, inactive_since = coalesce(d.inactive_since, clock_timestamp()),
+        inactive_reason = null
+    where d.queue_id = q and d.id = one;
+    update pushq.profile p set installation = null where p.queue_id = q and p.device_id = one;
+  end loop;
+  latest.active := was_active;
   return latest;
 end $$;
 

@@ -304,26 +304,35 @@ create or replace function pushq.devices_of_tokens(
 )
 language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
-  added bigint;
+  added   bigint;
+  guessed bigint[];                                       -- devices whose kind an earlier push has only suggested
 begin
   unknown := 0;
   -- Tries again if a device is deleted between the statements, for example while this one waits for a transaction that
   -- adds another one.
   for attempt in 1..10 loop
+    -- Each look-up is a query of its own: for a queue that is not in the statistics, PostgreSQL would expect one device,
+    -- and read all of them instead of using the whole key.
     insert into pushq.device (queue_id, token, kind)
     select q, s.token, s.kind
     from (
       select distinct on (u.token) u.token, nullif(u.aim, 'alert') as kind
       from unnest(tokens, aims) with ordinality u(token, aim, n)
       order by u.token, u.n) s
-    where not exists (select from pushq.device d where d.queue_id = q and d.token = s.token)
+    where (select d.id from pushq.device d where d.queue_id = q and d.token = s.token) is null
     on conflict do nothing;
     get diagnostics added = row_count;
     unknown := unknown + added;
     -- One device for each place: a message must never move to the device of the next one.
-    select array_agg(d.id order by u.n) into ids
-    from unnest(tokens) with ordinality u(token, n)
-    left join lateral (select d.id from pushq.device d where d.queue_id = q and d.token = u.token limit 1) d on true;
+    select array_agg(d.id order by u.n),
+           array_agg(d.id) filter (where u.aim = 'alert' and d.kind is not null and d.registered_at is null)
+    into ids, guessed
+    from unnest(tokens, aims) with ordinality u(token, aim, n)
+    left join lateral (
+      select d.id, d.kind, d.registered_at
+      from pushq.device d
+      where d.queue_id = q and d.token = u.token
+      limit 1) d on true;
     exit when array_position(ids, null) is null;
   end loop;
   if array_position(ids, null) is not null then
@@ -331,9 +340,9 @@ begin
       message = 'devices of this call are forgotten at the same time', hint = 'repeat the transaction';
   end if;
   -- These are the app's own tokens after all, unless the app has registered another kind.
-  update pushq.device d
-  set kind = null
-  from (
-    select distinct u.token from unnest(tokens, aims) u(token, aim) where u.aim = 'alert' order by u.token) s
-  where d.queue_id = q and d.token = s.token and d.kind is not null and d.registered_at is null;
+  if guessed is not null then
+    update pushq.device d
+    set kind = null
+    where d.queue_id = q and d.id = any (guessed) and d.kind is not null and d.registered_at is null;
+  end if;
 end $$;

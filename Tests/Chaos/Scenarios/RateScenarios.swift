@@ -68,7 +68,7 @@ extension Scenario {
             try await trial.rig.run(
                 """
                 insert into pushq.device (queue_id, token)
-                select pushq.queue_id('\(queue.name)'), '\\x01'::bytea || substring(sha256(int8send(i)) from 2)
+                select (select pushq.queue_id('\(queue.name)')), '\\x01'::bytea || substring(sha256(int8send(i)) from 2)
                 from generate_series(1, \(queue.devices(for: seconds(trial.isShort)))) i
                 """)
         }

@@ -123,7 +123,7 @@ import Transport
                 insert into pushq.device (queue_id, token) select 1001 + n % 3, sha256(int8send(n)) from generate_series(1, 75) n;
                 analyze pushq.device;
                 insert into pushq.device (queue_id, token)
-                select pushq.queue_id('\(QueueFixture.name)'), sha256(int8send(n)) from generate_series(1, 60000) n;
+                select (select pushq.queue_id('\(QueueFixture.name)')), sha256(int8send(n)) from generate_series(1, 60000) n;
                 set statement_timeout = '30s';
                 """)
             let list = try await newList(in: queue)

@@ -405,10 +405,14 @@ import Transport
                 try await connection.runScript("select 1; \(settings)")
                 for call in calls {
                     var reads: [[Substring: [Int]]] = []
-                    for tenant in ["beta", "none"] {
-                        let query = call.replacing("QUEUE", with: Self.queue(of: tenant))
-                            .replacing("TENANT", with: tenant)
-                        reads.append(try await Self.reads(connection, query))
+                    // Once more if they differ: autovacuum may have changed the statistics, and so the plan, in between.
+                    for _ in 0..<2 where reads.isEmpty || reads[0] != reads[1] {
+                        reads = []
+                        for tenant in ["beta", "none"] {
+                            let query = call.replacing("QUEUE", with: Self.queue(of: tenant))
+                                .replacing("TENANT", with: tenant)
+                            reads.append(try await Self.reads(connection, query))
+                        }
                     }
                     #expect(reads[0] == reads[1], "\(call)")
                     #expect(isReadOnly || reads[0]["tenant_login"] != nil, "\(call): \(reads[0])")

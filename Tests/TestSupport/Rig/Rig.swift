@@ -39,6 +39,9 @@ package final class Rig {
         package var standby: Standby?
         /// Whether a test can cut off the primary. If so, all clients reach the primary through a proxy.
         package var canCutOffPrimary = false
+        /// Whether the database is a copy of the migrated one of ``TestServer``, on which the rig runs. Migrating takes a
+        /// second.
+        package var isCopied = false
         /// SQL to run after the queue was created; `$queue` stands for the queue's ID.
         package var sql = ""
 
@@ -102,7 +105,11 @@ package final class Rig {
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
         minder.mind(folder: folder)
         database = "rig_\(UInt32.random(in: 0 ... .max))"
-        try await postgres.createDatabase(database)
+        if settings.isCopied {
+            try await TestServer.createMigratedDatabase(database)
+        } else {
+            try await postgres.createDatabase(database)
+        }
         masterKeys = try MasterKeys.random()
         standby =
             settings.standby == nil ? nil : try await PrivatePostgres.startStandby(of: postgres, minder: minder)
@@ -137,17 +144,22 @@ package final class Rig {
             try await connection.runScript("alter system set synchronous_standby_names = '*'")
             try await connection.runScript("select pg_reload_conf()")
         }
-        _ = try await Migrator(connection).run()
-        try await connection.makeWorkerLogin()
+        if settings.isCopied {
+            // Before there is anything that a restored database would hold back.
+            try await connection.followTimeline()
+        } else {
+            _ = try await Migrator(connection).run()
+            try await connection.makeWorkerLogin()
+        }
         try await create(queue, in: connection)
         if settings.hasNeighbour { try await create(neighbour, in: connection) }
         try await connection.runScript(LapsedLease.trigger)
         try await connection.runScript(
             """
             insert into pushq.device (queue_id, token)
-            select pushq.queue_id('\(queue)'), '\\x00'::bytea || substring(sha256(int8send(i)) from 2)
+            select (select pushq.queue_id('\(queue)')), '\\x00'::bytea || substring(sha256(int8send(i)) from 2)
             from generate_series(1, \(settings.devices)) i;
-            \(settings.sql.replacing("$queue", with: "pushq.queue_id('\(queue)')"));
+            \(settings.sql.replacing("$queue", with: "(select pushq.queue_id('\(queue)'))"));
             """, within: .seconds(60))
     }
 

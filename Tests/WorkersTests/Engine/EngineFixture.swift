@@ -73,7 +73,7 @@ final class EngineFixture {
             """
             \(settings);
             insert into pushq.device (queue_id, token)
-            select pushq.queue_id('\(name)'), '\\x00'::bytea || substring(sha256(int8send(i)) from 2)
+            select (select pushq.queue_id('\(name)')), '\\x00'::bytea || substring(sha256(int8send(i)) from 2)
             from generate_series(1, \(devices)) i;
             """)
         return name
