@@ -77,7 +77,7 @@ create table pushq.job (                                  -- waiting; about 100 
   body_day        date        not null,                   -- the day of its body and of its message
   recipient_count smallint    not null,
   attempt         smallint    not null default 1,         -- answers spent; only the end of the job changes it
-  rescues         smallint    not null default 0,         -- lost workers, and sends without an answer
+  losses          smallint    not null default 0,         -- lost workers, and sends without an answer
   epoch           int         not null default 0,         -- grows with every claim and fences every write
   at_most_once    boolean     not null default false,
   is_quiet        boolean     not null default false,     -- due at the end of its recipients' quiet hours
@@ -120,7 +120,7 @@ create table pushq.lease (                                -- held: hundreds to t
   body_day        date        not null,
   recipient_count smallint    not null,
   attempt         smallint    not null,
-  rescues         smallint    not null,
+  losses          smallint    not null,
   at_most_once    boolean     not null,
   constraint lease_pkey primary key (queue_id, job_id)    -- no other index, no foreign key: so flushes are HOT
 ) with (fillfactor = 40,

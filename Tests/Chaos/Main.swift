@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import LocalStack
+import Synchronization
 import TestSupport
 
 /// Causes every known kind of fault in a running pushq, and then counts what recipients received. `scripts/chaos`
@@ -22,6 +23,9 @@ enum Main {
         }
     }
 
+    /// How many scenarios have been taken. Whoever is done takes the next one: some take a second, others a minute.
+    private static let takenCount = Atomic(0)
+
     /// Runs the requested scenarios. Returns whether all succeeded.
     private static func chaos(_ options: Options) async throws -> Bool {
         let chosen = Scenario.all.filter { scenario in
@@ -33,11 +37,13 @@ enum Main {
         let numbered = chosen.enumerated().map { (scenario: $1, seed: options.seed &+ UInt64($0)) }
         let (measured, others) = (numbered.filter(\.scenario.isMeasured), numbered.filter { !$0.scenario.isMeasured })
         var failed = try await withThrowingTaskGroup(of: [String].self) { group in
-            for job in 0..<options.jobs {
+            for _ in 0..<options.jobs {
                 let postgres = try await PrivatePostgres.start(minder: minder)
                 group.addTask {
                     var failed: [String] = []
-                    for number in stride(from: job, to: others.count, by: options.jobs) {
+                    while true {
+                        let number = takenCount.add(1, ordering: .relaxed).oldValue
+                        guard number < others.count else { break }
                         let (scenario, seed) = others[number]
                         if await !run(scenario, on: postgres, seed: seed, isShort: options.isShort) {
                             failed.append(scenario.name)

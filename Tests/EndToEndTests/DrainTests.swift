@@ -19,7 +19,7 @@ extension `Real processes that send campaigns` {
                 #expect(await first.drain() == .code(0))
                 #expect(try await rig.number("select count(*) from pushq.lease") == 0)
                 #expect(try await rig.number("select sum(waiting) from pushq.campaign_progress") > 0)
-                #expect(try await rig.number("select count(*) from pushq.job where attempt <> 1 or rescues <> 0") == 0)
+                #expect(try await rig.number("select count(*) from pushq.job where attempt <> 1 or losses <> 0") == 0)
 
                 let second = try rig.startWorker()
                 try await rig.waitUntilFinished()
@@ -63,7 +63,7 @@ extension `Real processes that send campaigns` {
                 #expect(await worker.process.waitForExit(within: .seconds(30)) == .code(0))
                 #expect(!worker.log.contains("ended_at_once"))
                 #expect(try await rig.number("select count(*) from pushq.lease") == 0)
-                #expect(try await rig.number("select count(*) from pushq.job where attempt <> 1 or rescues <> 0") == 0)
+                #expect(try await rig.number("select count(*) from pushq.job where attempt <> 1 or losses <> 0") == 0)
             }
         }
 

@@ -27,9 +27,6 @@ begin
   if not was_cancelled and stopped + held + uncertain > 0 then
     perform pushq.note_cancellation(q, 'send', send, stopped + held + uncertain);
   end if;
-  if uncertain > 0 then
-    raise warning 'the push was sent to % of the recipients without an answer: they end as unknown', uncertain;
-  end if;
 end $$;
 
 -- Cancels one job of any kind. A person does this by hand, so the audit has an entry, but only one.
@@ -56,8 +53,8 @@ begin
 end $$;
 
 -- Records that a send or a job is cancelled, and makes its waiting jobs due at once. Records nothing if it has ended:
--- it was sent before the call, and its failed recipients may be retried. `uncertain` recipients, in waiting jobs, were
--- sent to without an answer; they will not be sent to again, and end as unknown.
+-- it was sent before the call, and its failed recipients may be retried. `uncertain` recipients, in waiting jobs, may
+-- have been sent to, because a worker was lost or got no answer; they will not be sent to again, and end as unknown.
 create or replace function pushq.stop_jobs(
   q int, id bigint, is_root boolean, out stopped bigint, out held bigint, out uncertain bigint
 )
@@ -95,7 +92,7 @@ begin
     set run_at = least(j.run_at, now())
     where j.queue_id = q and j.id = any (jobs)
     returning j.recipient_count, j.outcomes,
-              case when j.rescues > 0 and not j.at_most_once then j.recipient_count else j.watermark end as sent_below)
+              case when j.losses > 0 and not j.at_most_once then j.recipient_count else j.watermark end as sent_below)
   select coalesce(sum(w.waiting) filter (where n >= d.sent_below), 0),
          coalesce(sum(w.waiting) filter (where n < d.sent_below), 0)
   into stopped, uncertain
@@ -111,4 +108,7 @@ begin
   perform pushq.reinstate_replaced(q, jobs);
   perform pushq.tell('root', stop_jobs.id);
   perform pushq.wake(q);
+  if uncertain > 0 then
+    raise warning '% recipients may have got the push before, and no answer is known: they end as unknown', uncertain;
+  end if;
 end $$;

@@ -67,9 +67,9 @@ begin
     delete from pushq.lease l where l.queue_id = held.queue_id and l.job_id = held.job_id;
     if held.message_id = any (apart) then
       insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day,
-                             recipient_count, attempt, rescues, epoch, at_most_once, watermark)
+                             recipient_count, attempt, losses, epoch, at_most_once, watermark)
       values (held.queue_id, held.job_id, held.lane, now() + interval '1 second', held.send_by, held.message_id,
-              held.campaign_id, held.root_id, held.body_day, held.recipient_count, held.attempt, held.rescues,
+              held.campaign_id, held.root_id, held.body_day, held.recipient_count, held.attempt, held.losses,
               held.epoch, held.at_most_once, 0);
       continue;
     end if;

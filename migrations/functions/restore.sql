@@ -326,9 +326,9 @@ begin
   with lost as (
     delete from pushq.lease x where x.queue_id = q returning x.*)
   insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day,
-                         recipient_count, attempt, rescues, epoch, at_most_once, watermark, outcomes, is_quiet)
+                         recipient_count, attempt, losses, epoch, at_most_once, watermark, outcomes, is_quiet)
   select queue_id, job_id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day, recipient_count, attempt,
-         rescues, epoch, at_most_once, watermark, outcomes, false
+         losses, epoch, at_most_once, watermark, outcomes, false
   from lost;
   perform pushq.find_restored(q, l);
   update pushq.job j
@@ -394,10 +394,10 @@ begin
     delete from pushq.job j using due d where j.queue_id = q and j.id = d.id returning j.*),
   held as (
     insert into pushq.lease (queue_id, job_id, worker_id, epoch, deadline, watermark, outcomes, flush, lane, run_at,
-                             send_by, message_id, campaign_id, root_id, body_day, recipient_count, attempt, rescues,
+                             send_by, message_id, campaign_id, root_id, body_day, recipient_count, attempt, losses,
                              at_most_once)
     select queue_id, id, 0, epoch, now(), watermark, coalesce(outcomes, E'\\x00'), 0, lane, run_at, send_by,
-           message_id, campaign_id, root_id, body_day, recipient_count, attempt, rescues, at_most_once
+           message_id, campaign_id, root_id, body_day, recipient_count, attempt, losses, at_most_once
     from taken
     returning job_id, epoch)
   select coalesce(array_agg(h.job_id), '{}'), coalesce(array_agg(h.epoch), '{}') into jobs, epochs from held h;

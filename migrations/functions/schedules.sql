@@ -7,7 +7,8 @@ language plpgsql stable as $$
 #variable_conflict use_column
 begin
   return query
-  select a.name, format_type(t.type, null)
+  -- With `quote_all_identifiers`, a session gets the names of types in quotes.
+  select a.name, trim(both '"' from format_type(t.type, null))
   from pg_proc p
   cross join unnest(p.proargnames) with ordinality a(name, n)
   join unnest(p.proargtypes::oid[]) with ordinality t(type, n) on t.n = a.n

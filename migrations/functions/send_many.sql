@@ -311,8 +311,8 @@ begin
   -- Tries again if a device is deleted between the statements, for example while this one waits for a transaction that
   -- adds another one.
   for attempt in 1..10 loop
-    -- Each look-up is a query of its own: for a queue that is not in the statistics, PostgreSQL would expect one device,
-    -- and read all of them instead of using the whole key.
+    -- Each look-up is a query of its own: for a queue that is not in the statistics, PostgreSQL would expect one
+    -- device, and read all of them instead of using the whole key.
     insert into pushq.device (queue_id, token, kind)
     select q, s.token, s.kind
     from (

@@ -5,7 +5,7 @@
 -- however many there are.
 create or replace function pushq.show_jobs(queue text, most bigint)
 returns table (tenant text, app text, environment text, id bigint, state text, lane int, run_at timestamptz,
-               send_by timestamptz, recipient_count smallint, attempt smallint, rescues smallint, campaign_id bigint,
+               send_by timestamptz, recipient_count smallint, attempt smallint, losses smallint, campaign_id bigint,
                root_id bigint, worker text)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
@@ -15,9 +15,9 @@ begin
   perform pushq.check_most(most);
   return query
   select n.tenant, n.app, n.environment, j.id, case when s.job_id is not null then 'set aside' else j.state end,
-         j.lane, j.run_at, j.send_by, j.recipient_count, j.attempt, j.rescues, j.campaign_id, j.root_id, w.name
+         j.lane, j.run_at, j.send_by, j.recipient_count, j.attempt, j.losses, j.campaign_id, j.root_id, w.name
   from (
-    (select queue_id, id, 'waiting' as state, lane, run_at, send_by, recipient_count, attempt, rescues, campaign_id,
+    (select queue_id, id, 'waiting' as state, lane, run_at, send_by, recipient_count, attempt, losses, campaign_id,
             root_id, null::bigint as worker_id
      from pushq.job
      where ids is null
@@ -27,14 +27,14 @@ begin
     (select j.*
      from unnest(ids) q(id)
      cross join lateral (
-       select queue_id, id, 'waiting', lane, run_at, send_by, recipient_count, attempt, rescues, campaign_id, root_id,
+       select queue_id, id, 'waiting', lane, run_at, send_by, recipient_count, attempt, losses, campaign_id, root_id,
               null::bigint
        from pushq.job
        where queue_id = q.id
        order by queue_id, lane, run_at, id
        limit most) j)
     union all
-    (select queue_id, job_id, 'held', lane, run_at, send_by, recipient_count, attempt, rescues, campaign_id, root_id,
+    (select queue_id, job_id, 'held', lane, run_at, send_by, recipient_count, attempt, losses, campaign_id, root_id,
             worker_id
      from pushq.lease
      where ids is null or queue_id = any (ids)

@@ -37,7 +37,7 @@ begin
     join pushq.body b on b.day = j.body_day and b.queue_id = q and b.job_id = j.id
     cross join lateral unnest(b.device_ids) with ordinality r(id, n)
     join pushq.newest_update o on o.queue_id = q and o.recipient_id = r.id and o.message_id = j.message_id
-    where j.queue_id = q and j.id = any (jobs) and r.n > j.watermark and (j.rescues = 0 or j.at_most_once)
+    where j.queue_id = q and j.id = any (jobs) and r.n > j.watermark and (j.losses = 0 or j.at_most_once)
       and (j.outcomes is null or get_byte(j.outcomes, (r.n - 1)::int) = 0)
     for update of o skip locked));
 end $$;

@@ -285,7 +285,7 @@ begin
     job_id := b.job_id;
     outcome := get_byte(e.outcomes, place - 1);
     losses := case when m.at_most_once then 0
-                   else coalesce(get_byte(e.losses, place - 1), l.rescues, j.rescues, 0) end;
+                   else coalesce(get_byte(e.losses, place - 1), l.losses, j.losses, 0) end;
     -- The outcomes unknown (5) and NoAnswer (227) tell of one loss themselves.
     untold := losses - told - case when outcome in (5, 227) then 1 else 0 end;
     if untold > 0 then
@@ -507,7 +507,7 @@ begin
       format('it waits until then: the device has quiet hours%s, and is sent to after they have ended',
              pushq.trace_quiet(q, j.campaign_id, device))
     when j.run_at > now() then
-      case when j.attempt > 1 or j.rescues > 0 then 'it waits until then for its next attempt'
+      case when j.attempt > 1 or j.losses > 0 then 'it waits until then for its next attempt'
            else 'it waits until then, when it is due' end
     when not t.alive then 'it waits: no worker is running'
     when not t.serving then 'it waits: no worker serves this queue'

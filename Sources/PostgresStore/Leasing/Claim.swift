@@ -40,18 +40,18 @@ extension Statement {
         held as (
           insert into pushq.lease (queue_id, job_id, worker_id, epoch, deadline, watermark, outcomes, lane, run_at,
                                    send_by, message_id, campaign_id, root_id, body_day, recipient_count, attempt,
-                                   rescues, at_most_once)
+                                   losses, at_most_once)
           select queue_id, id, $worker_id, epoch + 1, now() + $lease::interval,
                  case when at_most_once then least(recipient_count, watermark + $at_most_once_window::int)
                       else recipient_count end,
                  coalesce(outcomes, decode(repeat('00', recipient_count), 'hex')),
-                 lane, run_at, send_by, message_id, campaign_id, root_id, body_day, recipient_count, attempt, rescues,
+                 lane, run_at, send_by, message_id, campaign_id, root_id, body_day, recipient_count, attempt, losses,
                  at_most_once
           from taken)
         -- The columns are in the order in which ClaimedJob reads them, so that each look-up succeeds at once.
         select m.id as message_id, b.device_ids, m.push_type, m.expiration, m.payload::text, m.priority, m.collapse_id,
                m.is_broadcast, t.recipient_count, t.queue_id, t.id as job_id, t.epoch + 1 as epoch, t.lane, t.root_id,
-               t.attempt, t.rescues, t.at_most_once, t.watermark as previous_watermark, t.outcomes,
+               t.attempt, t.losses, t.at_most_once, t.watermark as previous_watermark, t.outcomes,
                -- A push that APNs was told to forget by a certain time need not be sent after that time.
                (extract(epoch from least(case when t.id < f.new_end_before then f.send_by else t.send_by end,
                                          to_timestamp(nullif(m.expiration, 0))) - now()) * 1000000)::bigint
@@ -177,7 +177,8 @@ package struct ClaimedJob: Sendable {
     /// The id from which the recipients' apns-ids derive.
     package let rootID: Int64
     package let attempt: Int
-    package let rescues: Int
+    /// How often a worker was lost while it held the job, or a send of it stayed without an answer.
+    package let losses: Int
     package let isAtMostOnce: Bool
     /// An earlier holder may have sent to the recipients below this ordinal that have no outcome.
     package let previousWatermark: Int
@@ -300,7 +301,7 @@ extension ClaimedJob {
         let statedCount = Int(row.int2("recipient_count"))
         self.init(
             key: LeaseKey(row), lane: lane, message: message,
-            rootID: row.int8("root_id"), attempt: Int(row.int2("attempt")), rescues: Int(row.int2("rescues")),
+            rootID: row.int8("root_id"), attempt: Int(row.int2("attempt")), losses: Int(row.int2("losses")),
             isAtMostOnce: row.bool("at_most_once"), previousWatermark: Int(row.int2("previous_watermark")),
             outcomes: row.optionalBytes("outcomes") ?? [], sendWithin: .microseconds(row.int8("send_within")),
             isCancelled: row.bool("cancelled"), isPaused: row.bool("paused"), isElsewhere: row.bool("is_elsewhere"),

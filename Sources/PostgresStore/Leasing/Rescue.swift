@@ -32,11 +32,11 @@ extension Statement {
           where ctid = any (array(select spot from late))
           returning *)
         insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day,
-                               recipient_count, attempt, rescues, epoch, at_most_once, watermark, outcomes)
+                               recipient_count, attempt, losses, epoch, at_most_once, watermark, outcomes)
         select queue_id, job_id, lane,
-               case when rescues = 0 or pushq.undecided_since(queue_id) is not null then run_at
-                    else greatest(run_at, now() + random() * least(2 ^ rescues, 60) * interval '1 second') end,
-               send_by, message_id, campaign_id, root_id, body_day, recipient_count, attempt, rescues + 1, epoch,
+               case when losses = 0 or pushq.undecided_since(queue_id) is not null then run_at
+                    else greatest(run_at, now() + random() * least(2 ^ losses, 60) * interval '1 second') end,
+               send_by, message_id, campaign_id, root_id, body_day, recipient_count, attempt, losses + 1, epoch,
                at_most_once, watermark, outcomes
         from lost
         returning id

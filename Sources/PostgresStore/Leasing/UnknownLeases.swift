@@ -11,7 +11,7 @@ extension Statement {
           where worker_id = $worker_id
           except
           select * from unnest($queue_ids::int[], $job_ids::bigint[], $epochs::int[]))
-        select l.queue_id, l.job_id, l.epoch, l.watermark, l.outcomes, l.rescues
+        select l.queue_id, l.job_id, l.epoch, l.watermark, l.outcomes, l.losses
         from unknown u
         -- Lateral with a limit, so that each lease is found by its key, whatever the statistics say.
         cross join lateral (
@@ -27,14 +27,14 @@ package struct UnknownLease: Sendable {
     /// The stored progress. Its watermark is the one that the claim granted.
     package let progress: LeaseProgress
     /// How often a worker was lost while it held the job.
-    package let rescues: Int
+    package let losses: Int
 
     /// The progress to give back if nothing was sent under this lease: with the watermark from before the claim.
     ///
     /// If no worker was lost with the job, that watermark is the first recipient without an outcome, because every
     /// yield writes it so. Otherwise it is not known, and the granted watermark stays.
     package var asItWas: LeaseProgress {
-        guard rescues == 0 else { return progress }
+        guard losses == 0 else { return progress }
         let watermark = progress.outcomes.firstIndex(of: 0) ?? progress.outcomes.count
         return LeaseProgress(key: progress.key, watermark: watermark, outcomes: progress.outcomes)
     }
@@ -47,7 +47,7 @@ extension PostgresConnection {
             UnknownLease(
                 progress: LeaseProgress(
                     key: LeaseKey(row), watermark: Int(row.int2("watermark")), outcomes: row.bytes("outcomes")),
-                rescues: Int(row.int2("rescues")))
+                losses: Int(row.int2("losses")))
         }
     }
 }

@@ -10,7 +10,7 @@ extension Statement {
         "jobs",
         #"""
         select tenant, app, environment, id, state, lane, nullif(run_at, 'infinity') as run_at, send_by,
-               recipient_count, attempt, rescues,
+               recipient_count, attempt, losses,
                campaign_id, root_id, worker
         from pushq.show_jobs($queue, $limit)
         """#)
@@ -38,8 +38,8 @@ package struct JobSummary: Sendable {
     package let sendBy: Date
     package let recipientCount: Int
     package let attempt: Int
-    /// How often a worker was lost while it held the job.
-    package let rescues: Int
+    /// How often a worker was lost while it held the job, or a send of it stayed without an answer.
+    package let losses: Int
     package let campaignID: Int64?
     package let rootID: Int64
     /// The worker that holds the job.
@@ -79,7 +79,7 @@ extension JobSummary {
             queue: queue, id: row.int8("id"), state: row.text("state"), lane: Lane(rawValue: row.int4("lane")),
             runAt: row.optionalTime("run_at"), sendBy: row.time("send_by"),
             recipientCount: Int(row.int2("recipient_count")),
-            attempt: Int(row.int2("attempt")), rescues: Int(row.int2("rescues")),
+            attempt: Int(row.int2("attempt")), losses: Int(row.int2("losses")),
             campaignID: row.optionalInt8("campaign_id"), rootID: row.int8("root_id"),
             worker: row.optionalText("worker"))
     }

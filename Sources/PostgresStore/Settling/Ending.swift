@@ -72,16 +72,16 @@ extension Statement {
           using free g
           where l.ctid = g.spot
           returning l.queue_id, l.job_id, l.epoch, l.lane, l.run_at, l.send_by, l.message_id, l.campaign_id, l.root_id,
-                    l.body_day, l.attempt, l.rescues, l.at_most_once,
+                    l.body_day, l.attempt, l.losses, l.at_most_once,
                     g.outcomes, g.delivered, g.rejected, g.failed, g.suppressed, g.expired, g.cancelled, g.unknown,
-                    g.retried, g.bad, g.notes, g.losses, g.place),
+                    g.retried, g.bad, g.notes, g.losses as all_losses, g.place),
         ended as (
           insert into pushq.result (day, queue_id, job_id, root_id, body_day, message_id, lane, attempt, ended_at,
                                     outcomes, delivered, rejected, failed, suppressed, expired, cancelled, unknown,
                                     retried, notes, losses, worker_id)
           select pushq.today(), queue_id, job_id, root_id, body_day, message_id, lane, attempt, now(), outcomes,
-                 delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried, notes::jsonb, losses,
-                 $worker_id
+                 delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried, notes::jsonb,
+                 all_losses, $worker_id
           from fenced),
 
         -- The recipients that are sent to again. Those of all jobs that share message, attempt and delay go into one
@@ -102,7 +102,7 @@ extension Statement {
           select f.queue_id, f.lane,
                  case when f.job_id < c.new_end_before then c.send_by else f.send_by end as send_by,
                  f.message_id, f.campaign_id, f.root_id, f.at_most_once, f.attempt + r.attempts as attempt,
-                 f.rescues + r.losses as rescues, f.run_at,
+                 f.losses + r.losses as losses, f.run_at,
                  -- What was cancelled is due at once, and ends as cancelled.
                  case when f.place in (select place from stopped) then 0 else r.delay end as delay,
                  case when f.place not in (select place from stopped) then r.quiet_until end as quiet_until,
@@ -117,15 +117,15 @@ extension Statement {
           left join pushq.fan_out c on c.queue_id = f.queue_id and c.campaign_id = f.campaign_id),
         again as materialized (
           select nextval('pushq.id') as id, queue_id, lane, send_by, message_id, campaign_id, root_id, at_most_once,
-                 attempt, rescues, delay, min(run_at) as run_at, min(expiration) as expiration, is_stopped, quiet_until,
+                 attempt, losses, delay, min(run_at) as run_at, min(expiration) as expiration, is_stopped, quiet_until,
                  array_agg(device_id order by device_id) as ids
           from (
             select m.*, (row_number() over (
-                     partition by queue_id, lane, send_by, message_id, root_id, attempt, rescues, delay, part,
+                     partition by queue_id, lane, send_by, message_id, root_id, attempt, losses, delay, part,
                                   is_stopped, quiet_until
                      order by device_id) - 1) / \#(SettledJob.maximumRecipients) as chunk
             from member m) s
-          group by queue_id, lane, send_by, message_id, campaign_id, root_id, at_most_once, attempt, rescues, delay,
+          group by queue_id, lane, send_by, message_id, campaign_id, root_id, at_most_once, attempt, losses, delay,
                    part, is_stopped, quiet_until, chunk),
         -- If a job was cancelled by its own id, the jobs that continue it are marked, too, so that they end as
         -- cancelled.
@@ -137,14 +137,14 @@ extension Statement {
           from again),
         again_job as (
           insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day,
-                                 recipient_count, attempt, rescues, at_most_once, is_quiet)
+                                 recipient_count, attempt, losses, at_most_once, is_quiet)
           -- A job without a delay keeps its place in the queue. If the next attempt would be too late, the job is due
           -- when its time ends, so that it does not count as waiting until that attempt.
           select queue_id, id, lane,
                  case when delay = 0 and quiet_until is null then run_at
                       else least(coalesce(quiet_until, now() + delay * interval '1 microsecond'),
                                  greatest(now(), least(send_by, to_timestamp(nullif(expiration, 0))))) end,
-                 send_by, message_id, campaign_id, root_id, pushq.today(), cardinality(ids), attempt, rescues,
+                 send_by, message_id, campaign_id, root_id, pushq.today(), cardinality(ids), attempt, losses,
                  at_most_once, quiet_until is not null
           from again),
 

@@ -28,12 +28,12 @@ extension Statement {
           returning tries, set_aside_at is not null as is_aside),
         given_back as (
           insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day,
-                                 recipient_count, attempt, rescues, epoch, at_most_once, watermark, outcomes)
+                                 recipient_count, attempt, losses, epoch, at_most_once, watermark, outcomes)
           select queue_id, job_id, lane,
                  case when is_aside then 'infinity'
                       else greatest(run_at, now() + $pause::interval * 4 ^ (tries - 1)) end,
                  send_by, message_id, campaign_id, root_id, body_day, recipient_count, attempt,
-                 rescues + $rescues::smallint, epoch, at_most_once, $watermark::smallint, $outcomes
+                 losses + $losses::smallint, epoch, at_most_once, $watermark::smallint, $outcomes
           from back, noted)
         select is_aside, false as is_locked from noted
         union all
@@ -79,7 +79,7 @@ extension PostgresConnection {
             [
                 "queue_id": .int4(key.queueID), "job_id": .int8(key.jobID), "epoch": .int4(key.epoch),
                 "worker_id": .int8(workerID), "problem": .text(problem), "most": .int4(Int32(policy.most)),
-                "pause": .interval(policy.pause), "rescues": .int2(Int16(job.addedLosses)),
+                "pause": .interval(policy.pause), "losses": .int2(Int16(job.addedLosses)),
                 "watermark": .int2(Int16(job.progress.watermark)), "outcomes": .bytea(job.progress.outcomes),
             ])
         guard let row = rows.first else { return .lost }

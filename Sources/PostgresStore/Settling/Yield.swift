@@ -12,8 +12,8 @@ extension Statement {
         with given as materialized (
           select *
           from unnest($queue_ids::int[], $job_ids::bigint[], $epochs::int[], $watermarks::smallint[],
-                      $outcomes::bytea[], $rescues::smallint[], $delays::bigint[])
-            as g(queue_id, job_id, epoch, watermark, outcomes, rescues, delay)),
+                      $outcomes::bytea[], $losses::smallint[], $delays::bigint[])
+            as g(queue_id, job_id, epoch, watermark, outcomes, losses, delay)),
         -- Each lease is found by its key and then by its ctid, as when jobs end (Ending.swift).
         free as materialized (
           select g.*, l.spot
@@ -29,7 +29,7 @@ extension Statement {
           delete from pushq.lease l
           using free f
           where l.ctid = f.spot
-          returning l.*, f.watermark as lowered, f.outcomes as known, f.rescues as added, f.delay),
+          returning l.*, f.watermark as lowered, f.outcomes as known, f.losses as added, f.delay),
         aside as materialized (
           select c.queue_id, c.id
           from pushq.campaign c
@@ -38,14 +38,14 @@ extension Statement {
           for share of c skip locked),
         given_back as (
           insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day,
-                                 recipient_count, attempt, rescues, epoch, at_most_once, watermark, outcomes)
+                                 recipient_count, attempt, losses, epoch, at_most_once, watermark, outcomes)
           select b.queue_id, job_id, coalesce(f.lane, b.lane),
                  -- Without a delay the job keeps its place: a deploy does not put it behind jobs that came later.
                  case when a.id is not null then 'infinity'
                       when delay = 0 or pushq.undecided_since(b.queue_id) is not null then run_at
                       else greatest(run_at, now() + delay * interval '1 microsecond') end,
                  case when job_id < f.new_end_before then f.send_by else b.send_by end, b.message_id, b.campaign_id,
-                 root_id, body_day, recipient_count, attempt, rescues + added, epoch, b.at_most_once, lowered, known
+                 root_id, body_day, recipient_count, attempt, losses + added, epoch, b.at_most_once, lowered, known
           from back b
           left join aside a on a.queue_id = b.queue_id and a.id = b.campaign_id
           left join pushq.fan_out f on f.queue_id = b.queue_id and f.campaign_id = b.campaign_id
@@ -94,7 +94,7 @@ extension PostgresConnection {
         let parameters: Parameters = [
             "worker_id": .int8(workerID), "watermarks": .int2Array(jobs.map { Int16($0.progress.watermark) }),
             "outcomes": .byteaArray(jobs.map(\.progress.outcomes)),
-            "rescues": .int2Array(jobs.map { Int16($0.addedLosses) }),
+            "losses": .int2Array(jobs.map { Int16($0.addedLosses) }),
             "delays": .int8Array(jobs.map(\.delay.wholeMicroseconds)),
         ]
         return WrittenLeases(try await execute(.yield, parameters + jobs.map(\.progress.key).parameters))

@@ -87,7 +87,7 @@ package struct EngineSettings: Sendable {
     /// The number of unanswered sends after which a recipient is given up as `unknown`.
     package static let maximumLosses = 5
     /// The number of workers that may be lost with a job before the job is split in two.
-    package static let rescuesBeforeSplit = 2
+    package static let lossesBeforeSplit = 2
 
     package init() {}
 

@@ -70,7 +70,7 @@ enum AnswerRules {
             job.recordRetry(
                 .init(
                     deviceID: job.claim.deviceIDs[ordinal], delay: .backoff(.connection, step: losses),
-                    losses: losses - job.claim.rescues, group: ordinal % 2),
+                    losses: losses - job.claim.losses, group: ordinal % 2),
                 because: .noAnswer, for: ordinal)
         }
     }

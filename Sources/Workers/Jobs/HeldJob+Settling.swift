@@ -64,7 +64,7 @@ extension HeldJob {
     /// got the push. A recipient that may have got it keeps its place.
     private func capNews(isGivenBack: Bool) -> [CapNews] {
         guard let answer = claim.capAnswer, claim.damage == nil,
-            answer.wasAsked || claim.previousWatermark > 0 || claim.rescues > 0
+            answer.wasAsked || claim.previousWatermark > 0 || claim.losses > 0
         else { return [] }
         return outcomes.indices.compactMap { ordinal in
             let outcome = Outcome(rawValue: outcomes[ordinal])
@@ -131,7 +131,7 @@ extension HeldJob {
     /// How often each recipient was sent to without an answer; nil if nobody was. What may be sent once only was not
     /// sent before.
     private var lossesOfAll: [UInt8]? {
-        guard !claim.isAtMostOnce, claim.rescues + mostLossesInLease > 0 else { return nil }
+        guard !claim.isAtMostOnce, claim.losses + mostLossesInLease > 0 else { return nil }
         return outcomes.indices.map { UInt8(clamping: losses(of: $0)) }
     }
 
@@ -139,14 +139,14 @@ extension HeldJob {
     /// that of all of them, and does not count against a single one. Earlier losses do: they may be answers that never
     /// came.
     func splitInHalves() {
-        let losses = max(EngineSettings.rescuesBeforeSplit, claim.rescues - 1)
+        let losses = max(EngineSettings.lossesBeforeSplit, claim.losses - 1)
         let half = waiting / 2
         var seen = 0
         for ordinal in outcomes.indices where outcomes[ordinal] == 0 {
             recordRetry(
                 Retry(
-                    deviceID: claim.deviceIDs[ordinal], delay: .backoff(.connection, step: claim.rescues),
-                    losses: losses - claim.rescues, group: seen < half ? 0 : 1),
+                    deviceID: claim.deviceIDs[ordinal], delay: .backoff(.connection, step: claim.losses),
+                    losses: losses - claim.losses, group: seen < half ? 0 : 1),
                 because: .givenBack, for: ordinal)
             seen += 1
         }

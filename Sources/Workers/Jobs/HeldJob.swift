@@ -254,13 +254,13 @@ final class HeldJob {
         losses[ordinal, default: 0] += 1
         lastReasons[ordinal] = .noAnswer
         isDirty = true
-        return claim.rescues + losses[ordinal, default: 0]
+        return claim.losses + losses[ordinal, default: 0]
     }
 
     /// Counts that APNs has reset a push, and returns whether it may have done so before. Of an earlier lease it is
     /// only known how often the push was lost, and the first time may have been a connection or a worker.
     func noteReset(of ordinal: Ordinal) -> Bool {
-        !resets.insert(ordinal).inserted || claim.rescues >= EngineSettings.rescuesBeforeSplit
+        !resets.insert(ordinal).inserted || claim.losses >= EngineSettings.lossesBeforeSplit
     }
 
     /// Why a recipient that waits continues in another job if this one ends.
@@ -296,7 +296,7 @@ final class HeldJob {
 
     /// The number of unanswered sends of a recipient, including those of earlier holders.
     func losses(of ordinal: Ordinal) -> Int {
-        losses.isEmpty ? claim.rescues : claim.rescues + losses[ordinal, default: 0]
+        losses.isEmpty ? claim.losses : claim.losses + losses[ordinal, default: 0]
     }
 
     /// The smallest and the largest number of unanswered sends in this lease, of the recipients that are to be sent to
@@ -325,7 +325,7 @@ final class HeldJob {
     /// were lost with a job, its watermark does not tell any more: the job may have been given back or split since.
     func isUncertain(_ ordinal: Ordinal) -> Bool {
         guard outcomes[ordinal] == 0 else { return false }
-        return losses[ordinal] != nil || ordinal < claim.previousWatermark || claim.rescues > 0 && !claim.isAtMostOnce
+        return losses[ordinal] != nil || ordinal < claim.previousWatermark || claim.losses > 0 && !claim.isAtMostOnce
     }
 
     /// Gives an outcome to the only waiting recipient.

@@ -11,10 +11,10 @@ enum RescuedJobRules {
         if claim.isAtMostOnce {
             for ordinal in 0..<claim.previousWatermark { job.record(.unknown, for: ordinal) }
         }
-        guard claim.wasHolderLost, claim.rescues >= EngineSettings.rescuesBeforeSplit, job.waiting > 0 else { return }
+        guard claim.wasHolderLost, claim.losses >= EngineSettings.lossesBeforeSplit, job.waiting > 0 else { return }
         if job.waiting > 1 {
             job.splitInHalves()
-        } else if claim.rescues >= EngineSettings.maximumLosses {
+        } else if claim.losses >= EngineSettings.maximumLosses {
             job.recordLast(.failed(.quarantined))
         }
     }

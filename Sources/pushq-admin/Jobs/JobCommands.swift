@@ -54,7 +54,7 @@ enum JobCommands {
                     Column("lane") { .text($0.lane.map { "\($0)" }) },
                     Column("recipients") { .count($0.recipientCount) },
                     Column("attempt") { .count($0.attempt) },
-                    Column("rescues") { .count($0.rescues) },
+                    Column("losses") { .count($0.losses) },
                     Column("run_at") { .time($0.runAt) },
                     Column("send_by") { .time($0.sendBy) },
                     Column("root") { .text("\($0.rootID)") },

@@ -59,7 +59,7 @@ struct Fault: Sendable, CustomTestStringConvertible {
         """
     private static let lease = """
         insert into pushq.lease (queue_id, job_id, worker_id, epoch, deadline, watermark, outcomes, lane, run_at,
-                                 send_by, message_id, root_id, body_day, recipient_count, attempt, rescues, at_most_once)
+                                 send_by, message_id, root_id, body_day, recipient_count, attempt, losses, at_most_once)
           select id, 7, 99, 1, now() - interval '5 minutes', 0, '\\x00', 1, now(), now(), 7, 7, pushq.today(), 1, 1, 0, false
           from pushq.queue
         """

@@ -191,7 +191,7 @@ struct CappedWorld: HeldJobsWorld {
         var outcomes = job.outcomes.isEmpty ? [UInt8](repeating: 0, count: job.deviceIDs.count) : job.outcomes
         var news: [CapNews] = []
         for (ordinal, device) in job.deviceIDs.enumerated()
-        where outcomes[ordinal] == 0 && job.capAnswer?.held[device] == nil && job.rescues == 0 {
+        where outcomes[ordinal] == 0 && job.capAnswer?.held[device] == nil && job.losses == 0 {
             let hasArrived = Bool.random(using: &random)
             if hasArrived { outcomes[ordinal] = Outcome.delivered.rawValue }
             if job.capAnswer != nil {

@@ -50,7 +50,7 @@ import Testing
             try await queue.run(
                 """
                 insert into pushq.lease (queue_id, job_id, worker_id, epoch, deadline, watermark, outcomes, lane, run_at,
-                                         send_by, message_id, root_id, body_day, recipient_count, attempt, rescues,
+                                         send_by, message_id, root_id, body_day, recipient_count, attempt, losses,
                                          at_most_once)
                 select \(queue.id), i, 1, 1, now(), 1, decode('00', 'hex'), 0, now(), now() + interval '1 day', 0, 0,
                        pushq.today(), 1, 0, 0, false

@@ -241,7 +241,7 @@ import Transport
 
             let again = try #require(try await queue.claim(workerID: 2).first)
             #expect(again.key.epoch == job.key.epoch + 1)
-            #expect(again.rescues == 1)
+            #expect(again.losses == 1)
             #expect(again.attempt == 1)
             #expect(again.previousWatermark == 3)
             #expect(again.outcomes == [1, 0, 0])
@@ -269,7 +269,7 @@ import Transport
             try await queue.worker.yield([YieldedLease(progress: progress)], workerID: 1)
             let again = try #require(try await queue.claim(workerID: 2).first)
             #expect(again.previousWatermark == 1)
-            #expect([again.attempt, again.rescues] == [1, 0])
+            #expect([again.attempt, again.losses] == [1, 0])
             #expect(again.key.epoch == 2)
         }
     }
@@ -286,17 +286,17 @@ import Transport
     }
 
     @Test(arguments: [0, 1])
-    func `whose claim had no answer leaves nobody uncertain, unless a worker was lost with it before`(rescues: Int)
+    func `whose claim had no answer leaves nobody uncertain, unless a worker was lost with it before`(losses: Int)
         async throws
     {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 5)
             try await queue.fanOut(try await queue.startCampaign(options: ", at_most_once => true"))
-            try await queue.run("update pushq.job set rescues = \(rescues)")
+            try await queue.run("update pushq.job set losses = \(losses)")
             _ = try await queue.claim()
             let found = try await queue.worker.unknownLeases(workerID: 1, known: [])
             try await queue.worker.yield(found.map { YieldedLease(progress: $0.asItWas) }, workerID: 1)
-            #expect(try await queue.claim().map(\.previousWatermark) == [rescues == 0 ? 0 : 2])
+            #expect(try await queue.claim().map(\.previousWatermark) == [losses == 0 ? 0 : 2])
         }
     }
 

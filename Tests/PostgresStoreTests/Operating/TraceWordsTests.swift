@@ -58,7 +58,7 @@ extension `The trace of a notification` {
             func words() async throws -> [String] { try await trace(of, root: root, queue).dropFirst(2).map(\.what) }
 
             // A worker was lost with the job, or gave it back after a connection was lost.
-            try await queue.run("update pushq.job set rescues = 2")
+            try await queue.run("update pushq.job set losses = 2")
             #expect(try await words().first == twice)
             var job = try #require(try await queue.claim(lane: .normal).first)
             #expect(try await words().first == twice)
@@ -75,7 +75,7 @@ extension `The trace of a notification` {
             #expect(try await words().prefix(2) == [twice, noAnswer])
             #expect(try await words().count == 3, "what was told is not told again")
             job = try #require(try await queue.claim(lane: .normal).first)
-            #expect(job.rescues == 3)
+            #expect(job.losses == 3)
             _ = try await queue.worker.endJobs(
                 [queue.settled(job, other: [0: .retried(.noAnswer)], again: [again(2)], losses: [5])], workerID: 1)
 
@@ -94,7 +94,7 @@ extension `The trace of a notification` {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 1)
             let root = try await send(to: 1...1, queue, options: ", at_most_once => true")
-            try await queue.run("update pushq.job set rescues = 1")
+            try await queue.run("update pushq.job set losses = 1")
             let job = try #require(try await queue.claim(lane: .normal).first)
             _ = try await queue.worker.endJobs([queue.settled(job)], workerID: 1)
             #expect(try await trace(token(1), root: root, queue).dropFirst(2).map(\.what) == ["APNs accepted it"])

@@ -202,7 +202,7 @@ private func refusal(_ call: () async throws -> Void) async -> String {
             try await queue.expireLeases()
             #expect(try await queue.worker.rescue(grace: .zero) == 1)
             let rescued = try #require(try await claimed(queue).first)
-            #expect(rescued.rescues == 1 && rescued.previousWatermark == 1)
+            #expect(rescued.losses == 1 && rescued.previousWatermark == 1)
             #expect(rescued.token(of: 0) == Array(channel.text.utf8))
             let failure = queue.settled(rescued, other: [0: .failed(.named("ServiceUnavailable"))])
             #expect(try await queue.worker.endJobs([failure], workerID: 1).keys.count == 1)

@@ -57,12 +57,28 @@ import Testing
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
             let root = try await send(2, in: queue)
-            try await queue.run("update pushq.job set rescues = 1")
+            try await queue.run("update pushq.job set losses = 1")
             let entries = "select count(*) from pushq.audit where action like '%cancel%'"
             #expect(try await stopped(root, in: queue) == [0, 0])
             #expect(try await queue.number(entries) == 1)
             #expect(try await stopped(root, in: queue) == [0, 0])
             #expect(try await queue.number(entries) == 1)
+        }
+    }
+
+    /// After the loss of a worker, nobody knows which of these it has sent to, if any.
+    @Test(arguments: ["cancel(queue, root)", "cancel_job(queue, job)"])
+    func `warns of those who may have got the push, and claims of nobody that they have`(cancel: String) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let root = try await send(2, in: queue)
+            try await queue.run("update pushq.job set losses = 1")
+            let call = cancel.replacing("queue", with: "'\(Self.name)'").replacing("root", with: "\(root)")
+                .replacing(" job)", with: " (select id from pushq.job))")
+            var warnings: [String] = []
+            queue.connection.onWarning = { warnings.append("\($0)") }
+            try await queue.run("select pushq.\(call)")
+            #expect(warnings.count == 1 && warnings[0].contains("2 recipients may have got the push"), "\(warnings)")
         }
     }
 

@@ -74,7 +74,7 @@ import Transport
             sql: "select pushq.start_campaign('QUEUE', 'k' || i, \(payload), tokens => array[TOKEN])"),
     ]
 
-    private static let count = 300
+    private static let count = 100
 
     /// Makes the call for each number.
     private static func script(_ sql: String) -> String {

@@ -166,7 +166,7 @@ import Testing
             try await queue.worker.findRecipients(of: lost.map(\.key), workerID: 2)
             let jobs = try await claimed(queue)
             #expect(jobs.map(\.activeIDs.count) == [1])
-            #expect(jobs.map(\.rescues) == [0], "nothing was sent")
+            #expect(jobs.map(\.losses) == [0], "nothing was sent")
         }
     }
 

@@ -68,6 +68,22 @@ import Testing
         }
     }
 
+    @Test func `may have all identifiers quoted, and the options of a schedule are texts and numbers as before`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let options = #"{"filter": "seen within 30 days", "urgent": true, "max_rate": 5, "send_by": "6 hours"}"#
+            try await queue.run(
+                """
+                set quote_all_identifiers = on;
+                select pushq.add_schedule('\(Self.name)', 'daily', '0 9 * * *', \(Self.payload), options => '\(options)');
+                select pushq.run_schedule('\(Self.name)', 'daily')
+                """)
+            #expect(try await queue.texts("select filter from pushq.campaign") == ["seen within 30 days"])
+        }
+    }
+
     @Test func `are warned in characters that every encoding of a client has`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)

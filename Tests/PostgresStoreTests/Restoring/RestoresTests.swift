@@ -357,7 +357,7 @@ import Transport
                     """)
             }
             // The job's previous worker was lost.
-            try await queue.run("update pushq.lease set rescues = 1")
+            try await queue.run("update pushq.lease set losses = 1")
             try await restore(queue)
             try await found(queue)
             switch way {

@@ -80,7 +80,7 @@ import Transport
                    0, 0, 1, 0, 0, 0, 0, 0, '{"0":"TENANT-reason"}'
             from (\#(job)) j;
             insert into pushq.lease (queue_id, job_id, worker_id, epoch, deadline, watermark, outcomes, lane, run_at,
-                                     send_by, message_id, root_id, body_day, recipient_count, attempt, rescues, at_most_once)
+                                     send_by, message_id, root_id, body_day, recipient_count, attempt, losses, at_most_once)
             select j.queue_id, nextval('pushq.id'), w.id, 1, now(), 0, '\x00', lane, run_at, send_by, message_id, root_id,
                    body_day, 1, 1, 0, false
             from (\#(job)) j, pushq.worker w where w.name = 'TENANT-host';
@@ -405,7 +405,7 @@ import Transport
                 try await connection.runScript("select 1; \(settings)")
                 for call in calls {
                     var reads: [[Substring: [Int]]] = []
-                    // Once more if they differ: autovacuum may have changed the statistics, and so the plan, in between.
+                    // Once more if they differ: new statistics may have changed the plan in between.
                     for _ in 0..<2 where reads.isEmpty || reads[0] != reads[1] {
                         reads = []
                         for tenant in ["beta", "none"] {

@@ -55,7 +55,7 @@ import Testing
 
             let now = try await queue.claim()
             #expect(now.map(\.attempt) == [1])
-            #expect(now.map(\.rescues) == [2])
+            #expect(now.map(\.losses) == [2])
             #expect(now.map(\.deviceIDs.count) == [3])
             try await queue.run("update pushq.job set run_at = now()")
             let later = try #require(try await queue.claim().first)

@@ -53,7 +53,7 @@ import Transport
             #expect(try await queue.connection.resumeJobs(ofQueue: QueueFixture.name, only: nil) == 1)
             let again = try #require(try await queue.claim().first)
             #expect(again.outcomes == [1, 1, 0])
-            #expect(again.rescues == 0 && again.attempt == 1)
+            #expect(again.losses == 0 && again.attempt == 1)
             _ = try await queue.worker.endJobs([queue.settled(again)], workerID: 1)
             #expect(try await queue.number("select count(*) from pushq.stuck_job") == 0)
         }

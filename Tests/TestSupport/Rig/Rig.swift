@@ -39,8 +39,8 @@ package final class Rig {
         package var standby: Standby?
         /// Whether a test can cut off the primary. If so, all clients reach the primary through a proxy.
         package var canCutOffPrimary = false
-        /// Whether the database is a copy of the migrated one of ``TestServer``, on which the rig runs. Migrating takes a
-        /// second.
+        /// Whether the database is a copy of the migrated one of ``TestServer``, on which the rig runs. Migrating an
+        /// empty one takes a second.
         package var isCopied = false
         /// SQL to run after the queue was created; `$queue` stands for the queue's ID.
         package var sql = ""

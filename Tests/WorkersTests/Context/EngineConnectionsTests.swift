@@ -14,7 +14,7 @@ import Transport
         func storeIsBack() { count += 1 }
     }
 
-    /// The part that rescues leases must know before its first statement that PostgreSQL was away. The leases may have
+    /// The part that losses leases must know before its first statement that PostgreSQL was away. The leases may have
     /// expired meanwhile, because their holders could not renew them.
     @Test func `are said to be back one by one, each before anybody uses it`() async throws {
         try await withDatabase { actor, database in

@@ -165,7 +165,7 @@ import Transport
                 """)
             #expect(seen.accepted == known, "every answer was written down")
             #expect(try await fixture.number("select count(*) from pushq.lease") == 0)
-            #expect(try await fixture.number("select coalesce(sum(rescues), 0) from pushq.job") == 0)
+            #expect(try await fixture.number("select coalesce(sum(losses), 0) from pushq.job") == 0)
 
             await fixture.simulator.use(Rules())
             try await fixture.withEngine { _ in try await fixture.waitForCampaigns() }

@@ -147,7 +147,7 @@ import Transport
                 #"""
                 update pushq.frequency_cap set set_at = set_at - interval '1 day';
                 select pushq.send('\#(queue)', '{"aps":{"alert":"x"}}', array[encode(token, 'hex')]) from pushq.device;
-                update pushq.job set rescues = 1;
+                update pushq.job set losses = 1;
                 update pushq.message set created_at = created_at - interval '\#(isOld ? 90 : 30) seconds';
                 -- Another push has arrived meanwhile.
                 insert into pushq.recent_push (queue_id, device_id, root_ids, job_ids, sent_at)

@@ -54,11 +54,11 @@ enum ClaimObstacle: CaseIterable {
     @Test
     func `is its end if earlier workers were lost with it and nobody is left to send to, also while it is paused`() {
         let uncertain = JobFixture.job(
-            recipients: 2, isAtMostOnce: true, previousWatermark: 2, rescues: 1, isPaused: true)
+            recipients: 2, isAtMostOnce: true, previousWatermark: 2, losses: 1, isPaused: true)
         #expect(ClaimedJobRules.decide(over: uncertain, .init()) == .end)
         #expect(uncertain.outcomes.map(Outcome.init) == [.unknown, .unknown])
 
-        let split = JobFixture.job(recipients: 2, previousWatermark: 2, rescues: 2)
+        let split = JobFixture.job(recipients: 2, previousWatermark: 2, losses: 2)
         #expect(ClaimedJobRules.decide(over: split, .init(maySend: false)) == .end)
         #expect(split.retries.map(\.deviceID) == [10, 20])
     }
@@ -77,7 +77,7 @@ enum ClaimObstacle: CaseIterable {
     @Test func `is not to be split if it was cancelled or has expired`() {
         for (isCancelled, time) in [(true, Duration.seconds(60)), (false, .zero)] {
             let job = JobFixture.job(
-                recipients: 2, previousWatermark: 2, rescues: 2, isCancelled: isCancelled, sendWithin: time)
+                recipients: 2, previousWatermark: 2, losses: 2, isCancelled: isCancelled, sendWithin: time)
             #expect(ClaimedJobRules.decide(over: job, .init()) == .close(isCancelled ? .cancelled : .expired))
             #expect(job.retries.isEmpty)
             #expect(job.waiting == 2)

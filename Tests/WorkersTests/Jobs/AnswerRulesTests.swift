@@ -431,12 +431,12 @@ import Testing
         AnswerRules.unanswered(0, of: first)
         #expect(first.isSendable)
 
-        let second = sent(JobFixture.job(recipients: 2, rescues: 1))
+        let second = sent(JobFixture.job(recipients: 2, losses: 1))
         AnswerRules.unanswered(1, of: second)
         #expect(second.retries.map(\.losses) == [1])
         #expect(second.retries.map(\.attempts) == [0])
 
-        let fifth = sent(JobFixture.job(recipients: 2, rescues: 4))
+        let fifth = sent(JobFixture.job(recipients: 2, losses: 4))
         AnswerRules.unanswered(0, of: fifth)
         #expect(fifth.outcomes.map(Outcome.init)[0] == .unknown)
     }

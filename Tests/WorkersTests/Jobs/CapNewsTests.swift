@@ -56,14 +56,14 @@ import Testing
     }
 
     @Test func `leaves alone what earlier holders may have sent`() {
-        let job = JobFixture.job(recipients: 3, previousWatermark: 3, rescues: 1, capAnswer: asked())
+        let job = JobFixture.job(recipients: 3, previousWatermark: 3, losses: 1, capAnswer: asked())
         #expect(news(job.yielded(after: .zero).capNews) == [:])
     }
 
     /// The job in which the recipient would continue does not know that an earlier holder may have sent the push.
     @Test func `is not for what is sent at most once and may have been sent`() {
         let job = JobFixture.job(
-            recipients: 2, isAtMostOnce: true, previousWatermark: 1, rescues: 1,
+            recipients: 2, isAtMostOnce: true, previousWatermark: 1, losses: 1,
             capAnswer: asked([10: .until(.seconds(2)), 20: .until(.seconds(2))], isWhole: false))
         #expect(job.retries.map(\.deviceID) == [20])
         RescuedJobRules.apply(to: job)
@@ -83,7 +83,7 @@ import Testing
     @Test(arguments: [true, false])
     func `calls unknown what was sent before the cap was there`(isWhole: Bool) {
         let job = JobFixture.job(
-            recipients: 1, previousWatermark: 1, rescues: 1, capAnswer: asked([10: .forGood], isWhole: isWhole))
+            recipients: 1, previousWatermark: 1, losses: 1, capAnswer: asked([10: .forGood], isWhole: isWhole))
         #expect(Outcome(rawValue: job.outcomes[0]) == (isWhole ? .capped : .unknown))
     }
 }

@@ -142,12 +142,12 @@ import Testing
         _ = calm.sendAll()
         for ordinal in 0..<2 { calm.accept(ordinal) }
         #expect(calm.settled { _ in .zero }.losses == nil)
-        let job = JobFixture.job(recipients: 3, rescues: 1)
+        let job = JobFixture.job(recipients: 3, losses: 1)
         _ = job.sendAll()
         job.noteEnded()
         AnswerRules.unanswered(1, of: job)
         #expect(job.settled { _ in .zero }.losses == [1, 2, 1])
-        let once = JobFixture.job(recipients: 1, isAtMostOnce: true, rescues: 1)
+        let once = JobFixture.job(recipients: 1, isAtMostOnce: true, losses: 1)
         _ = once.sendAll()
         once.accept(0)
         #expect(once.settled { _ in .zero }.losses == nil)
@@ -172,12 +172,12 @@ import Testing
         closing: HeldJob.Closing
     ) {
         // The watermark was lowered when the job was given back, or the job is one half of a split job.
-        let job = JobFixture.job(recipients: 3, inactive: [20], previousWatermark: 0, outcomes: [1, 0, 0], rescues: 2)
+        let job = JobFixture.job(recipients: 3, inactive: [20], previousWatermark: 0, outcomes: [1, 0, 0], losses: 2)
         job.close(closing)
         job.endWaitingAsClosed()
         #expect(job.outcomes.map(Outcome.init) == [.delivered, .unknown, .unknown])
         // For at-most-once jobs, the claim has already recorded uncertain recipients as unknown.
-        let once = JobFixture.job(recipients: 2, isAtMostOnce: true, rescues: 1)
+        let once = JobFixture.job(recipients: 2, isAtMostOnce: true, losses: 1)
         once.close(.cancelled)
         once.endWaitingAsClosed()
         #expect(once.outcomes.map(Outcome.init) == [.cancelled, .cancelled])
@@ -207,19 +207,19 @@ import Testing
 
 @Suite struct `A job that workers were lost with` {
     @Test func `is unknown where it may have been sent, if it must not be sent twice`() {
-        let job = JobFixture.job(recipients: 4, isAtMostOnce: true, previousWatermark: 2, rescues: 1)
+        let job = JobFixture.job(recipients: 4, isAtMostOnce: true, previousWatermark: 2, losses: 1)
         RescuedJobRules.apply(to: job)
         #expect(job.outcomes.map(Outcome.init) == [.unknown, .unknown, .waiting, .waiting])
     }
 
     @Test func `is sent again else`() {
-        let job = JobFixture.job(recipients: 4, previousWatermark: 4, rescues: 1)
+        let job = JobFixture.job(recipients: 4, previousWatermark: 4, losses: 1)
         RescuedJobRules.apply(to: job)
         #expect(job.sendAll() == [0, 1, 2, 3])
     }
 
     @Test func `is split in two the second time`() {
-        let job = JobFixture.job(recipients: 5, previousWatermark: 5, outcomes: [1, 0, 0, 0, 0], rescues: 2)
+        let job = JobFixture.job(recipients: 5, previousWatermark: 5, outcomes: [1, 0, 0, 0, 0], losses: 2)
         RescuedJobRules.apply(to: job)
         #expect(job.isFinished)
         let groups = Dictionary(grouping: job.retries, by: \.group).mapValues { $0.map(\.deviceID) }
@@ -228,13 +228,13 @@ import Testing
     }
 
     @Test func `is left alone while nobody has begun it`() {
-        let job = JobFixture.job(recipients: 4, rescues: 3)
+        let job = JobFixture.job(recipients: 4, losses: 3)
         RescuedJobRules.apply(to: job)
         #expect(job.sendAll().count == 4)
     }
 
     @Test func `is quarantined in the end, if it is but one recipient`() {
-        let job = JobFixture.job(recipients: 1, previousWatermark: 1, rescues: 5)
+        let job = JobFixture.job(recipients: 1, previousWatermark: 1, losses: 5)
         RescuedJobRules.apply(to: job)
         #expect(job.outcomes.map(Outcome.init) == [.failed(.quarantined)])
     }
@@ -244,7 +244,7 @@ import Testing
             Outcome.rejected(.unregistered), .delivered, .rejected(.named("BadDeviceToken")), .waiting,
             .rejected(.payloadTooLarge), .failed(.named("InternalServerError")),
         ].map(\.rawValue)
-        let job = JobFixture.job(recipients: 6, outcomes: outcomes, rescues: 1, madeAt: 4711)
+        let job = JobFixture.job(recipients: 6, outcomes: outcomes, losses: 1, madeAt: 4711)
         #expect(job.reports.map(\.deviceID) == [10, 30])
         #expect(job.reports.map(\.reason.text) == ["Unregistered", "BadDeviceToken"])
         #expect(job.reports.map(\.reportedAt) == [4711, 4711], "nobody knows more than that nothing was sent before")

@@ -21,7 +21,7 @@ enum JobFixture {
     static func job(
         recipients: Int, inactive: Set<Int64> = [], strangers: Set<Int64> = [], isAtMostOnce: Bool = false,
         previousWatermark: Int = 0,
-        outcomes: [UInt8] = [], attempt: Int = 1, rescues: Int = 0, window: Int = 100, isBroadcast: Bool = false,
+        outcomes: [UInt8] = [], attempt: Int = 1, losses: Int = 0, window: Int = 100, isBroadcast: Bool = false,
         isCancelled: Bool = false, isPaused: Bool = false, statedCount: Int? = nil, pushType: PushType = .alert,
         madeAt: Int64 = 0, queueID: Int32 = 1, id: Int64 = 7, rootID: Int64 = 5,
         epoch: Int32 = 1, lane: Lane = .bulk, slot: Int = 0,
@@ -36,7 +36,7 @@ enum JobFixture {
             message: StoredMessage(
                 id: 3, payload: Array("{}".utf8), pushType: pushType, priority: nil, expiration: .apnsDefault,
                 collapseID: nil, isBroadcast: isBroadcast),
-            rootID: rootID, attempt: attempt, rescues: rescues, isAtMostOnce: isAtMostOnce,
+            rootID: rootID, attempt: attempt, losses: losses, isAtMostOnce: isAtMostOnce,
             previousWatermark: previousWatermark,
             outcomes: outcomes, sendWithin: sendWithin, isCancelled: isCancelled, deviceIDs: devices, madeAt: madeAt,
             tokens: RecipientTokens(of: devices, among: found, tokens))

@@ -21,14 +21,14 @@ import Testing
     }
 
     @Test func `has an unknown outcome where a lost worker may have sent it, and it cannot wait`() {
-        let job = JobFixture.job(recipients: 2, previousWatermark: 2, rescues: 1, quietHolds: holds)
+        let job = JobFixture.job(recipients: 2, previousWatermark: 2, losses: 1, quietHolds: holds)
         #expect(job.outcomes[0] == Outcome.retried(.quietHours).rawValue)
         #expect(job.outcomes[1] == Outcome.unknown.rawValue)
     }
 
     /// The recipient would be sent to twice: the job in which it continued would not know of the first push.
     @Test func `does not go on where it may have been sent and must not be sent twice`() {
-        let job = JobFixture.job(recipients: 2, isAtMostOnce: true, previousWatermark: 2, rescues: 1, quietHolds: holds)
+        let job = JobFixture.job(recipients: 2, isAtMostOnce: true, previousWatermark: 2, losses: 1, quietHolds: holds)
         _ = ClaimedJobRules.decide(over: job, .init())
         #expect(job.outcomes == [Outcome.unknown.rawValue, Outcome.unknown.rawValue])
         #expect(job.retries.isEmpty)

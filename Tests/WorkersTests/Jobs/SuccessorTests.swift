@@ -18,7 +18,7 @@ import Testing
     }
 
     @Test func `has an unknown outcome where it may have been sent by the older one`() {
-        let job = JobFixture.job(recipients: 2, inactive: [20], previousWatermark: 2, rescues: 1, successors: [20: 99])
+        let job = JobFixture.job(recipients: 2, inactive: [20], previousWatermark: 2, losses: 1, successors: [20: 99])
         #expect(job.outcomes[1] == Outcome.unknown.rawValue && job.retries.isEmpty)
     }
 }

@@ -86,7 +86,7 @@ import Testing
         let found = [1, 2].map { id in
             UnknownLease(
                 progress: LeaseProgress(
-                    key: LeaseKey(queueID: 1, jobID: id, epoch: 1), watermark: 3, outcomes: [1, 0, 0]), rescues: 0)
+                    key: LeaseKey(queueID: 1, jobID: id, epoch: 1), watermark: 3, outcomes: [1, 0, 0]), losses: 0)
         }
         let held: Set = [found[0].progress.key]
         let back = LeaseAuditState.strangers(among: found, held: held)

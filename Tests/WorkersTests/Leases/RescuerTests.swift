@@ -11,9 +11,9 @@ import Transport
     private static let orphan = """
         with waiting as (delete from pushq.job returning *)
         insert into pushq.lease (queue_id, job_id, worker_id, epoch, deadline, watermark, outcomes, lane, run_at, send_by, message_id,
-                                 campaign_id, root_id, body_day, recipient_count, attempt, rescues, at_most_once)
+                                 campaign_id, root_id, body_day, recipient_count, attempt, losses, at_most_once)
         select queue_id, id, 4711, epoch + 1, now() - interval '1 minute', 0, decode('00', 'hex'), lane, run_at, send_by, message_id,
-               campaign_id, root_id, body_day, recipient_count, attempt, rescues, at_most_once
+               campaign_id, root_id, body_day, recipient_count, attempt, losses, at_most_once
         from waiting
         """
 
@@ -39,7 +39,7 @@ import Transport
                     """)
                 try await eventually("the connection is back") { fixture.events.contains("is back") }
                 try await eventually("the lease is rescued", within: .seconds(60)) {
-                    try await fixture.number("select count(*) from pushq.job where rescues = 1") == 1
+                    try await fixture.number("select count(*) from pushq.job where losses = 1") == 1
                 }
                 #expect(cut.duration(to: .now) >= lease * 2 / 3)
             }
@@ -64,7 +64,7 @@ import Transport
                 }
                 let begun = ContinuousClock.now
                 try await eventually("all are back", within: .seconds(60)) {
-                    try await fixture.number("select count(*) from pushq.job where rescues = 1") == 5200
+                    try await fixture.number("select count(*) from pushq.job where losses = 1") == 5200
                 }
                 // With one poll of 500 leases every two seconds, it would take twenty seconds.
                 #expect(begun.duration(to: .now) < .seconds(15))

@@ -64,7 +64,7 @@ struct LeaseModel {
         /// The number of times that each recipient was sent to, by all workers.
         var sent = [UInt8](repeating: 0, count: recipients)
         var kills = 0
-        var rescues = 0
+        var losses = 0
         var yields = 0
         var late: LateFlush?
         var lates = 0
@@ -85,11 +85,11 @@ struct LeaseModel {
         if let late = state.late { all.append(("the late flush arrives", arrive(late, in: state))) }
         // The lease of a lost worker always expires. The lease of a slow worker expires at most `maximumRescues` times.
         if case .lease(let epoch) = state.database.place,
-            state.rescues < rules.maximumRescues || !state.workers.contains(where: { $0?.epoch == epoch })
+            state.losses < rules.maximumRescues || !state.workers.contains(where: { $0?.epoch == epoch })
         {
             var next = state
             next.database.place = .job
-            next.rescues += 1
+            next.losses += 1
             all.append(("the lease runs out", next))
         }
         return all
@@ -222,7 +222,7 @@ struct LeaseModel {
             if state.sent[recipient] == 0 { return "a recipient is recorded as delivered and was never sent to" }
         }
         if database.place == .result, database.fates.contains(.waiting) { return "a recipient was lost" }
-        let isQuiet = state.kills == 0 && state.rescues == 0
+        let isQuiet = state.kills == 0 && state.losses == 0
         if isQuiet, state.sent.contains(where: { $0 > 1 }) { return "a recipient was sent to twice without need" }
         if isQuiet, database.fates.contains(.unknown) { return "a recipient became unknown without need" }
         return nil

@@ -217,7 +217,7 @@ final class SettlementWorld {
         let job = jobs.insert(of: queue) { slot in
             JobFixture.job(
                 recipients: row.outcomes.count, isAtMostOnce: isAtMostOnce[id]!, previousWatermark: previousWatermark,
-                outcomes: row.outcomes, rescues: previousWatermark > 0 ? 1 : 0, window: Self.window,
+                outcomes: row.outcomes, losses: previousWatermark > 0 ? 1 : 0, window: Self.window,
                 queueID: queue.id, id: id, rootID: roots[id]!, epoch: row.epoch, slot: slot,
                 sendWithin: .seconds(20), now: now)
         }
