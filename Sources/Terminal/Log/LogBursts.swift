@@ -57,6 +57,7 @@ struct LogBursts {
 
     /// Takes an entry. Returns the entries to write now: none if it is held back.
     mutating func take(_ entry: LogEntry, at now: ContinuousClock.Instant) -> [LogEntry] {
+        guard !entry.isLast else { return rest(at: now) + [entry] }
         guard let key = key(of: entry) else { return end(entry.opposites, at: now) + [entry] }
         if let burst = bursts[key], !burst.isOver || burst.turns > Self.maximumTurns {
             bursts[key]!.holdBack(entry, at: now)

@@ -11,6 +11,8 @@ package struct LogEntry: Sendable {
     let cause: String?
     /// The events that this one ends, and that end this one.
     let opposites: [String]
+    /// Whether what was held back is written before it.
+    let isLast: Bool
     /// Set on an entry that stands for similar entries, which were held back.
     var repetition: Repetition?
 
@@ -36,9 +38,10 @@ package struct LogEntry: Sendable {
     /// - Parameters:
     ///   - cause: entries of an event whose causes differ only in numbers are written once in a burst.
     ///   - opposites: the events that this one ends.
+    ///   - isLast: whether it says that the program, or one of its parts, has ended: readers take it for the last line.
     package init(
         _ level: LogLevel, _ event: String, _ message: String, _ details: [(key: String, value: JSON)] = [],
-        cause: String? = nil, opposites: [String] = []
+        cause: String? = nil, opposites: [String] = [], isLast: Bool = false
     ) {
         self.level = level
         self.event = event
@@ -46,5 +49,6 @@ package struct LogEntry: Sendable {
         self.details = details
         self.cause = cause
         self.opposites = opposites
+        self.isLast = isLast
     }
 }

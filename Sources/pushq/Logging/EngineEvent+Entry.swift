@@ -38,11 +38,16 @@ extension EngineEvent {
     func entry(of database: String?) -> LogEntry {
         let (event, details) = facts
         guard let database, !details.contains(where: { $0.key == "database" }) else {
-            return LogEntry(level, event, description, details, cause: cause, opposites: opposites)
+            return LogEntry(level, event, description, details, cause: cause, opposites: opposites, isLast: isLast)
         }
         return LogEntry(
             level, event, "\(database): \(description)", [("database", .string(database))] + details,
-            cause: cause.map { "\(database): \($0)" }, opposites: opposites)
+            cause: cause.map { "\(database): \($0)" }, opposites: opposites, isLast: isLast)
+    }
+
+    /// Whether it says that the worker has ended.
+    private var isLast: Bool {
+        if case .stopped = self { true } else { false }
     }
 
     /// The event's name, which never changes, and its values. A key means the same in every event.

@@ -186,6 +186,15 @@ import Transport
         #expect(texts(bursts.rest(at: start)) == ["no APNs for 499 (399)"])
     }
 
+    @Test func `is said before the entry that is the last one of all`() {
+        var bursts = LogBursts()
+        for queue in 0..<3 { _ = bursts.take(unreachable(queue), at: start) }
+        let stopped = bursts.take(
+            LogEntry(.notice, "stopped", "stopped", isLast: true), at: start + .seconds(1))
+        #expect(texts(stopped) == ["no APNs for 2 (2)", "stopped"])
+        #expect(bursts.rest(at: start + .seconds(2)).isEmpty)
+    }
+
     @Test func `is said to its end when the program ends`() async throws {
         let transcript = Transcript()
         let log = Log(.json, on: transcript.console())
