@@ -9,14 +9,15 @@ language sql immutable as $$ select substring(sealed from 1 for 8) $$;
 
 -- Takes the webhook that is due and has waited the longest, for the time `lease`, with up to `most` reports as its
 -- message. No row if none is due. `keys` names the caller's master keys: a webhook whose secret they do not open is
--- left to other workers.
+-- left to other workers. Without `even_in_doubt`, webhooks are left for later that are in doubt: whose last try failed,
+-- or whose receiver has never accepted a message.
 --
 -- A message that is sent again goes up to the same report, and so has the same id: if the answer was lost, the receiver
 -- must be able to recognise it.
 create or replace function pushq.take_webhook(
-  lease interval, most int, keys bytea[],
+  lease interval, most int, keys bytea[], even_in_doubt boolean default true,
   out tenant_id int, out tenant text, out turn bigint, out url text, out sealed bytea, out former_sealed bytea,
-  out first bigint, out last bigint, out message text, out failures int, out sent_at bigint)
+  out first bigint, out last bigint, out message text, out failures int, out sent_at bigint, out in_doubt boolean)
 returns setof record
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
@@ -27,6 +28,7 @@ begin
     select * into due
     from pushq.webhook_progress p
     where p.newest > p.cursor
+      and (even_in_doubt or p.failures = 0 and p.delivered_at is not null)
       -- A pause after a failure is an hour at most, and else there is only a turn. A later time was written before the
       -- database's clock was set back.
       and (p.not_before <= clock_timestamp()
@@ -77,6 +79,7 @@ begin
     returning p.tenant_id, p.turn into tenant_id, turn;
     first := due.cursor;
     failures := due.failures;
+    in_doubt := due.failures > 0 or due.delivered_at is null;
     -- If it were rounded up, the receiver would see a time in the future.
     sent_at := floor(extract(epoch from clock_timestamp()));
     return next;

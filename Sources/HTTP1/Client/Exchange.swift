@@ -33,7 +33,8 @@ final class Exchange {
     }
 
     /// Sends the request, and waits for the status of its answer.
-    func status(of request: [UInt8], until deadline: ContinuousClock.Instant) async throws(ClientError) -> Int {
+    func status(of request: consuming [UInt8], until deadline: ContinuousClock.Instant) async throws(ClientError) -> Int
+    {
         unsent = request[...]
         switch stream {
         case .plain(let connection):
@@ -96,6 +97,8 @@ extension Exchange: ByteStreamHandler {
             guard count > 0 else { return }
             unsent.removeFirst(count)
         }
+        // Frees the bytes: the wait for the answer may be long.
+        unsent = []
     }
 
     func closed(_ error: TransportError?) {

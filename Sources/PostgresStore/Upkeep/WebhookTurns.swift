@@ -2,8 +2,9 @@ extension Statement {
     fileprivate static let takeWebhook = Statement(
         "take_webhook",
         #"""
-        select tenant_id, tenant, turn, url, sealed, former_sealed, first, last, message, failures, sent_at
-        from pushq.take_webhook($lease::interval, $most::int, $keys::bytea[])
+        select tenant_id, tenant, turn, url, sealed, former_sealed, first, last, message, failures, sent_at,
+               in_doubt
+        from pushq.take_webhook($lease::interval, $most::int, $keys::bytea[], $even_in_doubt)
         """#)
     fileprivate static let webhookTaken = Statement(
         "webhook_taken",
@@ -27,11 +28,13 @@ package struct WebhookTurn: Sendable {
     /// … up to this one.
     package let last: Int64
     /// The message as JSON.
-    package let message: String
+    package var message: String
     /// The number of failed tries in a row before this one.
     package let failures: Int
     /// The database's time, in seconds since 1970.
     package let sentAt: Int64
+    /// Whether the receiver may not answer: the last try failed, or it has never taken a message.
+    package let isInDoubt: Bool
 }
 
 extension PostgresConnection {
@@ -40,11 +43,13 @@ extension PostgresConnection {
     /// - Parameters:
     ///   - lease: how long the webhook is reserved for this worker, unless an outcome is noted earlier.
     ///   - keys: a webhook whose secret they do not open is left to other workers.
+    ///   - evenInDoubt: also one whose receiver may not answer.
     package func takeWebhook(
-        lease: Duration, most: Int, opening keys: MasterKeys
+        lease: Duration, most: Int, opening keys: MasterKeys, evenInDoubt: Bool = true
     ) async throws(PostgresError) -> WebhookTurn? {
         let parameters: Parameters = [
             "lease": .interval(lease), "most": .int4(Int32(most)), "keys": .byteaArray(keys.names.map(\.bytes)),
+            "even_in_doubt": .bool(evenInDoubt),
         ]
         return try await execute(.takeWebhook, parameters).first.map { row in
             WebhookTurn(
@@ -52,7 +57,7 @@ extension PostgresConnection {
                 url: row.text("url"), sealed: row.bytes("sealed"), formerSealed: row.optionalBytes("former_sealed"),
                 first: row.int8("first"), last: row.int8("last"), message: row.text("message"),
                 failures: Int(row.int4("failures")),
-                sentAt: row.int8("sent_at"))
+                sentAt: row.int8("sent_at"), isInDoubt: row.bool("in_doubt"))
         }
     }
 

@@ -26,6 +26,9 @@ package struct EngineSettings: Sendable {
     package var recoveryTime = Breaker.timeOfRecovery
     /// Which addresses tenants' webhooks may have.
     package var webhooks = AddressRules()
+    /// The maximum number of messages to tenants' webhooks under way at a time. Each has a connection of its own, and
+    /// takes up to 120 KB.
+    package var webhooksAtOnce = 512
     /// The maximum number of connections to APNs, over all queues. If more are wanted, the engine closes those that
     /// have been idle for the longest time.
     package var maximumConnections = 2000

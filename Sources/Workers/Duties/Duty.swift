@@ -14,6 +14,8 @@ protocol Duty {
     func run(_ lease: DutyLease) async throws(PostgresError)
     /// Ends a run soon, if the duty is running.
     func stop()
+    /// Waits for what runs have left under way. Called when the worker drains, and has given the duty back.
+    func settle() async
 }
 
 extension Duty {
@@ -21,4 +23,6 @@ extension Duty {
     var longestPause: Duration { pause }
     /// Most duties take one statement.
     func stop() {}
+    /// Most runs leave nothing.
+    func settle() async {}
 }

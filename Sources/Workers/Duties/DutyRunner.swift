@@ -34,7 +34,7 @@ final class DutyRunner {
         signal.raise()
     }
 
-    /// Runs duties that are due, until ``stop()``.
+    /// Runs duties that are due, until ``stop()``. Returns when nothing of them is under way any more.
     func run() async {
         while !isStopping {
             // Each duty runs once in a pass, so that one that is due again at once does not keep the others from their
@@ -43,6 +43,7 @@ final class DutyRunner {
             while !isStopping, !left.isEmpty, let done = await runDue(of: left) { left.removeAll { $0.name == done } }
             await signal.wait(atMost: Self.interval)
         }
+        for duty in duties { await duty.settle() }
     }
 
     /// Runs one of `duties` that is due. Returns its name; nil if none is.

@@ -8,7 +8,9 @@ import Transport
 ///
 /// A receiver gets one message at a time, and the next one when it has accepted the first. So it misses nothing, and
 /// gets nothing twice except after a failure. Receivers are independent of each other. A receiver that does not answer
-/// holds one of ``maximumAtOnce`` places for some seconds, and is then left alone for longer each time.
+/// holds one of many places for some seconds, and is then left alone for longer each time. Receivers whose last try
+/// failed, or that have never taken a message, may hold only a part of the places: however many of them hang, there are
+/// places for the others.
 ///
 /// It runs apart from the other duties, since it waits for the tenants' servers.
 ///
@@ -17,9 +19,14 @@ final class WebhooksDuty: Duty {
     let name = "webhooks"
     let pause = Duration.seconds(1)
 
+    /// The time after which another worker goes on with all webhooks if this one is lost. It is short, because a duty
+    /// that changes hands too soon does no harm: each message is reserved for the worker that sends it.
+    static let lease = Duration.seconds(10)
     /// The maximum number of messages under way at a time.
-    private static let maximumAtOnce = 32
-    /// The maximum number of reports in a message: about 120 KB.
+    private let maximumAtOnce: Int
+    /// The maximum number of them to receivers that are in doubt.
+    private var maximumInDoubt: Int { maximumAtOnce / 4 }
+    /// The maximum number of reports in a message: about 120 KB. A message is in memory until it is answered.
     private static let batch = 250
     /// How long a message is reserved for this worker: longer than the client tries to send it.
     private static let turnLease = Duration.seconds(30)
@@ -35,6 +42,8 @@ final class WebhooksDuty: Duty {
     /// Raised when a message has ended.
     private let isOver: Signal
     private var underWay = 0
+    /// How many of the messages under way are to receivers that are in doubt.
+    private var underWayInDoubt = 0
     private var generator = SystemRandomNumberGenerator()
 
     init(_ context: EngineContext, masterKeys: MasterKeys) {
@@ -46,6 +55,7 @@ final class WebhooksDuty: Duty {
         report = context.report
         client = Client(rules: context.settings.webhooks, loop: context.loop)
         patience = context.settings.drain
+        maximumAtOnce = context.settings.webhooksAtOnce
         isOver = Signal(loop: context.loop)
     }
 
@@ -59,43 +69,46 @@ final class WebhooksDuty: Duty {
         }
     }
 
+    /// Sends what is due, until nothing is due or under way any more. What is under way goes on if the duty is cut
+    /// short, since another worker can send to the other receivers meanwhile: a turn is recorded under its own number.
     func run(_ lease: DutyLease) async throws(PostgresError) {
-        let result: Result<Void, PostgresError>
-        do throws(PostgresError) {
-            result = .success(try await sendDue(lease))
-        } catch {
-            result = .failure(error)
-        }
-        while underWay > 0 { await isOver.wait(atMost: .seconds(1)) }
-        try result.get()
-    }
-
-    /// Sends what is due, until nothing is due or under way any more.
-    private func sendDue(_ lease: DutyLease) async throws(PostgresError) {
-        repeat {
-            while underWay < Self.maximumAtOnce,
+        while try await lease.mayGoOn() {
+            if underWay < maximumAtOnce,
                 let turn = try await store.connection().takeWebhook(
-                    lease: Self.turnLease, most: Self.batch, opening: masterKeys)
+                    lease: Self.turnLease, most: Self.batch, opening: masterKeys,
+                    evenInDoubt: underWayInDoubt < maximumInDoubt)
             {
                 start(turn)
+            } else if underWay > 0 {
+                await isOver.wait(atMost: .seconds(1))
+            } else {
+                return
             }
-            guard underWay > 0 else { return }
-            await isOver.wait(atMost: .seconds(1))
-        } while try await lease.mayGoOn()
+        }
     }
 
-    private func start(_ turn: WebhookTurn) {
+    func settle() async {
+        while underWay > 0 { await isOver.wait(atMost: .seconds(1)) }
+    }
+
+    private func start(_ taken: WebhookTurn) {
+        // The bytes are the only copy of the message while it is under way.
+        var turn = taken
+        let body = Array(turn.message.utf8)
+        turn.message = ""
         underWay += 1
-        loop.startTask { [self] in
-            await send(turn)
+        underWayInDoubt += turn.isInDoubt ? 1 : 0
+        loop.startTask { [self, turn] in
+            await send(turn, body)
             underWay -= 1
+            underWayInDoubt -= turn.isInDoubt ? 1 : 0
             isOver.raise()
         }
     }
 
-    private func send(_ turn: WebhookTurn) async {
+    private func send(_ turn: WebhookTurn, _ body: [UInt8]) async {
         do {
-            try await post(turn)
+            try await post(turn, body)
             let hadFailed = await store.persist { try await $0.noteTaken(turn) }
             if hadFailed ?? false { report(.webhookBack(tenant: turn.tenant)) }
         } catch {
@@ -108,13 +121,13 @@ final class WebhooksDuty: Duty {
         }
     }
 
-    private func post(_ turn: WebhookTurn) async throws {
+    private func post(_ turn: WebhookTurn, _ body: [UInt8]) async throws {
         let address: WebAddress
         do { address = try WebAddress(parsing: turn.url) } catch { throw WebhookProblem.url(error) }
         let secrets = try [turn.sealed, turn.formerSealed].compactMap(\.self).map { sealed in
             try WebhookSecret(sealed: sealed, ofTenant: turn.tenantID, under: masterKeys)
         }
-        let message = WebhookMessage(id: "feedback_\(turn.first)_\(turn.last)", body: Array(turn.message.utf8))
+        let message = WebhookMessage(id: "feedback_\(turn.first)_\(turn.last)", body: body)
         let status = try await client.post(
             message.body, to: address, fields: message.fields(at: turn.sentAt, signedWith: secrets),
             userAgent: userAgent)

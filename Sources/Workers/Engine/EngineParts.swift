@@ -92,7 +92,14 @@ final class EngineParts {
             duties[.webhooks] = [WebhooksDuty(context, masterKeys: masterKeys)]
         }
         if let figures { duties[.figures] = [figures] }
-        return duties.mapValues { DutyRunner(context, duties: $0) }
+        return Dictionary(
+            uniqueKeysWithValues: duties.map { loop, duties in
+                (
+                    loop,
+                    DutyRunner(
+                        context, duties: duties, lease: loop == .webhooks ? WebhooksDuty.lease : DutyRunner.lease)
+                )
+            })
     }
 
     /// The loops that this engine runs.

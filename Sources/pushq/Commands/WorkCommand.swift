@@ -102,7 +102,7 @@ struct WorkCommand: Terminal.Command {
             result = .failure(error)
         }
         if case .failure(let error) = result {
-            log.note(LogEntry(.error, "failed", "\(error)"))
+            log.note(LogEntry(.error, "failed", "\(error)", isLast: true))
         }
         writing.cancel()
         await writing.value
@@ -197,6 +197,7 @@ struct WorkCommand: Terminal.Command {
         settings.binary.grace = binaryGrace
         settings.queues = queues
         settings.webhooks.named = webhookAllow
+        settings.webhooksAtOnce = max(32, min(settings.webhooksAtOnce, OpenFiles.raiseLimit() / 4 / max(1, databases)))
         settings.drain = drain
         settings.lease = lease
         settings.publishesMetrics = metrics != nil
@@ -217,8 +218,9 @@ struct WorkCommand: Terminal.Command {
 
     /// The maximum number of connections to APNs for each of this many engines.
     private func connections(for engines: Int) -> Int {
-        // The other descriptors are for PostgreSQL, the event loops and the log.
-        let allowed = min(connections, OpenFiles.raiseLimit() - 20 * (engines + 1))
+        // A quarter is for webhooks. The other descriptors are for PostgreSQL, the event loops and the log.
+        let limit = OpenFiles.raiseLimit()
+        let allowed = min(connections, limit - limit / 4 - 20 * (engines + 1))
         return max(1, allowed / max(1, engines))
     }
 

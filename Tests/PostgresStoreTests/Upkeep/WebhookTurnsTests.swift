@@ -84,6 +84,30 @@ import Transport
         }
     }
 
+    @Test func `are in doubt until the receiver has taken a message, and after each failure`() async throws {
+        try await withWebhook { queue, _ in
+            func take(evenInDoubt: Bool) async throws -> WebhookTurn? {
+                try await queue.worker.takeWebhook(
+                    lease: Self.lease, most: 1, opening: Self.keys, evenInDoubt: evenInDoubt)
+            }
+            try await queue.run((1...3).map { Self.report($0) }.joined())
+            _ = try await queue.worker.listFeedback()
+            #expect(try await take(evenInDoubt: false) == nil)
+            let first = try #require(try await take(evenInDoubt: true))
+            #expect(first.isInDoubt)
+            _ = try await queue.worker.noteTaken(first)
+
+            let second = try #require(try await take(evenInDoubt: false))
+            #expect(!second.isInDoubt && devices(second) == ["2"])
+            _ = try await queue.worker.noteFailed(second, problem: "p", pause: .zero)
+            #expect(try await take(evenInDoubt: false) == nil)
+            let again = try #require(try await take(evenInDoubt: true))
+            #expect(again.isInDoubt && devices(again) == ["2"])
+            _ = try await queue.worker.noteTaken(again)
+            #expect(try await take(evenInDoubt: false) != nil)
+        }
+    }
+
     @Test func `come at once after a failure if the webhook was set again during it`() async throws {
         try await withWebhook { queue, tenant in
             try await queue.run(Self.report(1))
