@@ -352,6 +352,7 @@ package final class Rig {
     package func audit(
         _ expectation: Audit.Expectation = .init(), beside others: [PostgresConnection] = []
     ) async throws -> Audit {
+        if settings.isBinary { try await simulator.untilAllIsRead() }
         await simulator.stop()
         let store = try await store.current()
         let names = settings.isBinary ? try await BinaryNames(from: store) : nil

@@ -100,6 +100,22 @@ package final class SimulatorProcess {
         return try JSONDecoder().decode(Counted.self, from: Data((text.split(separator: "\n").last ?? "").utf8))
     }
 
+    /// Waits until it has read all that has arrived. Over the binary interface, nothing tells a worker that it has, and
+    /// on a busy machine its kernel may hold seconds of pushes.
+    func untilAllIsRead() async throws {
+        let port = String(format: ":%04X", ready.binaryPort)
+        try await wait(for: "the simulator has read what arrived") {
+            // A line for each socket: its number, its own address and port, the peer's, its state, and the bytes that
+            // wait to be sent and to be read (proc(5)).
+            let sockets = ["tcp", "tcp6"].compactMap { try? String(contentsOfFile: "/proc/net/\($0)", encoding: .utf8) }
+            return sockets.flatMap { $0.split(separator: "\n") }.allSatisfy { line in
+                let words = line.split(separator: " ")
+                guard words.count > 4, words[1].hasSuffix(port) else { return true }
+                return words[4].hasSuffix(":00000000")
+            }
+        }
+    }
+
     /// Sends a signal to the process.
     package func signal(_ number: Int32) { process?.signal(number) }
 
