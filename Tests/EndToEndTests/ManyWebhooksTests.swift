@@ -122,21 +122,30 @@ extension `Measured processes` {
             }
         }
 
-        @Test
-        func `go on when the worker that sends them is killed, before it can be known what became of its messages`()
-            async throws
-        {
+        /// Runs `body` with a worker that waits for the receiver of tenant `slow`, and a tenant `healthy`.
+        private func whileOneIsSlow(
+            _ body: @escaping @Sendable (Rig, WebhookReceiver, WorkerProcess) async throws -> Void
+        ) async throws {
             try await withRig {
                 $0.devices = 1
             } _: { rig in
                 let receiver = try await WebhookReceiver.start(secrets: ["whsec_" + Self.secret])
                 try await create(["slow"], at: "silent", of: receiver, rig)
                 try await create(["healthy"], at: "take", of: receiver, rig)
-                let doomed = try startWorker(rig, trusting: receiver)
+                let worker = try startWorker(rig, trusting: receiver)
                 try await report(["slow"], rig)
                 try await eventually("a message under way", within: .seconds(60)) {
                     try !requests("silent", receiver).isEmpty
                 }
+                try await body(rig, receiver, worker)
+            }
+        }
+
+        @Test
+        func `go on when the worker that sends them is killed, before it can be known what became of its messages`()
+            async throws
+        {
+            try await whileOneIsSlow { rig, receiver, doomed in
                 _ = try startWorker(rig, trusting: receiver)
                 await doomed.kill()
                 try await report(["healthy"], rig)
@@ -152,17 +161,7 @@ extension `Measured processes` {
         }
 
         @Test func `do not wait for the last answer to a worker that is stopped`() async throws {
-            try await withRig {
-                $0.devices = 1
-            } _: { rig in
-                let receiver = try await WebhookReceiver.start(secrets: ["whsec_" + Self.secret])
-                try await create(["slow"], at: "silent", of: receiver, rig)
-                try await create(["healthy"], at: "take", of: receiver, rig)
-                let stopped = try startWorker(rig, trusting: receiver)
-                try await report(["slow"], rig)
-                try await eventually("a message under way", within: .seconds(60)) {
-                    try !requests("silent", receiver).isEmpty
-                }
+            try await whileOneIsSlow { rig, receiver, stopped in
                 let next = try startWorker(rig, trusting: receiver)
                 try await next.says("started")
                 async let exit = stopped.drain()

@@ -275,7 +275,7 @@ begin
   -- One by one, as in `pushq.lock_tokens`. An installation nearly always has one other token.
   foreach one in array ids loop
     select * into older from pushq.device d where d.queue_id = q and d.id = one;
-    was_active := was_active or older.active;
+    was_active := was_active or older.active is true;
     if latest.id is null
       or (pushq.known_since(older.registered_at), older.id) > (pushq.known_since(latest.registered_at), latest.id) then
       latest := older;

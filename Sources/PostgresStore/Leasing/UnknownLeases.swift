@@ -26,12 +26,12 @@ extension Statement {
 package struct UnknownLease: Sendable {
     /// The stored progress. Its watermark is the one that the claim granted.
     package let progress: LeaseProgress
-    /// How often a worker was lost while it held the job.
+    /// How often a worker was lost while it held the job, or a send of it stayed without an answer.
     package let losses: Int
 
     /// The progress to give back if nothing was sent under this lease: with the watermark from before the claim.
     ///
-    /// If no worker was lost with the job, that watermark is the first recipient without an outcome, because every
+    /// If nothing was lost with the job, that watermark is the first recipient without an outcome, because every
     /// yield writes it so. Otherwise it is not known, and the granted watermark stays.
     package var asItWas: LeaseProgress {
         guard losses == 0 else { return progress }

@@ -27,8 +27,8 @@ package struct WebhookTurn: Sendable {
     package let first: Int64
     /// … up to this one.
     package let last: Int64
-    /// The message as JSON.
-    package var message: String
+    /// The message as JSON: the only copy of it while it is under way.
+    package let message: [UInt8]
     /// The number of failed tries in a row before this one.
     package let failures: Int
     /// The database's time, in seconds since 1970.
@@ -55,7 +55,7 @@ extension PostgresConnection {
             WebhookTurn(
                 tenantID: row.int4("tenant_id"), tenant: row.text("tenant"), turn: row.int8("turn"),
                 url: row.text("url"), sealed: row.bytes("sealed"), formerSealed: row.optionalBytes("former_sealed"),
-                first: row.int8("first"), last: row.int8("last"), message: row.text("message"),
+                first: row.int8("first"), last: row.int8("last"), message: Array(row.text("message").utf8),
                 failures: Int(row.int4("failures")),
                 sentAt: row.int8("sent_at"), isInDoubt: row.bool("in_doubt"))
         }

@@ -91,24 +91,20 @@ final class WebhooksDuty: Duty {
         while underWay > 0 { await isOver.wait(atMost: .seconds(1)) }
     }
 
-    private func start(_ taken: WebhookTurn) {
-        // The bytes are the only copy of the message while it is under way.
-        var turn = taken
-        let body = Array(turn.message.utf8)
-        turn.message = ""
+    private func start(_ turn: WebhookTurn) {
         underWay += 1
         underWayInDoubt += turn.isInDoubt ? 1 : 0
-        loop.startTask { [self, turn] in
-            await send(turn, body)
+        loop.startTask { [self] in
+            await send(turn)
             underWay -= 1
             underWayInDoubt -= turn.isInDoubt ? 1 : 0
             isOver.raise()
         }
     }
 
-    private func send(_ turn: WebhookTurn, _ body: [UInt8]) async {
+    private func send(_ turn: WebhookTurn) async {
         do {
-            try await post(turn, body)
+            try await post(turn)
             let hadFailed = await store.persist { try await $0.noteTaken(turn) }
             if hadFailed ?? false { report(.webhookBack(tenant: turn.tenant)) }
         } catch {
@@ -121,13 +117,13 @@ final class WebhooksDuty: Duty {
         }
     }
 
-    private func post(_ turn: WebhookTurn, _ body: [UInt8]) async throws {
+    private func post(_ turn: WebhookTurn) async throws {
         let address: WebAddress
         do { address = try WebAddress(parsing: turn.url) } catch { throw WebhookProblem.url(error) }
         let secrets = try [turn.sealed, turn.formerSealed].compactMap(\.self).map { sealed in
             try WebhookSecret(sealed: sealed, ofTenant: turn.tenantID, under: masterKeys)
         }
-        let message = WebhookMessage(id: "feedback_\(turn.first)_\(turn.last)", body: body)
+        let message = WebhookMessage(id: "feedback_\(turn.first)_\(turn.last)", body: turn.message)
         let status = try await client.post(
             message.body, to: address, fields: message.fields(at: turn.sentAt, signedWith: secrets),
             userAgent: userAgent)

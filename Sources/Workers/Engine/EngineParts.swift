@@ -85,21 +85,18 @@ final class EngineParts {
             .schedules: [SchedulesDuty(context)],
             .listing: [ListingDuty(context)],
         ]
-        if let masterKeys = context.masterKeys {
-            // A worker that does not know the address of the feedback service leaves it to workers that do. So does a
-            // worker that cannot open certificates or the secrets of webhooks.
-            if context.settings.feedbackEndpoint(of: .production) != nil { duties[.feedback] = [FeedbackDuty(context)] }
-            duties[.webhooks] = [WebhooksDuty(context, masterKeys: masterKeys)]
+        // A worker that does not know the address of the feedback service leaves it to workers that do. So does a worker
+        // that cannot open certificates or the secrets of webhooks.
+        if context.masterKeys != nil, context.settings.feedbackEndpoint(of: .production) != nil {
+            duties[.feedback] = [FeedbackDuty(context)]
         }
         if let figures { duties[.figures] = [figures] }
-        return Dictionary(
-            uniqueKeysWithValues: duties.map { loop, duties in
-                (
-                    loop,
-                    DutyRunner(
-                        context, duties: duties, lease: loop == .webhooks ? WebhooksDuty.lease : DutyRunner.lease)
-                )
-            })
+        var runners = duties.mapValues { DutyRunner(context, duties: $0) }
+        if let masterKeys = context.masterKeys {
+            runners[.webhooks] = DutyRunner(
+                context, duties: [WebhooksDuty(context, masterKeys: masterKeys)], lease: WebhooksDuty.lease)
+        }
+        return runners
     }
 
     /// The loops that this engine runs.

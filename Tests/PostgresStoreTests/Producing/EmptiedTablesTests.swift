@@ -74,7 +74,7 @@ import Transport
             sql: "select pushq.start_campaign('QUEUE', 'k' || i, \(payload), tokens => array[TOKEN])"),
     ]
 
-    private static let count = 100
+    private static let count = 300
 
     /// Makes the call for each number.
     private static func script(_ sql: String) -> String {
@@ -120,7 +120,7 @@ import Transport
                 update pushq.device d set replaced_by = d.id - 1 where d.queue_id = \(queue) and d.id % 10 = 0;
                 """
             }
-            try await queue.run(
+            try await queue.connection.runScript(
                 """
                 alter table pushq.device set (autovacuum_enabled = off);
                 alter table pushq.profile set (autovacuum_enabled = off);
@@ -128,10 +128,11 @@ import Transport
                 \(fill(queue.id + 1, 1, 5000))
                 analyze;
                 \(fill(queue.id, 10_001, 12_000))
-                """)
+                """, within: .seconds(60))
             // What was read until now does not count.
             try await queue.reportStatistics()
-            try await queue.run("begin; \(Self.script(call.before)); \(Self.script(call.sql))")
+            try await queue.connection.runScript(
+                "begin; \(Self.script(call.before)); \(Self.script(call.sql))", within: .seconds(60))
             let read = try await queue.texts(
                 """
                 select format('%s rows of %s', t.read, t.relname)

@@ -65,7 +65,7 @@ import Testing
     private static func rowsRead(devices: Int, known: Known) async throws -> [Int] {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
-            try await queue.run(
+            try await queue.connection.runScript(
                 """
                 do $$ declare t regclass; begin
                   for t in select c.oid from pg_class c
@@ -78,7 +78,7 @@ import Testing
                 select \(queue.id), int8send(i), 'user ' || i from generate_series(1, \(devices)) i;
                 insert into pushq.profile (queue_id, device_id, installation, locale)
                 select queue_id, id, replace(user_key, 'user', 'phone'), 'en' from pushq.device where queue_id = \(queue.id);
-                """)
+                """, within: .seconds(60))
             let lists = (
                 try await queue.number("select pushq.new_list('\(QueueFixture.name)')"),
                 try await queue.number("select pushq.new_list('\(QueueFixture.name)')")
