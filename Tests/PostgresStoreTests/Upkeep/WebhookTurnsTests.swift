@@ -34,7 +34,9 @@ import Transport
 
     /// The devices that a message names.
     private func devices(_ turn: WebhookTurn?) -> [String] {
-        String(decoding: turn?.message ?? [], as: UTF8.self).matches(of: /"device" ?: ?"(\d+)"/).map { String($0.output.1) }
+        String(decoding: turn?.message ?? [], as: UTF8.self).matches(of: /"device" ?: ?"(\d+)"/).map {
+            String($0.output.1)
+        }
     }
 
     @Test func `bring all reports in their order, a message after the other, and then none`() async throws {
