@@ -85,8 +85,8 @@ final class EngineParts {
             .schedules: [SchedulesDuty(context)],
             .listing: [ListingDuty(context)],
         ]
-        // A worker that does not know the address of the feedback service leaves it to workers that do. So does one that
-        // cannot open certificates or the secrets of webhooks.
+        // A worker that does not know the address of the feedback service leaves it to workers that do. So does one
+        // that cannot open certificates or the secrets of webhooks.
         if context.masterKeys != nil, context.settings.feedbackEndpoint(of: .production) != nil {
             duties[.feedback] = [FeedbackDuty(context)]
         }
