@@ -217,7 +217,7 @@ begin
       from pushq.filtered_devices(f.queue_id, aim, tree, f.start_at, after, last, 50000, 50000) d;
     else
       select d.ids, d.upto into ids, upto
-      from pushq.unfiltered_devices(f.queue_id, f.list_id, aim, after, last, 50000) d;
+      from pushq.unfiltered_devices(f.queue_id, f.list_id, aim, after, last, 50000, 50000) d;
     end if;
     exit when upto is null;
     total := total + case when f.shares is null then cardinality(ids)
