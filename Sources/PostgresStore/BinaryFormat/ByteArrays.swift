@@ -11,6 +11,14 @@ package struct ByteArrays: Sendable, Equatable {
         for array in arrays { append(array.span) }
     }
 
+    /// `count` byte strings of the same length, which follow each other in `bytes`.
+    package init(equallyLong bytes: [UInt8], count: Int) {
+        precondition(count > 0 && bytes.count.isMultiple(of: count), "equally long byte strings fill their bytes")
+        let length = bytes.count / count
+        self.bytes = bytes
+        ends = (1...count).map { $0 * length }
+    }
+
     package var count: Int { ends.count }
     package var isEmpty: Bool { ends.isEmpty }
 

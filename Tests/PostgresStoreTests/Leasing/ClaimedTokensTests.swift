@@ -12,6 +12,9 @@ import Transport
         try await withDatabase { _, database in
             var random = SeededGenerator(seed: seed)
             let queue = try await QueueFixture(database, devices: 600)
+            // Tokens of one length come in another form than others.
+            if seed.isMultiple(of: 2) { try await lengthenTokens(of: queue, &random) }
+            let tokens = try await queue.tokens()
             for round in 1...12 {
                 try await changeDevices(of: queue, &random)
                 let campaign = try await queue.startCampaign(key: "all \(round)")
@@ -19,7 +22,8 @@ import Transport
                 var asked: [Int64: Set<[UInt8]>] = [:]
                 for _ in 1...6 {
                     let devices = recipients(&random)
-                    asked[try await send(to: devices, of: queue)] = Set(devices.map(QueueFixture.token))
+                    let chosen = devices.map { tokens[$0 - 1] }
+                    asked[try await send(to: chosen, of: queue)] = Set(chosen)
                 }
                 // Changes between the creation of a job and its claim once led to wrong tokens.
                 try await changeDevices(of: queue, &random)
@@ -47,7 +51,7 @@ import Transport
     {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 3000)
-            _ = try await send(to: (0..<300).map { 1 + $0 * step }, of: queue)
+            _ = try await send(to: (0..<300).map { QueueFixture.token(1 + $0 * step) }, of: queue)
             let before = try await scansOfDevices(queue)
             let jobs = try await queue.claim(lane: .normal)
             #expect(jobs.map(\.deviceIDs.count) == [300])
@@ -82,10 +86,20 @@ import Transport
             """)
     }
 
-    private func send(to devices: [Int], of queue: QueueFixture) async throws -> Int64 {
+    /// Makes some tokens longer, by one of two lengths.
+    private func lengthenTokens(of queue: QueueFixture, _ random: inout SeededGenerator) async throws {
+        let salt = UInt16.random(in: 0...UInt16.max, using: &random)
+        try await queue.run(
+            """
+            update pushq.device set token = token || '\\x0102' where hashint8(id + \(salt)) % 40 = 0;
+            update pushq.device set token = token || '\\x03' where hashint8(id * 31 + \(salt)) % 40 = 0
+            """)
+    }
+
+    private func send(to tokens: [[UInt8]], of queue: QueueFixture) async throws -> Int64 {
         let statement = Statement(
             "send to many", #"select pushq.send('\#(QueueFixture.name)', '{"aps":{"alert":"x"}}', $1::text[])"#)
-        let tokens = try devices.map { try DeviceToken(bytes: QueueFixture.token($0)).hex }
+        let tokens = try tokens.map { try DeviceToken(bytes: $0).hex }
         return try await queue.connection.execute(statement, [.textArray(tokens)]).one().int8("send")
     }
 
@@ -93,5 +107,13 @@ import Transport
         let rows = try await queue.connection.execute(
             Statement("all devices", "select id, token, active from pushq.device"))
         return Dictionary(uniqueKeysWithValues: rows.map { ($0.int8("id"), ($0.bytes("token"), $0.bool("active"))) })
+    }
+}
+
+extension QueueFixture {
+    /// The tokens of all devices, in the order of their ids.
+    fileprivate func tokens() async throws -> [[UInt8]] {
+        try await connection.execute(Statement("tokens", "select token from pushq.device order by id"))
+            .map { $0.bytes("token") }
     }
 }
