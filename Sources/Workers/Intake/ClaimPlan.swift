@@ -16,6 +16,9 @@ struct ClaimPlan {
     static let maximumClaimed = 10_000
     /// The average number of recipients up to which a job counts as small. Small jobs are taken by any claim.
     static let smallJob = 10.0
+    /// The part of what is to be held of a lane with large jobs that is missing before more are claimed. Polls are so
+    /// frequent that each would find room for a job or two, and a claim costs as much as 1,000 recipients in itself.
+    static let roomForLarge = 0.25
     /// The number of queues with held jobs that may wait for a connection, for each connection that they may get. A
     /// queue with a single push keeps its connection for a second (``ConnectionTurns``), and jobs held for ten seconds
     /// are given back. With this number, these queues get a connection in time, and others wait in the database. For
@@ -144,15 +147,15 @@ struct ClaimPlan {
             if lane.place.queueID != ahead.queueID { ahead = (lane.place.queueID, 0) }
             // Jobs that wait for a campaign's rate do not delay other jobs.
             let isShared = lane.place.lane.isShared
-            let missing = min(
-                Double(Self.target(for: lane, of: worker) - lane.unsent) - (isShared ? ahead.recipients : 0),
-                Double(part))
-            guard missing > 0 else {
+            let isSmall = lane.jobSize <= Self.smallJob
+            let target = Self.target(for: lane, of: worker)
+            let room = Double(target - lane.unsent) - (isShared ? ahead.recipients : 0)
+            guard room > 0, isSmall || room >= Double(target) * Self.roomForLarge else {
                 leftOut.insert(lane.place.queueID)
                 continue
             }
+            let missing = min(room, Double(part))
             let leases = tenant.leases(for: lane, free: freeLeases, heaviest: heaviest)
-            let isSmall = lane.jobSize <= Self.smallJob
             let hasRoom = claimed < Double(Self.maximumClaimed) || isSmall
             guard leases > 0, hasRoom, quotas.count < Int(maximumLanes) else {
                 // A queue that has its share already waits until other jobs end. A queue that has nothing comes next.

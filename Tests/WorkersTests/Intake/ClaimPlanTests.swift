@@ -45,6 +45,15 @@ import Testing
         #expect(jobs([full, half], worker) == [2: 2])
     }
 
+    /// Polls are 10 ms apart, in which a fast queue sends a job or two.
+    @Test func `is nothing of a queue that lacks a few large jobs, but single pushes at once`() {
+        var (nearlyFull, lower, single) = (lane(1), lane(2), lane(3))
+        nearlyFull.unsent = 1600
+        lower.unsent = 1500
+        (single.unsent, single.jobSize) = (1999, 1)
+        #expect(jobs([nearlyFull, lower, single], worker) == [2: 1, 3: 1])
+    }
+
     @Test func `leaves lanes alone whose turn is far off, as their queue has enough that is more urgent`() {
         let (urgent, normal) = (lane(1, .urgent), lane(1, .normal))
         #expect(
