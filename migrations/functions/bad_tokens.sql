@@ -1,5 +1,5 @@
--- Tokens that APNs calls bad: the answers by which they are judged (PostgresStore/Upkeep/Suspects.swift), and the
--- reason for which a queue is paused.
+-- Tokens that APNs calls bad: the answers by which they are judged (PostgresStore/Upkeep/Suspects.swift), the verdicts,
+-- and the reason for which a queue is paused.
 
 -- The numbers of answers in a queue's jobs that ended at `since` or later, summed by the statement that ended them. It
 -- covers at least `most` jobs, or all. Jobs that one statement ended have the same time, and are never split.
@@ -25,6 +25,18 @@ begin
     order by n.ended_at
     fetch first (most) rows with ties) j
   group by j.ended_at;
+end $$;
+
+-- Writes what was decided about reports: one element of each array for each. They are found by their keys. In the
+-- statement that decides, a join read all reports of the day when statistics were from a moment with many suspects.
+create or replace function pushq.write_verdicts(days date[], queues int[], ids bigint[], verdicts text[]) returns void
+language plpgsql set search_path = pg_catalog, pg_temp
+set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off as $$
+begin
+  update pushq.feedback f
+  set verdict = v.verdict
+  from unnest(days, queues, ids, verdicts) v(day, queue_id, id, verdict)
+  where f.day = v.day and f.queue_id = v.queue_id and f.id = v.id;
 end $$;
 
 -- The reason for which a queue is paused, in words that an operator can act on.

@@ -36,7 +36,7 @@ declare
     'take_permits', 'take_turns', 'tell', 'today', 'undecided_since',
     'unfiltered_devices', 'unseen_rows',
     'version_bounds', 'version_for', 'version_for_start', 'version_sql', 'wait_until', 'wake', 'wave_after', 'wave_end',
-    'wave_of', 'waves_of', 'why_nobody', 'why_none_of_users', 'with_newer_tokens',
+    'wave_of', 'waves_of', 'why_nobody', 'why_none_of_users', 'with_newer_tokens', 'write_verdicts',
     -- Functions that run with the owner's rights: for each session, and for upkeep.
     'follow_lineage', 'follow_timeline',
     'clear_day', 'clear_queue', 'clear_send_keys', 'clear_settings', 'count_usage', 'days_of_history', 'days_to_clear',

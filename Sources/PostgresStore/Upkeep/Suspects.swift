@@ -146,22 +146,25 @@ extension Statement {
             and pushq.known_since(d.registered_at, d.reactivated_at) <= v.reported_at
           returning d.queue_id, d.id,
                     pushq.known_since(d.registered_at, d.reactivated_at) as known_since),
-        verdict as (
-          update pushq.feedback f
+        verdict as materialized (
           -- A report from before the device registered did not deactivate it, even if another report did.
-          set verdict = case when exists (
-                               select from dead x
-                               where x.queue_id = f.queue_id and x.id = f.device_id and x.known_since <= f.reported_at)
-                             then 'deactivated' else 'kept' end
+          select s.day, s.queue_id, s.id,
+                 case when exists (
+                        select from dead x
+                        where x.queue_id = s.queue_id and x.id = s.device_id and x.known_since <= s.reported_at)
+                      then 'deactivated' else 'kept' end as verdict
           from suspect s
-          where f.day = s.day and f.queue_id = s.queue_id and f.id = s.id
-            and (s.spares
-              or (s.queue_id, s.device_id) in (select queue_id, id from free_device)
-              or not exists (select from pushq.device d where d.queue_id = s.queue_id and d.id = s.device_id)))
+          where s.spares
+            or (s.queue_id, s.device_id) in (select queue_id, id from free_device)
+            or not exists (select from pushq.device d where d.queue_id = s.queue_id and d.id = s.device_id)),
+        written as materialized (
+          select pushq.write_verdicts(array_agg(day), array_agg(queue_id), array_agg(id), array_agg(verdict))
+          from verdict)
         select (select count(*) from dead) as deactivated,
                array(select n.name from paused p join pushq.queue_name n on n.queue_id = p.id order by p.id) as paused,
                array(select p.paused_reason from paused p order by p.id) as problems,
                exists (select from ruling r join judged j on j.queue_id = r.queue_id where j.has_more) as goes_on
+        from written
         """#)
 }
 

@@ -129,7 +129,7 @@ import Transport
         "version_for_start",
         "version_sql", "wait_until", "wake",
         "wave_after", "wave_end", "wave_of", "waves_of", "webhook_failed", "webhook_taken", "why_nobody",
-        "why_none_of_users", "with_newer_tokens",
+        "why_none_of_users", "with_newer_tokens", "write_verdicts",
     ]
 
     private static let usableTables = Statement(

@@ -47,6 +47,23 @@ import Transport
         }
     }
 
+    /// A join by key once read all reports of the day for each judgement.
+    @Test(arguments: ["nothing", "reports that were listed", "suspects"])
+    func `reads few reports of a day with very many, whatever the statistics know`(known: String) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 500)
+            try await queue.addHistoryOfReports(20_000, known: known)
+            try await send(500, badEvery: 25, in: queue)
+            let before = try await queue.reportsRead()
+            #expect(try await queue.worker.judgeSuspects().deactivated == 20)
+            let judged = try await queue.reportsRead()
+            #expect(judged - before < 1000, "\(judged - before)")
+            #expect(try await queue.worker.listFeedback() == 20)
+            let listed = try await queue.reportsRead() - judged
+            #expect(listed < 1000, "\(listed)")
+        }
+    }
+
     @Test func `waits for no device that somebody is registering, and judges it when that is done`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 1000)
@@ -411,5 +428,35 @@ import Transport
             }
             #expect(deactivated == [8, 8, 4])
         }
+    }
+}
+
+extension QueueFixture {
+    /// Adds reports of today that were acted on, to statistics that know only `known` of them.
+    fileprivate func addHistoryOfReports(_ count: Int, known: String) async throws {
+        let verdict = known == "suspects" ? "suspect" : "kept"
+        try await run(
+            """
+            do $$ declare t regclass; begin
+              for t in select relid from pg_partition_tree('pushq.feedback') where isleaf loop
+                execute format('alter table %s set (autovacuum_enabled = off)', t);
+              end loop;
+            end $$;
+            insert into pushq.feedback (queue_id, device_id, reason, reported_at, recorded_at, verdict)
+            select \(id), -i, \(Reason.badDeviceToken.code), now(), now() - interval '1 hour', '\(verdict)'
+            from generate_series(1, \(count)) i;
+            \(known == "nothing" ? "" : "analyze pushq.feedback;")
+            update pushq.feedback set verdict = 'kept';
+            """)
+    }
+
+    /// The number of reports that PostgreSQL has read so far.
+    fileprivate func reportsRead() async throws -> Int {
+        try await reportStatistics()
+        return try await number(
+            """
+            select sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::int8 from pg_stat_user_tables
+            where relname like 'feedback%'
+            """)
     }
 }
