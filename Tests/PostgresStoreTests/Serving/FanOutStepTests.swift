@@ -21,7 +21,7 @@ import Testing
     }
 
     /// Compares the recipients with a plain query.
-    @Test(arguments: [1, 2, 3, 4, 5, 6] as [UInt64])
+    @Test(arguments: [1, 2, 3, 4, 5, 6, 7, 8] as [UInt64])
     func `leaves out no device, and sends to none twice, whatever its limits are`(seed: UInt64) async throws {
         try await withDatabase { _, database in
             var random = SeededGenerator(seed: seed)
@@ -48,7 +48,7 @@ import Testing
                 options = ", list => \(list)"
             }
             let campaign = try await queue.startCampaign(options: options)
-            let (jobs, scan) = (Int.random(in: 1...3, using: &random), Int.random(in: 1...1200, using: &random))
+            let (jobs, scan) = (Int.random(in: 1...3, using: &random), Int.random(in: 1...4000, using: &random))
             while try await queue.worker.fanOutStep(
                 queueID: queue.id, campaignID: campaign, jobLimit: jobs, scanLimit: scan) != nil
             {}
