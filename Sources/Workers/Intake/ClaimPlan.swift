@@ -16,9 +16,6 @@ struct ClaimPlan {
     static let maximumClaimed = 10_000
     /// The average number of recipients up to which a job counts as small. Small jobs are taken by any claim.
     static let smallJob = 10.0
-    /// The part of what is to be held of a lane with large jobs that is missing before more are claimed. Polls are so
-    /// frequent that each would find room for a job or two, and a claim costs as much as 1,000 recipients in itself.
-    static let roomForLarge = 0.25
     /// The number of queues with held jobs that may wait for a connection, for each connection that they may get. A
     /// queue with a single push keeps its connection for a second (``ConnectionTurns``), and jobs held for ten seconds
     /// are given back. With this number, these queues get a connection in time, and others wait in the database. For
@@ -99,6 +96,8 @@ struct ClaimPlan {
     private(set) var connectedLanes: [LanePlace] = []
     /// Queues with jobs to claim from which the plan takes none, because they, their tenant or this worker hold enough.
     private(set) var leftOut: Set<Int32> = []
+    /// Whether the plan leaves out large jobs for which there will be room soon.
+    private(set) var goesOnSoon = false
 
     /// The lanes of `quotas` whose jobs are small.
     private var smallLanes: Set<LanePlace> = []
@@ -150,7 +149,12 @@ struct ClaimPlan {
             let isSmall = lane.jobSize <= Self.smallJob
             let target = Self.target(for: lane, of: worker)
             let room = Double(target - lane.unsent) - (isShared ? ahead.recipients : 0)
-            guard room > 0, isSmall || room >= Double(target) * Self.roomForLarge else {
+            guard room > 0 else {
+                leftOut.insert(lane.place.queueID)
+                continue
+            }
+            if !isSmall, Self.isSoonLarger(room: room, target: target, of: lane) {
+                goesOnSoon = true
                 leftOut.insert(lane.place.queueID)
                 continue
             }
@@ -191,6 +195,13 @@ struct ClaimPlan {
         let part = min(max(1, worker.maximumHeld / parts), demand.stock)
         if let rate = demand.rate { return max(1, min(Int(rate), stock.upperBound, part)) }
         return min(max(Int(demand.sendRate / 2), stock.lowerBound), stock.upperBound, part)
+    }
+
+    /// Whether there will soon be room for a quarter of what a lane with large jobs is to hold. A fast queue sends a few
+    /// jobs between two polls, and a claim of these would cost as much as 1,000 recipients more.
+    private static func isSoonLarger(room: Double, target: Int, of lane: Candidate) -> Bool {
+        let missing = Double(target) / 4 - room
+        return lane.demand.rate == nil && missing > 0 && missing < lane.demand.sendRate / 8
     }
 
     /// How many queues of the tenant of `lane` may hold jobs while they wait for a connection.

@@ -177,7 +177,8 @@ struct IntakeState {
         let claim = ClaimPlan(for: lanes, from: plan.place, maximumLanes: plan.maximumLanes, worker: worker)
         plan.note(claim, after: poll, end: work.end, now: now)
         let nextTakes = plan.nextTakes(after: begun.duration(to: now), at: now)
-        var found = Wakefulness.Found(hasWork: needsFanOut || hasClaimedPresumed, pollTime: nextTakes)
+        var found = Wakefulness.Found(
+            hasWork: needsFanOut || hasClaimedPresumed || claim.goesOnSoon, pollTime: nextTakes)
         hasClaimedPresumed = false
         found.isPartial = work.end != nil || !work.coversCampaigns
         found.isHolding = worker.leases > 0

@@ -45,13 +45,18 @@ import Testing
         #expect(jobs([full, half], worker) == [2: 2])
     }
 
-    /// Polls are 10 ms apart, in which a fast queue sends a job or two.
-    @Test func `is nothing of a queue that lacks a few large jobs, but single pushes at once`() {
-        var (nearlyFull, lower, single) = (lane(1), lane(2), lane(3))
-        nearlyFull.unsent = 1600
-        lower.unsent = 1500
-        (single.unsent, single.jobSize) = (1999, 1)
-        #expect(jobs([nearlyFull, lower, single], worker) == [2: 1, 3: 1])
+    /// Polls are 10 ms apart, in which a fast queue sends a few jobs.
+    @Test func `is nothing of a fast queue that lacks a few large jobs, if the worker polls again soon`() {
+        var (fast, lower, slow, paced, single) = (lane(1), lane(2), lane(3), lane(4), lane(5))
+        (fast.demand.sendRate, lower.demand.sendRate, single.demand.sendRate) = (20_000, 20_000, 20_000)
+        (fast.unsent, lower.unsent, single.unsent) = (8000, 7500, 9900)
+        single.jobSize = 1
+        (slow.demand.sendRate, slow.unsent) = (100, 1900)
+        (paced.demand.sendRate, paced.demand.rate, paced.unsent) = (5000, 5000, 4900)
+        #expect(jobs([fast, lower, slow, paced, single], worker) == [2: 4, 3: 1, 4: 1, 5: 100])
+        #expect(ClaimPlan(for: [fast, lower], worker: worker).goesOnSoon)
+        fast.unsent = 10_000
+        #expect(!ClaimPlan(for: [fast, lower], worker: worker).goesOnSoon, "it holds all that it is to hold")
     }
 
     @Test func `leaves lanes alone whose turn is far off, as their queue has enough that is more urgent`() {

@@ -106,6 +106,20 @@ import Testing
         #expect(rest == .wait(.milliseconds(4)))
     }
 
+    @Test func `polls on as a busy worker where there will be room for large jobs soon`() {
+        var state = make()
+        for _ in 1...4 {
+            _ = state.next(at: start)
+            var lane = ClaimPlan.Candidate(tenantID: 1, place: place, head: nil, unsent: 8000, jobSize: 500)
+            lane.demand.sendRate = 20_000
+            state.noteFound(
+                work(), lanes: [lane], worker: .init(maximumHeld: 400_000, leases: 16, maximumLeases: 20_000),
+                needsFanOut: false, now: start)
+            let rest = state.next(at: start)
+            #expect(rest == .wait(.milliseconds(10)))
+        }
+    }
+
     @Test func `sleeps with its row written, and has polled once more since`() { _ = asleep() }
 
     @Test func `has its row taken away when it is notified, polls, and keeps awake`() {
