@@ -139,6 +139,29 @@ extension `Real processes with several databases` {
             }
         }
 
+        @Test func `names a database that its list has under two addresses, and no tenant in two databases`()
+            async throws
+        {
+            try await withTwoDatabases { rig, _, _, list in
+                let first = rig.postgres.connectionString(database: rig.database)
+                let folder = String(try #require(first.firstMatch(of: /host='([^']+)'/)).output.1)
+                let alias = "\(rig.folder)/alias"
+                try FileManager.default.createSymbolicLink(atPath: alias, withDestinationPath: folder)
+                let second = first.replacingOccurrences(of: folder, with: alias)
+                try "\u{FEFF}\(first)\n\(second)\n".write(toFile: list, atomically: true, encoding: .utf8)
+                let shown = try await Executable.admin.run(
+                    ["tenant", "where", "--databases", list], environment: [:])
+                #expect(shown.code == 1 && shown.output.split(separator: "\n").count == 2, "\(shown.output)")
+                #expect(shown.errors.hasSuffix("under another address: name it once\n"), "\(shown.errors)")
+                #expect(!shown.errors.contains("suspend"))
+                let worker = try rig.startWorker(database: "", ["--databases", list])
+                try await worker.says("database_named_twice")
+                try await waitForArrival(of: try await send("aa", in: rig), rig)
+                #expect(!worker.log.contains("tenant_in_two_databases"))
+                #expect(await worker.drain() == .code(0), "\(worker.log)")
+            }
+        }
+
         @Test func `follows its list while it runs`() async throws {
             try await withTwoDatabases { rig, other, first, list in
                 let second = other.environment["PUSHQ_DATABASE_URL"]!
@@ -211,7 +234,7 @@ extension `Real processes with several databases` {
             try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
             defer { try? FileManager.default.removeItem(atPath: folder) }
             for (text, problem) in [
-                ("# none\n", "names no database"),
+                ("# none\n", "names no database"), ("postgres://a:99999/b", "line 1: "),
                 ("postgres://a/b\n\npostgres://x:s3cret@h:port:9/db?nonsense=1", "line 3: "),
                 ("host=a dbname=b user=u\nhost=a user=u dbname=b password=s3cret", "is named twice"),
             ] {

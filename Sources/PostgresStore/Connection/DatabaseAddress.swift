@@ -1,4 +1,5 @@
 import CPostgres
+import QueueCore
 import Transport
 
 /// The address of the database and the login: from `--database-url`, else `PUSHQ_DATABASE_URL`, else what libpq finds
@@ -29,6 +30,10 @@ package struct DatabaseAddress: Hashable, Sendable {
         var said = defaults
         if environment["PGGSSENCMODE", default: ""].isEmpty, said["gssencmode"] == "prefer" { said["gssencmode"] = nil }
         parameters = said.merging(ownParameters) { $1 }
+        // libpq would find this only when it connects, and a worker would try that again and again.
+        for port in list("port") where !port.isEmpty && !(1...65535).contains(Int(port.trimmed()) ?? 0) {
+            throw .badAddress("a port is not a number from 1 to 65535")
+        }
     }
 
     /// The address for errors and logs; never contains the password.

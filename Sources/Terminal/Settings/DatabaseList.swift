@@ -39,7 +39,9 @@ package struct DatabaseList: ParameterGroup {
 
     /// Reads the file. URLs may contain passwords, so an error names only the line.
     private func read(_ file: InputFile) throws -> [DatabaseAddress] {
-        let lines = String(decoding: try file.contents(), as: UTF8.self).split(
+        let text = String(decoding: try file.contents(), as: UTF8.self)
+        // Editors of Windows begin a file with a byte order mark.
+        let lines = text.drop { $0 == "\u{FEFF}" }.split(
             omittingEmptySubsequences: false, whereSeparator: \.isNewline)
         return try lines.enumerated().compactMap { index, line in
             let url = line.trimmed()

@@ -8,8 +8,8 @@ struct TenantWhereCommand: Command {
     static let discussion = """
         A tenant is served in one database. If two databases have a tenant of the same name, the command reports it \
         and the exit code is 1, because each of them counts and limits what it sends by itself. The exit code is also \
-        1 if a database cannot be reached, because its tenants are then unknown, and if a tenant that is arriving, or is \
-        asked for by its name, is in none of the databases.
+        1 if a database is named twice, under two addresses, if one cannot be reached, because its tenants are then \
+        unknown, and if a tenant that is arriving, or is asked for by its name, is in none of the databases.
         """
     static let examples = [
         "tenant where --databases /etc/pushq/databases", "tenant where acme --databases /etc/pushq/databases",
@@ -32,10 +32,19 @@ struct TenantWhereCommand: Command {
         let name = tenant?.text
         var rows: [Row] = []
         var silent: [String] = []
+        var known: [DatabaseIdentity: DatabaseAddress] = [:]
+        var namedTwice: [String] = []
         for address in try databases.addresses() {
             do {
-                rows += try await DatabaseOptions.session(at: address) { try await $0.tenantPlaces(named: name) }
-                    .map { Row($0, in: address.place) }
+                let (identity, places) = try await DatabaseOptions.session(at: address) {
+                    (try await $0.databaseIdentity(), try await $0.tenantPlaces(named: name))
+                }
+                if let first = known[identity] {
+                    namedTwice.append("\(address.place) is \(first.place), under another address: name it once")
+                } else {
+                    known[identity] = address
+                    rows += places.map { Row($0, in: address.place) }
+                }
             } catch let error as PostgresError {
                 silent.append("\(address.place): \(error)")
             }
@@ -53,6 +62,7 @@ struct TenantWhereCommand: Command {
                 Column("database") { .text($0.database) },
             ])
         for text in silent { console.remark("cannot be reached: \(text)") }
+        for text in namedTwice { console.remark(text) }
         // A stopped tenant is in the database that it leaves. A tenant that has moved may have been removed afterwards.
         let lost =
             silent.isEmpty
@@ -72,7 +82,7 @@ struct TenantWhereCommand: Command {
                     + "with pushq-admin tenant suspend, and remove it there with pushq-admin tenant remove. If it was on its way "
                     + "when a database was restored, undo that first with pushq-admin tenant move --abandon")
         }
-        guard silent.isEmpty, twice.isEmpty, lost.isEmpty else { throw Unsuccessful() }
+        guard silent.isEmpty, namedTwice.isEmpty, twice.isEmpty, lost.isEmpty else { throw Unsuccessful() }
     }
 }
 

@@ -8,9 +8,10 @@ extension ServedDatabases {
     /// The interval before the round that decides.
     private static let shortInterval = Duration.seconds(5)
 
-    /// Logs tenants that are in two databases, until the task is cancelled.
+    /// Logs tenants that are in two databases, and databases that are named twice, until the task is cancelled.
     func tellOfDoubledTenants(_ log: Log) async {
         var doubled = DoubledTenants()
+        var namedTwice: Set<DatabaseAddress> = []
         // A loop is a thread. It is created when a second database is served, and then used in every round.
         var loop: EventLoop?
         defer { loop?.shutDown() }
@@ -19,8 +20,26 @@ extension ServedDatabases {
                 let asking = loop ?? EventLoop(name: "tenants")
                 loop = asking
                 var found: [(DatabaseAddress, Set<String>?)] = []
+                var known: [DatabaseIdentity: DatabaseAddress] = [:]
                 for address in databases {
-                    found.append((address, try? await Self.tenants(at: address, on: asking)))
+                    let answer = try? await Self.ask(address, on: asking)
+                    guard let answer else {
+                        found.append((address, nil))
+                        continue
+                    }
+                    // Its tenants are in one database.
+                    if let first = known[answer.identity] {
+                        guard namedTwice.insert(address).inserted else { continue }
+                        log.note(
+                            LogEntry(
+                                .warning, "database_named_twice",
+                                "\(address.description) is the same as \(first.description), and this worker serves it twice: "
+                                    + "name it once",
+                                [("databases", .array([first, address].map { JSON.string($0.description) }))]))
+                    } else {
+                        known[answer.identity] = address
+                        found.append((address, answer.tenants))
+                    }
                 }
                 for (tenant, places) in doubled.take(found) {
                     let names = places.map(\.description)
@@ -38,11 +57,13 @@ extension ServedDatabases {
         }
     }
 
-    private static func tenants(at address: DatabaseAddress, on loop: EventLoop) async throws -> Set<String> {
+    private static func ask(
+        _ address: DatabaseAddress, on loop: EventLoop
+    ) async throws -> (tenants: Set<String>, identity: DatabaseIdentity) {
         try await loop.run { _ in
             let connection = try await PostgresConnection.connect(to: address, as: "pushq work (tenants)", on: loop)
             defer { connection.close() }
-            return try await connection.tenantNames()
+            return (try await connection.tenantNames(), try await connection.databaseIdentity())
         }
     }
 }
