@@ -235,6 +235,8 @@ extension `Real processes with several databases` {
             defer { try? FileManager.default.removeItem(atPath: folder) }
             for (text, problem) in [
                 ("# none\n", "names no database"), ("postgres://a:99999/b", "line 1: "),
+                ("postgres://a/b?sslmode=s3cret", "not valid: invalid sslmode value: \"…\""),
+                ("postgres://a/b # the first", "line 1: a comment"),
                 ("postgres://a/b\n\npostgres://x:s3cret@h:port:9/db?nonsense=1", "line 3: "),
                 ("host=a dbname=b user=u\nhost=a user=u dbname=b password=s3cret", "is named twice"),
             ] {

@@ -30,10 +30,7 @@ package struct DatabaseAddress: Hashable, Sendable {
         var said = defaults
         if environment["PGGSSENCMODE", default: ""].isEmpty, said["gssencmode"] == "prefer" { said["gssencmode"] = nil }
         parameters = said.merging(ownParameters) { $1 }
-        // libpq would find this only when it connects, and a worker would try that again and again.
-        for port in list("port") where !port.isEmpty && !(1...65535).contains(Int(port.trimmed()) ?? 0) {
-            throw .badAddress("a port is not a number from 1 to 65535")
-        }
+        try check()
     }
 
     /// The address for errors and logs; never contains the password.
@@ -216,6 +213,24 @@ package struct DatabaseAddress: Hashable, Sendable {
             throw .badAddress(unsafe String(cString: PQerrorMessage(connection)).onOneLine)
         }
         return found
+    }
+
+    /// Refuses values that libpq would refuse only when it connects: a worker would try that again and again.
+    ///
+    /// libpq checks all values before it looks up or connects anything, `target_session_attrs` last, and ports later.
+    private func check() throws(PostgresError) {
+        for port in list("port") where !port.isEmpty && !(1...65535).contains(Int(port.trimmed()) ?? 0) {
+            throw .badAddress("a port is not a number from 1 to 65535")
+        }
+        let unknown = ["password": "unknown", "target_session_attrs": "unknown"]
+        let refusal = Self.refusal(of: parameters.merging(unknown) { $1 })
+        guard refusal == Self.refusal(of: unknown) else { throw .badAddress(refusal.withoutQuotedParts) }
+    }
+
+    private static func refusal(of parameters: [String: String]) -> String {
+        guard let connection = unsafe BegunSession.start(parameters) else { return "out of memory" }
+        defer { unsafe PQfinish(connection) }
+        return unsafe String(cString: PQerrorMessage(connection)).onOneLine
     }
 
     /// Reads libpq's array, which ends with a null keyword, and frees it.

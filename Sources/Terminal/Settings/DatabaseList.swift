@@ -46,6 +46,10 @@ package struct DatabaseList: ParameterGroup {
         return try lines.enumerated().compactMap { index, line in
             let url = line.trimmed()
             guard !url.isEmpty, !url.hasPrefix("#") else { return nil }
+            guard !url.contains(/\s#/) else {
+                throw Failure(
+                    "\(file.name), line \(index + 1): a comment follows the address: write it in a line of its own")
+            }
             do throws(PostgresError) {
                 return try DatabaseAddress(url: url)
             } catch {
