@@ -19,29 +19,16 @@ extension ServedDatabases {
             if count > 1 {
                 let asking = loop ?? EventLoop(name: "tenants")
                 loop = asking
-                var found: [(DatabaseAddress, Set<String>?)] = []
-                var known: [DatabaseIdentity: DatabaseAddress] = [:]
-                for address in databases {
-                    let answer = try? await Self.ask(address, on: asking)
-                    guard let answer else {
-                        found.append((address, nil))
-                        continue
-                    }
-                    // Its tenants are in one database.
-                    if let first = known[answer.identity] {
-                        guard namedTwice.insert(address).inserted else { continue }
-                        log.note(
-                            LogEntry(
-                                .warning, "database_named_twice",
-                                "\(address.description) is the same as \(first.description), and this worker serves it twice: "
-                                    + "name it once",
-                                [("databases", .array([first, address].map { JSON.string($0.description) }))]))
-                    } else {
-                        known[answer.identity] = address
-                        found.append((address, answer.tenants))
-                    }
+                let (tenants, repeated) = await Self.look(at: databases, on: asking)
+                for (address, first) in repeated where namedTwice.insert(address).inserted {
+                    log.note(
+                        LogEntry(
+                            .warning, "database_named_twice",
+                            "\(address.description) is the same as \(first.description), and this worker serves it twice: "
+                                + "name it once",
+                            [("databases", .array([first, address].map { JSON.string($0.description) }))]))
                 }
-                for (tenant, places) in doubled.take(found) {
+                for (tenant, places) in doubled.take(tenants) {
                     let names = places.map(\.description)
                     log.note(
                         LogEntry(
@@ -55,6 +42,28 @@ extension ServedDatabases {
             }
             try? await Task.sleep(for: doubled.isUndecided ? Self.shortInterval : Self.interval)
         }
+    }
+
+    /// Asks each database for its tenants; nil if it does not answer.
+    /// - Returns: also the addresses that lead to a database that was asked before, with that database's first address.
+    private static func look(
+        at databases: [DatabaseAddress], on loop: EventLoop
+    ) async -> (
+        tenants: [(DatabaseAddress, Set<String>?)], repeated: [(address: DatabaseAddress, first: DatabaseAddress)]
+    ) {
+        var tenants: [(DatabaseAddress, Set<String>?)] = []
+        var repeated: [(address: DatabaseAddress, first: DatabaseAddress)] = []
+        var known: [DatabaseIdentity: DatabaseAddress] = [:]
+        for address in databases {
+            let answer = try? await ask(address, on: loop)
+            if let answer, let first = known[answer.identity] {
+                repeated.append((address, first))
+            } else {
+                if let answer { known[answer.identity] = address }
+                tenants.append((address, answer?.tenants))
+            }
+        }
+        return (tenants, repeated)
     }
 
     private static func ask(
