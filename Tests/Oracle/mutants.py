@@ -108,13 +108,13 @@ MUTANTS = [
     ),
     Mutant(
         "a campaign to users sent to whoever has their phones by now",
-        "and (f.is_for_users is not true\n",
-        "and (true\n",
+        "l.user_key = d.user_key))\n            order by d.id) v) e",
+        "l.user_key = d.user_key) or true)\n            order by d.id) v) e",
     ),
     Mutant(
         "a user's phone withheld from another user on the list",
-        "where l.queue_id = t.queue_id and l.list_id = f.list_id and l.user_key = u.user_key",
-        "where l.queue_id = t.queue_id and l.list_id = f.list_id and l.user_key = u.user_key || ' '",
+        "l.user_key = d.user_key))\n            order by d.id) v) e",
+        "l.user_key = d.user_key || ' '))\n            order by d.id) v) e",
     ),
     Mutant(
         "users of a list left out who have several devices",

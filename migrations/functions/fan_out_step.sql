@@ -19,7 +19,7 @@ declare
 begin
   loop
     part := least(scan_limit, greatest(id_limit - coalesce(cardinality(ids), 0), 500));
-    -- The condition for recipients is in the aggregate's filter, never in the `where`, or the scan would not be bounded.
+    -- The condition for recipients is in the aggregate's filter, never in the `where`: the scan would not be bounded.
     if list is null then
       select array_agg(id) filter (where wanted), max(id), array_agg(id) filter (where renewed)
       into found, next, replaced

@@ -1,5 +1,5 @@
-/// Identifies the database that a connection has reached: the same for all addresses of the database, and another one for
-/// a copy of it.
+/// Identifies the database that a connection has reached: the same for all addresses of the database, and another one
+/// for a copy of it.
 package struct DatabaseIdentity: Hashable, Sendable {
     private let text: String
 

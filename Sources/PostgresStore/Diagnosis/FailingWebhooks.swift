@@ -19,7 +19,7 @@ extension HealthCheck {
 
 extension Statement {
     /// Webhooks whose turns have failed, or have not been taken, for five minutes. A turn that fails now and then is
-    /// not reported.
+    /// not reported. Those that began to fail last come first: a report of a new fault is not lost among many old ones.
     fileprivate static let failingWebhooks = Statement(
         "failing_webhooks",
         #"""
@@ -31,7 +31,7 @@ extension Statement {
           select case when p.failures > 0 then p.failing_since when p.newest > p.cursor then p.not_before end as since
           ) s
         where s.since < now() - interval '5 minutes'
-        order by s.since
-        limit 20
+        order by s.since desc
+        limit \#(HealthCheck.maximumFindings + 1)
         """#)
 }

@@ -1,6 +1,10 @@
 /// One check of `pushq-admin doctor`. A check only reads, and the cost of its queries does not grow with the number of
 /// waiting jobs.
 package struct HealthCheck: Sendable {
+    /// The maximum number of findings that are shown of a check. Queries look for one more, so that it can be said that
+    /// there are more.
+    static let maximumFindings = 20
+
     /// A word that never changes, by which monitoring recognises the check.
     package let name: String
     /// What the check looks for.
@@ -23,7 +27,13 @@ package struct HealthCheck: Sendable {
     /// Returns what the check finds in a database. A check that fails throws, and the other checks still run.
     package func findings(in connection: PostgresConnection) async throws(CheckNotMade) -> [HealthFinding] {
         do {
-            return try await look(connection)
+            let found = try await look(connection)
+            guard found.count > Self.maximumFindings, let last = found.last else { return found }
+            return found.prefix(Self.maximumFindings) + [
+                HealthFinding(
+                    last.severity, "check \(name)", "has found more than these \(Self.maximumFindings)",
+                    .advice("mend these, and run it again"))
+            ]
         } catch PostgresError.notMigrated where needsSchema {
             // The check `schema` reports this, once for all checks.
             return []

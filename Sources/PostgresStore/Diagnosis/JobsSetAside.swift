@@ -23,6 +23,6 @@ extension Statement {
         where s.set_aside_at is not null
         group by n.name
         order by jobs desc, queue
-        limit 20
+        limit \#(HealthCheck.maximumFindings + 1)
         """#)
 }

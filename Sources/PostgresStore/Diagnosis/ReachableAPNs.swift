@@ -74,7 +74,7 @@ extension Statement {
         from troubled
         group by credential
         order by troubled desc, credential
-        limit 20
+        limit \#(HealthCheck.maximumFindings + 1)
         """#
     }
 }

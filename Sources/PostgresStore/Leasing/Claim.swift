@@ -114,9 +114,9 @@ extension Statement {
                   from pushq.list_user l
                   where l.queue_id = t.queue_id and l.list_id = f.list_id and l.user_key = d.user_key))
             order by d.id) v) e
-        -- All others probe each device (1.9 µs a recipient). For Live Activities, to devices or to a channel, recipients
-        -- that have a newer update are missing, too. Each job matches one of the branches; PostgreSQL evaluates the
-        -- conditions on its message once.
+        -- All others probe each device (1.9 µs a recipient). For Live Activities, to devices or to a channel,
+        -- recipients that have a newer update are missing, too. Each job matches one of the branches; PostgreSQL
+        -- evaluates the conditions on its message once.
         cross join lateral (
           select array_agg(v.id) as ids, array_agg(v.token) as tokens
           from (

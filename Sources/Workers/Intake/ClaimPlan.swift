@@ -197,8 +197,8 @@ struct ClaimPlan {
         return min(max(Int(demand.sendRate / 2), stock.lowerBound), stock.upperBound, part)
     }
 
-    /// Whether there will soon be room for a quarter of what a lane with large jobs is to hold. A fast queue sends a few
-    /// jobs between two polls, and a claim of these would cost as much as 1,000 recipients more.
+    /// Whether there will soon be room for a quarter of what a lane with large jobs is to hold. A fast queue sends a
+    /// few jobs between two polls, and a claim of these would cost as much as 1,000 recipients more.
     private static func isSoonLarger(room: Double, target: Int, of lane: Candidate) -> Bool {
         let missing = Double(target) / 4 - room
         return lane.demand.rate == nil && missing > 0 && missing < lane.demand.sendRate / 8

@@ -39,6 +39,24 @@ import Transport
         }
     }
 
+    @Test(arguments: [20, 25])
+    func `shows twenty findings, the newest webhooks first, and says if there are more`(count: Int) async throws {
+        try await withDatabase { _, database in
+            let looking = try await database.connect()
+            try await looking.runScript(
+                """
+                insert into pushq.tenant (name) select 't' || i from generate_series(1, \(count)) i;
+                insert into pushq.webhook (tenant_id, url, sealed) select id, 'https://a.example/', 'x' from pushq.tenant;
+                insert into pushq.webhook_progress (tenant_id, cursor, newest, failures, failing_since, problem)
+                select id, 1, 2, 7, now() - replace(name, 't', '')::int * interval '1 hour', 'it answered 503'
+                from pushq.tenant
+                """)
+            let subjects = try await HealthCheck.webhooks.findings(in: looking).map(\.subject)
+            #expect(subjects.prefix(20) == (1...20).map { "webhook of t\($0)" }[...])
+            #expect(subjects.dropFirst(20) == (count > 20 ? ["check webhooks"] : []))
+        }
+    }
+
     @Test func `finds a database whose texts were sorted by other rules than the server's, until it is indexed anew`()
         async throws
     {
