@@ -108,13 +108,13 @@ MUTANTS = [
     ),
     Mutant(
         "a campaign to users sent to whoever has their phones by now",
-        "l.user_key = d.user_key))\n            order by d.id) v) e",
-        "l.user_key = d.user_key) or true)\n            order by d.id) v) e",
+        "and (f.is_for_users is not true\n",
+        "and (true\n",
     ),
     Mutant(
         "a user's phone withheld from another user on the list",
-        "l.user_key = d.user_key))\n            order by d.id) v) e",
-        "l.user_key = d.user_key || ' '))\n            order by d.id) v) e",
+        "where l.queue_id = t.queue_id and l.list_id = f.list_id and l.user_key = \\(device).user_key",
+        "where l.queue_id = t.queue_id and l.list_id = f.list_id and l.user_key = \\(device).user_key || ' '",
     ),
     Mutant(
         "users of a list left out who have several devices",

@@ -2,8 +2,8 @@
 -- up to `last` until it has found `id_limit` recipients, but at no more than `scan_limit` devices. `upto` is the last
 -- device that it looked at; null if there was none.
 --
--- A campaign reads each of its devices here, so it takes a third of the fan-out's time: it reads no more than are
--- needed, and each of the two tables has a statement of its own, because a union of both costs as much again for a row.
+-- A campaign reads each of its devices here, which is most of the work of its fan-out. So it reads no more than are
+-- needed, and each of the two tables has a statement of its own: a union of both costs as much again for each row.
 create or replace function pushq.unfiltered_devices(
   q int, list bigint, aim text, after bigint, last bigint, scan_limit int, id_limit int,
   out ids bigint[], out upto bigint
@@ -17,8 +17,9 @@ declare
   older    bigint[];                                      -- the same of all parts
   next     bigint;                                        -- the last device of a part
 begin
+  ids := '{}';
   loop
-    part := least(scan_limit, greatest(id_limit - coalesce(cardinality(ids), 0), 500));
+    part := least(scan_limit, greatest(id_limit - cardinality(ids), 500));
     -- The condition for recipients is in the aggregate's filter, never in the `where`: the scan would not be bounded.
     if list is null then
       select array_agg(id) filter (where wanted), max(id), array_agg(id) filter (where renewed)
@@ -48,7 +49,6 @@ begin
     scan_limit := scan_limit - part;
     exit when scan_limit <= 0 or cardinality(ids) >= id_limit;
   end loop;
-  ids := coalesce(ids, '{}');
 
   -- Without a list, a device that a newer token has replaced since the start counts as the newer token.
   if older <> '{}' then

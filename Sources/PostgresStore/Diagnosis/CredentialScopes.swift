@@ -27,6 +27,6 @@ extension Statement {
           or c.topics <> '{}' and n.app <> all (c.topics)
             and not exists (select from unnest(c.topics) t where starts_with(t, n.app || '.'))
         order by n.name
-        limit \#(HealthCheck.maximumFindings + 1)
+        limit \#(HealthCheck.queryLimit)
         """#)
 }

@@ -32,6 +32,6 @@ extension Statement {
         join pushq.tenant t on t.id = c.tenant_id
         where c.not_after < now() + interval '30 days'
         order by c.not_after
-        limit \#(HealthCheck.maximumFindings + 1)
+        limit \#(HealthCheck.queryLimit)
         """#)
 }

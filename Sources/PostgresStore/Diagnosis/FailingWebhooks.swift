@@ -32,6 +32,6 @@ extension Statement {
           ) s
         where s.since < now() - interval '5 minutes'
         order by s.since desc
-        limit \#(HealthCheck.maximumFindings + 1)
+        limit \#(HealthCheck.queryLimit)
         """#)
 }

@@ -1,9 +1,10 @@
 /// One check of `pushq-admin doctor`. A check only reads, and the cost of its queries does not grow with the number of
 /// waiting jobs.
 package struct HealthCheck: Sendable {
-    /// The maximum number of findings that are shown of a check. Queries look for one more, so that it can be said that
-    /// there are more.
-    static let maximumFindings = 20
+    /// The maximum number of findings that are shown of a check.
+    private static let maximumFindings = 20
+    /// The limit of its queries. They look for one more, so that it can be said that there are more.
+    static let queryLimit = maximumFindings + 1
 
     /// A word that never changes, by which monitoring recognises the check.
     package let name: String
@@ -28,10 +29,11 @@ package struct HealthCheck: Sendable {
     package func findings(in connection: PostgresConnection) async throws(CheckNotMade) -> [HealthFinding] {
         do {
             let found = try await look(connection)
-            guard found.count > Self.maximumFindings, let last = found.last else { return found }
+            let others = Set(found.dropFirst(Self.maximumFindings).map(\.severity))
+            guard let worst = HealthFinding.Severity.allCases.first(where: others.contains) else { return found }
             return found.prefix(Self.maximumFindings) + [
                 HealthFinding(
-                    last.severity, "check \(name)", "has found more than these \(Self.maximumFindings)",
+                    worst, "check \(name)", "has found more than these \(Self.maximumFindings)",
                     .advice("mend these, and run it again"))
             ]
         } catch PostgresError.notMigrated where needsSchema {

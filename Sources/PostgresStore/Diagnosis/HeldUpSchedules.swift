@@ -24,6 +24,6 @@ extension Statement {
           and not exists (select from pushq.restored_queue r where r.queue_id = s.queue_id)
           and (s.problem is not null or s.next_at < now() - interval '5 minutes')
         order by s.next_at
-        limit \#(HealthCheck.maximumFindings + 1)
+        limit \#(HealthCheck.queryLimit)
         """#)
 }

@@ -45,6 +45,6 @@ extension Statement {
         where (m.leaves and m.stage <> 'moved' or not m.leaves and m.stage = 'copying')
           and not pushq.has_mover(m.tenant)
         order by m.changed_at
-        limit \#(HealthCheck.maximumFindings + 1)
+        limit \#(HealthCheck.queryLimit)
         """#)
 }

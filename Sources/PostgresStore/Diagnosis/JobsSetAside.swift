@@ -23,6 +23,6 @@ extension Statement {
         where s.set_aside_at is not null
         group by n.name
         order by jobs desc, queue
-        limit \#(HealthCheck.maximumFindings + 1)
+        limit \#(HealthCheck.queryLimit)
         """#)
 }

@@ -24,6 +24,6 @@ extension Statement {
         join pushq.queue_name n on n.queue_id = c.queue_id
         where c.paused_reason is not null and c.cancelled_at is null and pushq.is_under_way(c.queue_id, c.id)
         order by c.paused_at
-        limit \#(HealthCheck.maximumFindings + 1)
+        limit \#(HealthCheck.queryLimit)
         """#)
 }

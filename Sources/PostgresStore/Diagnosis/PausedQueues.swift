@@ -55,6 +55,6 @@ extension Statement {
           and not exists (select from pushq.restored_queue r where r.queue_id = q.id)
         group by 1, 2, 3, 4, c.id
         order by is_for_credential desc, is_for_tokens desc, queues desc, reason
-        limit \#(HealthCheck.maximumFindings + 1)
+        limit \#(HealthCheck.queryLimit)
         """#)
 }

@@ -74,7 +74,7 @@ extension Statement {
         from troubled
         group by credential
         order by troubled desc, credential
-        limit \#(HealthCheck.maximumFindings + 1)
+        limit \#(HealthCheck.queryLimit)
         """#
     }
 }

@@ -24,6 +24,6 @@ extension Statement {
         from pushq.worker w
         where w.prevention is not null and pushq.is_alive(w.seen_at)
         order by w.name, w.id
-        limit \#(HealthCheck.maximumFindings + 1)
+        limit \#(HealthCheck.queryLimit)
         """#)
 }

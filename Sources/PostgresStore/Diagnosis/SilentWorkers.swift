@@ -35,6 +35,6 @@ extension Statement {
         from pushq.worker w
         where not pushq.is_alive(w.seen_at)
         order by w.seen_at
-        limit \#(HealthCheck.maximumFindings + 1)
+        limit \#(HealthCheck.queryLimit)
         """#)
 }

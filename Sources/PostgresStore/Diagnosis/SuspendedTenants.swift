@@ -23,6 +23,6 @@ extension Statement {
         where suspended_at is not null
           and not exists (select from pushq.tenant_move m where m.owner = t.id and m.leaves and m.stage = 'stopping')
         order by suspended_at
-        limit \#(HealthCheck.maximumFindings + 1)
+        limit \#(HealthCheck.queryLimit)
         """#)
 }

@@ -52,6 +52,6 @@ extension Statement {
         cross join size s
         where pushq.known_zone(z.time_zone) is null
         order by z.devices desc, z.time_zone
-        limit \#(HealthCheck.maximumFindings + 1)
+        limit \#(HealthCheck.queryLimit)
         """#)
 }

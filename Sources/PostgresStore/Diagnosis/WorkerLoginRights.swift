@@ -39,7 +39,7 @@ extension Statement {
         where m.roleid = to_regrole('pushq_worker') and (not r.rolcanlogin or r.rolconnlimit = 0 or not i.inherits)
           and not exists (select from pg_auth_members g where g.roleid = r.oid)
         order by r.rolname
-        limit \#(HealthCheck.maximumFindings + 1)
+        limit \#(HealthCheck.queryLimit)
         """#)
 
     fileprivate static let mightyWorkerLogins = Statement(

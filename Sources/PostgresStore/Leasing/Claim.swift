@@ -107,12 +107,7 @@ extension Statement {
               and m.push_type <> 'liveactivity'
               and d.queue_id = t.queue_id and d.id between b.first_device_id and b.last_device_id and d.active
               and (d.kind is null or d.kind = m.kind or d.registered_at is null)
-              and (m.user_key is null or d.user_key = m.user_key)
-              and (f.is_for_users is not true
-                or exists (
-                  select
-                  from pushq.list_user l
-                  where l.queue_id = t.queue_id and l.list_id = f.list_id and l.user_key = d.user_key))
+              and \#(belongsToItsUser("d"))
             order by d.id) v) e
         -- All others probe each device (1.9 µs a recipient). For Live Activities, to devices or to a channel,
         -- recipients that have a newer update are missing, too. Each job matches one of the branches; PostgreSQL
@@ -148,12 +143,7 @@ extension Statement {
                   from pushq.newest_update n
                   where n.queue_id = t.queue_id and n.recipient_id = c.id and n.due_at <= clock_timestamp()
                     and (n.due_at, n.message_id) > (m.due_at, m.id))) u
-            where (m.user_key is null or u.user_key = m.user_key)
-              and (f.is_for_users is not true
-                or exists (
-                  select
-                  from pushq.list_user l
-                  where l.queue_id = t.queue_id and l.list_id = f.list_id and l.user_key = u.user_key))
+            where \#(belongsToItsUser("u"))
             order by u.id) v) d
         -- For a personal message: the version that each recipient gets, and the values of its placeholders. The limit
         -- makes PostgreSQL evaluate the condition before it calls the function, so other messages do not call it.
@@ -163,6 +153,18 @@ extension Statement {
           where m.languages is not null or m.placeholders is not null
           limit 1) p on true
         """#)
+
+    /// The condition that a device still belongs to the user of a message, or to one on a campaign's list of users.
+    private static func belongsToItsUser(_ device: String) -> String {
+        """
+        (m.user_key is null or \(device).user_key = m.user_key)
+              and (f.is_for_users is not true
+                or exists (
+                  select
+                  from pushq.list_user l
+                  where l.queue_id = t.queue_id and l.list_id = f.list_id and l.user_key = \(device).user_key))
+        """
+    }
 
     /// Finds the recipients of jobs that were created without any (migrations/functions/recipients.sql).
     static let findRecipients = Statement(
