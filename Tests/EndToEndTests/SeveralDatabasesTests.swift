@@ -236,6 +236,7 @@ extension `Real processes with several databases` {
             for (text, problem) in [
                 ("# none\n", "names no database"), ("postgres://a:99999/b", "line 1: "),
                 ("postgres://a/b?sslmode=s3cret", "not valid: invalid sslmode value: \"…\""),
+                ("postgres://a/b?target_session_attrs=s3cret", "target_session_attrs is none of any, read-write"),
                 ("postgres://a/b # the first", "line 1: a comment"),
                 ("postgres://a/b\n\npostgres://x:s3cret@h:port:9/db?nonsense=1", "line 3: "),
                 ("host=a dbname=b user=u\nhost=a user=u dbname=b password=s3cret", "is named twice"),

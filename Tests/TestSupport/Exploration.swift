@@ -2,8 +2,7 @@ import Foundation
 package import Testing
 
 /// The seeds of worlds of random events: from 1 to `count`, or to a multiple of `count` if `PUSHQ_EXPLORATION` gives a
-/// factor. `.ci/run` sets this variable, so a test is quick by default and each change is still tested with many
-/// worlds.
+/// factor. So a test is quick by default, and tries as many worlds as somebody has time for.
 package func seeds(_ count: UInt64) -> ClosedRange<UInt64> {
     let factor = ProcessInfo.processInfo.environment["PUSHQ_EXPLORATION"].flatMap(UInt64.init) ?? 1
     return 1...max(1, count * factor)

@@ -217,15 +217,22 @@ package struct DatabaseAddress: Hashable, Sendable {
 
     /// Refuses values that libpq would refuse only when it connects: a worker would try that again and again.
     ///
-    /// libpq checks all values before it looks up or connects anything, `target_session_attrs` last, and ports later.
+    /// libpq checks all values before it looks up or connects anything. It checks `target_session_attrs` last, and
+    /// ports later, so these two are checked here.
     private func check() throws(PostgresError) {
         for port in list("port") where !port.isEmpty && !(1...65535).contains(Int(port.trimmed()) ?? 0) {
             throw .badAddress("a port is not a number from 1 to 65535")
+        }
+        if let sessions = parameters["target_session_attrs"], !sessions.isEmpty, !Self.sessionKinds.contains(sessions) {
+            throw .badAddress("target_session_attrs is none of \(Self.sessionKinds.joined(separator: ", "))")
         }
         let unknown = ["password": "unknown", "target_session_attrs": "unknown"]
         let refusal = Self.refusal(of: parameters.merging(unknown) { $1 })
         guard refusal == Self.refusal(of: unknown) else { throw .badAddress(refusal.withoutQuotedParts) }
     }
+
+    /// https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-CONNECT-TARGET-SESSION-ATTRS
+    private static let sessionKinds = ["any", "read-write", "read-only", "primary", "standby", "prefer-standby"]
 
     private static func refusal(of parameters: [String: String]) -> String {
         guard let connection = unsafe BegunSession.start(parameters) else { return "out of memory" }
