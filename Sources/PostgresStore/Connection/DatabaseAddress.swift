@@ -223,7 +223,7 @@ package struct DatabaseAddress: Hashable, Sendable {
         for port in list("port") where !port.isEmpty && !(1...65535).contains(Int(port.trimmed()) ?? 0) {
             throw .badAddress("a port is not a number from 1 to 65535")
         }
-        if let sessions = parameters["target_session_attrs"], !sessions.isEmpty, !Self.sessionKinds.contains(sessions) {
+        if let kind = targetSessionAttributes, !kind.isEmpty, !Self.sessionKinds.contains(kind) {
             throw .badAddress("target_session_attrs is none of \(Self.sessionKinds.joined(separator: ", "))")
         }
         let unknown = ["password": "unknown", "target_session_attrs": "unknown"]

@@ -94,10 +94,10 @@ import Transport
     }
 
     /// Expects that a rate was kept and reached. A permit may be used 100 ms late, and a busy machine may record an
-    /// arrival 700 ms late; permits that are all used twice would exceed this. A worker that is delayed by a busy
-    /// machine lets permits lapse, so the rate is measured in the best three seconds after the burst.
+    /// arrival 300 ms late; a permit that is used twice would exceed this. A worker that is delayed by a busy machine
+    /// lets permits lapse, so the rate is measured in the best three seconds after the burst.
     private func expect(_ rate: Double, burst: Double, by times: [Int], atLeast share: Double) {
-        let late = rate * 0.8
+        let late = rate * 0.4
         let second = SimulatorRecord.maximumCount(of: times[...], within: 1_000_000)
         #expect(Double(second) <= rate + burst + late, "a second went over rate and burst")
         let all = Double(times.last! - times[0]) / 1e6
@@ -387,9 +387,8 @@ private final class StatementCount: Sendable {
                 if ceiling >= 1 {
                     // At first few pushes were refused, and these are retried soon.
                     #expect((sorted[20] - 0.05) / ceiling < 0.9 && (sorted[30] - 0.05) / ceiling > 0.2, "\(sorted)")
-                    // Within a tenth of a second a busy worker claims them together.
-                    #expect(Set(sorted.map { Int($0 / ceiling * 100) }).count > 10, "not all at one moment: \(sorted)")
                 }
+                #expect(Set(sorted.map { Int($0 / ceiling * 100) }).count > 10, "not all at one moment: \(sorted)")
             }
         }
     }
