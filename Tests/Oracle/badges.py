@@ -10,6 +10,8 @@ import math
 import re
 
 LARGEST = 99_999
+# What APNs answers to a push that is sent again later, with a number that is taken anew.
+PASSING = {429, 500, 503}
 OBJECT = re.compile(r'("badge"\s*:\s*)\d')
 
 
@@ -60,10 +62,10 @@ class Badges:
                 if wrong := self.complaint(place, sending, figures[sending.root]):
                     yield sending, place[1], wrong
             if not self.model.resets[place] and all(self.stays(sending, place[1]) for sending in sendings):
-                numbers = [numbers[0][1] for numbers in figures.values()]
-                for number in {number for number in numbers if numbers.count(number) > 1} - {LARGEST}:
-                    sending = next(one for one in sendings if figures[one.root][0][1] == number)
-                    yield sending, place[1], f"brought {number}, as another message did"
+                most = max(number for numbers in figures.values() for _, number in numbers)
+                total = sum(self.model.message(sending, place[1]).raises for sending in sendings)
+                if most < min(total, LARGEST):
+                    yield sendings[-1], place[1], f"and all others brought at most {most}, and not {total}"
 
     def figures(self, sending, token):
         """Each arrival with its number."""
@@ -72,24 +74,28 @@ class Badges:
         return [(arrival, figure(message, payload, arrival.text.decode())) for arrival in arrivals]
 
     def complaint(self, place, sending, figures):
+        taken_after = sending.begins
         for arrival, number in figures:
             if number is None:
                 return f"brought {arrival.text[:120]} instead of its payload with a number"
-            spans = list(self.spans(place, sending, arrival.at))
+            spans = list(self.spans(place, sending, taken_after, arrival.at))
             if not any(min(low, LARGEST) <= number <= high for low, high in spans):
                 return f"brought {number} instead of {' or '.join(f'{low} to {high}' for low, high in spans)}"
-        for (first, number), (arrival, other) in zip(figures, figures[1:]):
-            if number != other and not self.may_change(place, sending, arrival):
-                return f"brought {other} after it had brought {number}"
+            if arrival.status in PASSING:
+                taken_after = arrival.at
+        if all(self.stays(other, place[1]) for other in self.raising[place]):
+            for (_, number), (arrival, other) in zip(figures, figures[1:]):
+                if other < number and not self.may_change(place, sending, arrival):
+                    return f"brought {other} after it had brought {number}"
         return None
 
-    def spans(self, place, sending, arrived_at):
+    def spans(self, place, sending, taken_after, arrived_at):
         """Between which numbers its own is, for each reset that may have been the last one before it was taken."""
         resets = [Reset(-math.inf, -math.inf, 0), *self.model.resets[place]]
         raises = self.model.message(sending, place[1]).raises
         for number, reset in enumerate(resets):
             later = [r for r in resets[number + 1 :] if r.is_certain and r.began >= reset.ended]
-            if reset.began > arrived_at or any(r.ended < sending.begins for r in later):
+            if reset.began > arrived_at or any(r.ended < taken_after for r in later):
                 continue
             low = high = reset.badge + raises
             for other in self.raising[place]:
@@ -99,7 +105,7 @@ class Badges:
                 arrivals = self.arrivals.get((other.root, place[1]), ())
                 first = min((arrival.at for arrival in arrivals), default=math.inf)
                 last = max(arrival.at for arrival in arrivals) if self.stays(other, place[1]) else math.inf
-                low += more if self.stays(other, place[1]) and other.begins > reset.ended and first < sending.begins else 0
+                low += more if self.stays(other, place[1]) and other.begins > reset.ended and first < taken_after else 0
                 high += more if other.begins <= arrived_at and last >= reset.began else 0
             yield low, high
 
@@ -108,7 +114,7 @@ class Badges:
         moment."""
         arrivals = self.arrivals.get((sending.root, token), ())
         is_taken = bool(arrivals) and arrivals[-1].status == 200 and not sending.retried
-        return is_taken and all(arrival.status in {200, 429, 500, 503} for arrival in arrivals)
+        return is_taken and all(arrival.status in {200, *PASSING} for arrival in arrivals)
 
     def may_change(self, place, sending, arrival):
         """Whether an arrival may bring another number than the one before: the badge was reset, or what had been refused

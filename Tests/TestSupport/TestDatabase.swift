@@ -10,6 +10,8 @@ package final class TestDatabase {
     package let address: DatabaseAddress
     package let loop: EventLoop
     private var connections: [PostgresConnection] = []
+    /// A connection that no test has asked for yet.
+    private var spare: PostgresConnection?
 
     package init(name: String, address: DatabaseAddress, loop: EventLoop) {
         self.name = name
@@ -17,8 +19,9 @@ package final class TestDatabase {
         self.loop = loop
     }
 
-    /// A new connection, closed when the test ends.
+    /// A connection of its own for each caller, closed when the test ends.
     package func connect(as applicationName: String = "test") async throws -> PostgresConnection {
+        if applicationName == "test", let connection = spare.take() { return connection }
         let connection = try await PostgresConnection.connect(
             to: address, as: applicationName, on: loop, within: TestServer.patience)
         connections.append(connection)
@@ -65,6 +68,13 @@ package final class TestDatabase {
         try await eventually(what, sourceLocation: sourceLocation) {
             try await watcher.execute(blocked, [.text(pattern), .text(process)]).count > 0
         }
+    }
+
+    /// Notes that the database is a copy, like a restored database. It has no recipients yet, so none are undecided.
+    fileprivate func followTimeline() async throws {
+        let connection = try await connect()
+        try await connection.followTimeline()
+        spare = connection
     }
 
     package func closeConnections() {
@@ -142,8 +152,7 @@ private func withNewDatabase<Success: Sendable>(
         try await loop.run { actor in
             let database = TestDatabase(name: name, address: address, loop: actor.loop)
             defer { database.closeConnections() }
-            // The database is a copy, like a restored database. It has no recipients yet, so none are undecided.
-            if isMigrated { try await database.connect().followTimeline() }
+            if isMigrated { try await database.followTimeline() }
             return try await body(actor, database)
         }
     }
@@ -154,15 +163,33 @@ private func withNewDatabase<Success: Sendable>(
 private let databaseCount = Atomic(0)
 
 /// Runs a statement as superuser, outside of any test's database.
-private func administer(_ sql: String) async throws {
-    let address = try await TestServer.address(database: "postgres")
-    let loop = EventLoop(name: "administer")
-    defer { loop.shutDown() }
-    try await loop.run { actor in
-        let connection = try await PostgresConnection.connect(
-            to: address, as: "tests", on: actor.loop, within: TestServer.patience)
-        defer { connection.close() }
-        try await connection.runScript(sql, within: TestServer.patience)
+private func administer(_ sql: String) async throws { try await administrator.run(sql) }
+
+private let administrator = Administrator()
+
+/// The superuser's sessions outside of any test's database. They are kept for other tests: a session costs the server
+/// some milliseconds, and each test needs two.
+private actor Administrator {
+    private let loop = EventLoop(name: "administer")
+    private var idle: [PostgresConnection] = []
+
+    @safe nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
+
+    func run(_ sql: String) async throws {
+        let connection = try await session()
+        do {
+            try await connection.runScript(sql, within: TestServer.patience)
+            idle.append(connection)
+        } catch {
+            connection.close()
+            throw error
+        }
+    }
+
+    private func session() async throws -> PostgresConnection {
+        if let connection = idle.popLast() { return connection }
+        return try await PostgresConnection.connect(
+            to: TestServer.address(database: "postgres"), as: "tests", on: loop, within: TestServer.patience)
     }
 }
 

@@ -1,10 +1,11 @@
 -- Badges that count: a message with {"badge": {"increment": 1}} raises the number on the app's icon, on each device
 -- separately. docs/messages.md explains it.
 --
--- Before a worker sends, it takes a figure for each recipient (`pushq.take_badges`). The figure stays with the message:
--- a worker that sends the message to the device again sends the same figure. When a job ends and a recipient got
--- nothing, the worker gives the figure back (`pushq.give_back_badges`). So a count covers the messages since the app's
--- last reset that arrived, may have arrived, or are being sent.
+-- Before a worker sends, it takes a figure for each recipient (`pushq.take_badges`). A message raises a device's count
+-- once: a worker that sends it to the device again sends the count of that moment, because newer messages may have
+-- arrived meanwhile, and the number on the icon must not fall. When a job ends and a recipient got nothing, the worker
+-- gives its increment back (`pushq.give_back_badges`). So a count covers the messages since the app's last reset that
+-- arrived, may have arrived, or are being sent.
 
 -- By how much a message raises badges; null if it does not. Few messages do, and only payloads that may contain an
 -- increment are parsed.
@@ -87,8 +88,8 @@ begin
   where d.id = any (waiting);
 end $$;
 
--- Takes figures, except for the devices in `except_devices`. A message keeps its figure for a device as long as it may
--- be sent and is one of the device's last hundred messages.
+-- Takes figures, except for the devices in `except_devices`. It is remembered that a message was counted as long as the
+-- message may be sent and is one of the device's last hundred messages.
 create or replace function pushq.take_free_badges(
   worker bigint, queue_ids int[], job_ids bigint[], epochs int[], increments int[], firsts int[], lasts int[],
   device_ids bigint[], except_devices bigint[]
@@ -121,21 +122,24 @@ begin
     order by a.queue_id, a.device_id
     on conflict on constraint badge_pkey do update
       set (count, root_ids, figures, kept_until) = (
-        select b.count + coalesce(sum(e.increment), 0), array_agg(e.root order by e.place),
-               array_agg(e.figure order by e.place), array_agg(e.until order by e.place)
+        select max(e.count), array_agg(e.root order by e.place),
+               -- A message that was counted before brings the count of now.
+               array_agg(coalesce(e.figure, e.count) order by e.place), array_agg(e.until order by e.place)
         from (
-          select n.root, b.count + sum(n.increment) over (order by n.place desc) as figure, n.until, n.increment,
-                 n.place - cardinality(excluded.root_ids) as place
+          select k.*, (b.count + sum(k.increment) over ())::int as count
           from (
-            select x.root, x.until, x.place,
-                   x.figure - coalesce(lead(x.figure) over (order by x.place), 0) as increment
-            from unnest(excluded.root_ids, excluded.figures, excluded.kept_until) with ordinality
-              as x(root, figure, until, place)) n
-          where n.root <> all (b.root_ids)
-          union all
-          select x.root, x.figure, x.until, 0, x.place
-          from unnest(b.root_ids, b.figures, b.kept_until) with ordinality x(root, figure, until, place)
-          where x.root = any (excluded.root_ids) or x.until >= now() and x.place <= 100) e)
+            select n.root, (b.count + sum(n.increment) over (order by n.place desc))::int as figure, n.until,
+                   n.increment, n.place - cardinality(excluded.root_ids) as place
+            from (
+              select x.root, x.until, x.place,
+                     x.figure - coalesce(lead(x.figure) over (order by x.place), 0) as increment
+              from unnest(excluded.root_ids, excluded.figures, excluded.kept_until) with ordinality
+                as x(root, figure, until, place)) n
+            where n.root <> all (b.root_ids)
+            union all
+            select x.root, case when x.root <> all (excluded.root_ids) then x.figure end, x.until, 0, x.place
+            from unnest(b.root_ids, b.figures, b.kept_until) with ordinality x(root, figure, until, place)
+            where x.root = any (excluded.root_ids) or x.until >= now() and x.place <= 100) k) e)
     returning b.queue_id, b.device_id, b.root_ids, b.figures)
   select a.queue_id, a.job_id, a.device_id, least(f.figure, 99999)
   from taken t

@@ -101,7 +101,7 @@ extension HeldJob {
             return switch outcome.kind {
             case .rejected, .expired, .cancelled, .suppressed: true
             case .failed: losses(of: ordinal) == 0
-            // A recipient that continues in another job is sent the same number.
+            // A recipient that continues in another job stays counted.
             case .delivered, .unknown, .retried, .postponed, .waiting, nil: false
             }
         }

@@ -14,7 +14,7 @@ struct BadgedWorld: HeldJobsWorld {
     var held: [HeldByWorker] = []
     /// The badge increment of each message.
     private var increments: [Int64: Int] = [:]
-    /// For each device, the count, and the badge that it was sent with each message.
+    /// For each device, the count, and the badge that it was sent first with each message.
     private var counts: [Int64: Int] = [:]
     private var figures: [Int64: [Int64: Int]] = [:]
 
@@ -78,15 +78,18 @@ struct BadgedWorld: HeldJobsWorld {
         let jobs = try await queue.claim(Int32.random(in: 1...4, using: &random), lane: .normal, workerID: worker)
         let ready = try await queue.worker.takingBadges(jobs, workerID: worker)
         #expect(ready.count == jobs.count, "seed \(seed)")
-        for job in ready {
+        let first = ready.map { job in job.deviceIDs.indices.map { isOver($0, of: job) ? nil : count($0, of: job) } }
+        for (job, first) in zip(ready, first) {
             #expect(job.badgeIncrement == increments[job.rootID], "seed \(seed)")
             for (ordinal, device) in job.deviceIDs.enumerated() where !isOver(ordinal, of: job) {
                 var payload: [UInt8] = []
                 job.personal?.join(for: ordinal, into: &payload)
-                guard let figure = judge(device, root: job.rootID) else {
+                guard increments[job.rootID] != nil else {
                     #expect(job.personal == nil, "one with a fixed badge is for all the same")
                     continue
                 }
+                // What is sent again brings the count of now, which newer messages may have raised.
+                let figure = min(first[ordinal] ?? counts[device]!, PayloadTemplate.largestFigure)
                 #expect(
                     String(decoding: payload, as: UTF8.self) == #"{"aps":{"alert":"x","badge":\#(figure)}}"#,
                     "seed \(seed): device \(devices[device] ?? 0), root \(job.rootID), \(figures[device] ?? [:])")
@@ -95,17 +98,19 @@ struct BadgedWorld: HeldJobsWorld {
         }
     }
 
-    /// The badge of a device with a message; nil if the message does not raise badges.
-    private mutating func judge(_ device: Int64, root: Int64) -> Int? {
-        guard let increment = increments[root] else { return nil }
-        if figures[device]?[root] != nil {
+    /// Counts a message that raises badges, unless it was counted before.
+    /// - Returns: the badge of the device with the message; nil if it was counted before.
+    private mutating func count(_ ordinal: Int, of job: ClaimedJob) -> Int? {
+        let device = job.deviceIDs[ordinal]
+        guard let increment = increments[job.rootID] else { return nil }
+        guard figures[device]?[job.rootID] == nil else {
             repeats += 1
-        } else {
-            taken += 1
-            counts[device, default: 0] += increment
-            figures[device, default: [:]][root] = counts[device]
+            return nil
         }
-        return min(figures[device]![root]!, PayloadTemplate.largestFigure)
+        taken += 1
+        counts[device, default: 0] += increment
+        figures[device, default: [:]][job.rootID] = counts[device]
+        return counts[device]
     }
 
     mutating func settle(_ job: ClaimedJob, allArrive: Bool) -> SettledJob {
