@@ -79,8 +79,8 @@ create table pushq.recent_push (
 ) with (fillfactor = 70);
 
 -- The number on an app's icon, for messages that raise it: for each device the count since the app's last reset, and
--- the figures that were sent last with its latest messages. The three arrays have equal length, newest first. A device has
--- no row if no such message was sent to it, or if its app has reset the number since.
+-- the figures that were sent last with its latest messages. The three arrays have equal length, newest first. A device
+-- has no row if no such message was sent to it, or if its app has reset the number since.
 create table pushq.badge (
   queue_id   int           not null,
   device_id  bigint        not null,
