@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 import Transport
 
-extension `Real processes` {
+extension `Real processes that report` {
     @Suite struct `A token that APNs found dead 30 days ago` {
         /// The prefix of all three tokens. The simulator reports tokens with it as dead.
         private static let prefix = "dead"

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 import Transport
 
-extension `Real processes` {
+extension `Real processes that report` {
     @Suite struct `Whoever follows feedback` {
         /// Dead tokens end in transactions of two workers, and in some that stay open longer than later ones. A reader
         /// follows all the time. It is interrupted, and another one continues.

@@ -14,6 +14,9 @@ import Testing
 /// Like ``Real processes``, but commands and schedules start campaigns, and the tests see whom these reach, and when.
 @Suite(.serialized, .timeLimit(.minutes(10))) enum `Real processes that start campaigns` {}
 
+/// Like ``Real processes``, but workers tell tenants what became of their pushes.
+@Suite(.serialized, .timeLimit(.minutes(10))) enum `Real processes that report` {}
+
 /// Like ``Real processes``, but databases are restored, migrated or unreachable.
 @Suite(.serialized, .timeLimit(.minutes(10))) enum `Real processes with databases of their own` {}
 

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 import Transport
 
-extension `Real processes` {
+extension `Real processes that report` {
     /// The receiver is a Python program that checks signatures with other libraries.
     @Suite struct `A tenant's webhook` {
         private static let secrets = [
