@@ -54,7 +54,12 @@ begin
       limit most);
   end if;
   if found is not null then
-    return query select s.* from pushq.shown_devices(q) s where s.id = any (found) order by s.id;
+    -- Devices may have become inactive since they were found.
+    return query
+    select s.*
+    from pushq.shown_devices(q) s
+    where s.id = any (found) and (s.active or with_inactive and filter is null)
+    order by s.id;
     return;
   end if;
   return query

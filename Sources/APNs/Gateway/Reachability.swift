@@ -6,6 +6,8 @@ struct Reachability {
     /// A time without a usable connection.
     private(set) var outage: Outage?
     private var failureCount = 0
+    /// When the first of these attempts failed.
+    private var failingSince: ContinuousClock.Instant?
     private let backoff: Backoff
 
     init(backoff: Backoff) {
@@ -17,7 +19,9 @@ struct Reachability {
         _ error: String, now: ContinuousClock.Instant, using generator: inout some RandomNumberGenerator
     ) {
         failureCount += 1
-        let delay = delay(using: &generator)
+        let began = failingSince ?? now
+        failingSince = began
+        let delay = delay(after: began.duration(to: now), using: &generator)
         outage = Outage(since: outage?.since ?? now, error: error, nextAttempt: now + delay)
     }
 
@@ -29,16 +33,22 @@ struct Reachability {
     /// Notes that a connection has lasted.
     mutating func proved() {
         failureCount = 0
+        failingSince = nil
         outage = nil
     }
 
-    /// Returns the wait before the next attempt. It has full jitter until the cap is reached, and then is never shorter
-    /// than the cap. So a long outage has at most one attempt a minute, because every attempt would prolong a ban.
-    private func delay(using generator: inout some RandomNumberGenerator) -> Duration {
+    /// Returns the wait before the next attempt. It has full jitter until its ceiling is the cap. From then on it is as
+    /// long as attempts have failed so far: a sixth of the cap at least, and never shorter than the cap once they have
+    /// failed for that long. So a long outage has at most one attempt a minute, because every attempt would prolong a
+    /// ban. A shorter one is not followed by a wait that is much longer than it was.
+    private func delay(
+        after failing: Duration, using generator: inout some RandomNumberGenerator
+    ) -> Duration {
         guard backoff.ceiling(afterAttempt: failureCount) == backoff.cap else {
             return backoff.delay(afterAttempt: failureCount, using: &generator)
         }
-        return backoff.cap + backoff.cap / 6 * Double.random(in: 0...1, using: &generator)
+        let least = min(backoff.cap, max(failing, backoff.cap / 6))
+        return least + least / 6 * Double.random(in: 0...1, using: &generator)
     }
 }
 

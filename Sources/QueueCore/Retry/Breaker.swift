@@ -77,6 +77,9 @@ package struct Breaker: Equatable, Sendable {
     static let manyRecipients = 10
     /// The maximum number of recipients that are remembered.
     private static let rememberedRecipients = 16
+    /// How long a server may ask all pushes of a gateway to wait. In a long outage, a push is tried once a minute
+    /// anyway, and one answer among many may be wrong.
+    static let longestAsked = Duration.seconds(60)
     /// The recovery ends after this many pushes were served, or after this time if more pushes were served than
     /// refused.
     static let servedOfRecovery = 100
@@ -97,8 +100,8 @@ package struct Breaker: Equatable, Sendable {
     package private(set) var failures = 0
     /// How often the breaker opened in all.
     package private(set) var openings = 0
-    /// When this phase began. Answers to pushes sent earlier do not count in it.
-    private var since: ContinuousClock.Instant?
+    /// When this phase began; nil for the first. Answers to pushes sent earlier do not count in it.
+    package private(set) var since: ContinuousClock.Instant?
     /// While the breaker is open: when a push may probe that was never refused. Only such pushes delay that: those that
     /// were refused before may be refused for their own sake.
     private var untriedUntil: ContinuousClock.Instant?
@@ -143,6 +146,7 @@ package struct Breaker: Equatable, Sendable {
     }
 
     /// The number of further pushes that may be sent now.
+    /// - Parameter inFlight: how many pushes of this phase are in flight.
     package func room(inFlight: Int, now: ContinuousClock.Instant) -> Int {
         switch phase {
         case .closed: .max
@@ -186,7 +190,7 @@ package struct Breaker: Equatable, Sendable {
             remember(refusal)
         }
         // The waiting time of one recipient does not apply to the others.
-        let retryAfter = refusal.isAboutRecipient ? nil : refusal.retryAfter
+        let retryAfter = refusal.isAboutRecipient ? nil : refusal.retryAfter.map { min($0, Self.longestAsked) }
         switch phase {
         case .closed:
             if !refusal.isAboutConnection, !refusal.isRepeated { share += (1 - share) / Self.answersOfShare }

@@ -115,7 +115,7 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
                 + "minutes old, or at once if the clock is set back"
         case .gatewayUnreachable(let queue, let reason), .gatewayStillUnreachable(let queue, let reason):
             "APNs is out of reach for \(queue), trying again: \(reason)"
-        case .gatewayReachable(let queue): "APNs is back for \(queue)"
+        case .gatewayReachable(let queue): "APNs can be reached again for \(queue)"
         case .outageBegun(let queue, let reason):
             "APNs currently refuses the pushes of \(queue) with \(reason): they wait without using attempts, and one push "
                 + "at a time is tried"

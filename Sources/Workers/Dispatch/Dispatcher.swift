@@ -157,9 +157,10 @@ final class Dispatcher {
                 break
             }
             guard let route = queue.route(for: job) else { break }
-            let room = min(maximum - sent, route.circuit.room(of: route.gateway, now: now))
+            let room = min(maximum - sent, route.circuit.room(now: now))
             let count = send(from: job, of: queue, over: route.gateway, maximum: room)
             guard count > 0 else { break }
+            route.circuit.noteSent(count, now: now)
             if route.gateway.confirmsBySilence { silent += count }
             sent += count
         }
@@ -248,6 +249,7 @@ final class Dispatcher {
         queue.figures.counts.answers.note(answer.result, afterNanoseconds: age)
         queue.throughput.answers.note(answer.result, afterNanoseconds: age)
         let circuit = queue.route(over: gateway)?.circuit
+        circuit?.noteEnded(sentAt: loop.now - .nanoseconds(age))
         let isOfFormerCredential = queue.route(for: job)?.gateway !== gateway
         switch answer.result {
         case .accepted:

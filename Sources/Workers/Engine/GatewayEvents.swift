@@ -60,8 +60,8 @@ final class GatewayEvents: PushGatewayHandler {
         }
     }
 
-    /// Reports that APNs is out of reach, each further attempt that failed, and that APNs is back. Gives back the jobs
-    /// held for the gateway meanwhile.
+    /// Reports that APNs is out of reach, each further attempt that failed, and that APNs can be reached again. Gives
+    /// back the jobs held for the gateway meanwhile.
     private func noteReachability(of gateway: any PushGateway) {
         switch gateways.noteState(of: gateway) {
         case .lost(let error):

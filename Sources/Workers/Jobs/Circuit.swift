@@ -26,6 +26,7 @@ final class Circuit {
     var lastTaken: UInt64 = 0
     private var breaker: Breaker
     private var outage = OutageMemory()
+    private var awaited = AwaitedPushes()
     private var generator = SystemRandomNumberGenerator()
 
     init(_ breaker: Breaker = Breaker()) {
@@ -59,9 +60,9 @@ final class Circuit {
 
     /// Whether a lane has to wait, during a recovery, for lanes whose pushes are accepted: until their answers have
     /// arrived, and then a moment for more of their pushes.
-    func holdsBack(_ place: LanePlace, _ gateway: any PushGateway, now: ContinuousClock.Instant) -> Bool {
+    func holdsBack(_ place: LanePlace, now: ContinuousClock.Instant) -> Bool {
         guard !isClosed, outage.refusedLanes.contains(place) else { return false }
-        return gateway.inFlightCount > 0 || outage.servedAt.map { now < $0 + Self.timeForOthers } ?? false
+        return awaited.count(now: now) > 0 || outage.servedAt.map { now < $0 + Self.timeForOthers } ?? false
     }
 
     /// The end of the waiting jobs from which the next try is taken. A failed try changes the end: the pushes that APNs
@@ -75,8 +76,24 @@ final class Circuit {
     }
 
     /// How many more pushes may go out over the gateway now.
-    func room(of gateway: any PushGateway, now: ContinuousClock.Instant) -> Int {
-        isClosed ? .max : breaker.room(inFlight: gateway.inFlightCount, now: now)
+    func room(now: ContinuousClock.Instant) -> Int {
+        isClosed ? .max : breaker.room(inFlight: awaited.count(now: now), now: now)
+    }
+
+    /// Notes pushes that go out now.
+    func noteSent(_ count: Int, now: ContinuousClock.Instant) {
+        if !isClosed { awaited.noteSent(count, now: now) }
+    }
+
+    /// Notes that a push was answered, or is lost. While nothing is held back, `sentAt` is not evaluated.
+    func noteEnded(sentAt: @autoclosure () -> ContinuousClock.Instant) {
+        if !isClosed { awaited.noteEnded(sentAt: sentAt()) }
+    }
+
+    /// Follows the breaker into another phase.
+    private func follow(from began: ContinuousClock.Instant?) {
+        isClosed = breaker.isClosed
+        if breaker.since != began { awaited = AwaitedPushes() }
     }
 
     /// A push that was answered.
@@ -94,9 +111,9 @@ final class Circuit {
             breaker.noteServedWhileClosed()
             return .none
         }
-        let (push, now) = (push(), now())
+        let (push, now, began) = (push(), now(), breaker.since)
         breaker.noteServed(sentAt: push.sentAt, now: now)
-        isClosed = breaker.isClosed
+        follow(from: began)
         outage.noteServed(from: push.place, at: now)
         return isClosed ? endOutage() : .none
     }
@@ -107,8 +124,9 @@ final class Circuit {
     /// Notes that nothing is in flight.
     func noteQuiet(now: ContinuousClock.Instant) -> Change {
         guard !isClosed else { return .none }
+        let began = breaker.since
         breaker.noteQuiet(now: now)
-        isClosed = breaker.isClosed
+        follow(from: began)
         return isClosed ? endOutage() : .none
     }
 
@@ -173,9 +191,9 @@ final class Circuit {
 
     /// - Parameter push: the push that was refused; nil if the key rests, whatever was sent.
     private func change(by push: Push? = nil, _ note: () -> Void, because reason: () -> String) -> Change {
-        let (wasClosed, openings) = (isClosed, breaker.openings)
+        let (wasClosed, openings, began) = (isClosed, breaker.openings, breaker.since)
         note()
-        isClosed = breaker.isClosed
+        follow(from: began)
         let isOpened = breaker.openings > openings
         if isOpened { outage.beginTry() }
         if !isClosed, let push { outage.noteRefused(push.device, from: push.place, isRecovering: nextTry == nil) }

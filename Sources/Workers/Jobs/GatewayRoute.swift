@@ -35,12 +35,12 @@ struct GatewayRoute {
     /// The number of pushes that the gateway will take soon, as far as APNs' answers allow.
     func outlet(now: ContinuousClock.Instant) -> Int {
         // Twice the room is enough for the pushes that each answer allows.
-        circuit.isClosed ? .max : max(1, circuit.room(of: gateway, now: now)) * 2
+        circuit.isClosed ? .max : max(1, circuit.room(now: now)) * 2
     }
 
     /// The number of pushes that the connections take now. Requests more connections if there is no room.
     func roomForPushes(now: ContinuousClock.Instant) -> Int {
-        let allowed = circuit.room(of: gateway, now: now)
+        let allowed = circuit.room(now: now)
         guard allowed > 0 else { return 0 }
         let slots = gateway.freeSlots
         if slots == 0 { gateway.requestCapacity() }
@@ -49,7 +49,7 @@ struct GatewayRoute {
 
     /// Whether a lane has to wait, while APNs recovers from an outage, for lanes whose pushes are accepted.
     func holdsBack(_ place: LanePlace, now: ContinuousClock.Instant) -> Bool {
-        circuit.holdsBack(place, gateway, now: now)
+        circuit.holdsBack(place, now: now)
     }
 
     /// How long until APNs may be reached over this route again; nil if it can be reached, or if nobody knows.

@@ -6,6 +6,10 @@ struct DeviceExportCommand: Command {
     static let name = "export"
     static let users = CommandUsers.tenants
     static let summary = "Writes the devices of a queue as a CSV file, or with --json as NDJSON; 'import' reads both."
+    static let discussion = """
+        The devices are read page by page. An installation whose token is replaced \
+        meanwhile may be in the file with both tokens; 'import' keeps one of them.
+        """
     static let examples = [
         "device export acme/com.acme.shop/production --all", "device export acme/com.acme.shop/production --json",
     ]

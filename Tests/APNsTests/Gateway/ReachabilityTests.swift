@@ -30,8 +30,30 @@ import Testing
     }
 
     @Test mutating func `is tried at most once a minute in a long outage`() {
-        let later = waits(100).dropFirst(6)
-        #expect(later.allSatisfy { $0 >= .seconds(60) && $0 <= .seconds(70) })
+        let waits = waits(100)
+        var lasted = Duration.zero
+        for wait in waits {
+            if lasted >= .seconds(60) { #expect(wait >= .seconds(60) && wait <= .seconds(70)) }
+            lasted += wait
+        }
+        #expect(lasted > .seconds(90 * 60))
+    }
+
+    @Test mutating func `is not away for longer after an outage than that has lasted`() {
+        for _ in 0..<200 {
+            reachability.proved()
+            var lasted = Duration.zero
+            for (number, wait) in waits(9).enumerated() {
+                // From the seventh attempt on there is a wait of ten seconds at least, because each attempt may
+                // prolong a ban.
+                if number >= 6 {
+                    #expect(
+                        wait <= max(lasted, .seconds(10)) * 7 / 6
+                            && wait >= min(max(lasted, .seconds(10)), .seconds(60)))
+                }
+                lasted += wait
+            }
+        }
     }
 
     @Test mutating func `has an outage with a beginning, the last error and the next attempt`() {
@@ -47,8 +69,9 @@ import Testing
             _ = waits(1)
             reachability.reached()
         }
-        reachability.failed("cut", now: start, using: &generator)
-        #expect(start.duration(to: reachability.outage!.nextAttempt) >= .seconds(60))
+        let later = start + .seconds(300)
+        reachability.failed("cut", now: later, using: &generator)
+        #expect(later.duration(to: reachability.outage!.nextAttempt) >= .seconds(60))
         reachability.proved()
         reachability.failed("cut", now: start, using: &generator)
         #expect(start.duration(to: reachability.outage!.nextAttempt) <= .seconds(1))

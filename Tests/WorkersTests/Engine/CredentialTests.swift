@@ -222,7 +222,7 @@ import Transport
                 // Ten times the longest delay between attempts.
                 await actor.loop.pause(.seconds(2))
                 #expect(lines() == before, "\(fixture.events.all)")
-                #expect(!fixture.events.contains("APNs is back"))
+                #expect(!fixture.events.contains("APNs can be reached again"))
                 _ = try await fixture.connection.replaceCredential(
                     id, by: try fixture.certificate(for: queue, id: id))
                 try await fixture.waitForCampaigns(within: .seconds(60))

@@ -160,7 +160,7 @@ import Transport
                 }
                 try await session.runScript("rollback")
                 try await eventually("what was held up goes on", within: .seconds(20)) {
-                    try await fixture.number("select count(*) from pushq.job where attempt = 2") > 0
+                    try await fixture.number("select count(*) from pushq.result where retried > 0") >= 2
                 }
             }
         }

@@ -1,5 +1,6 @@
 import APNs
 import APNsSimulator
+import Foundation
 import PostgresStore
 import QueueCore
 import TestSupport
@@ -198,6 +199,51 @@ import Transport
                 try await send(other, "bb", 30, false)
                 try await eventually("the others to arrive", within: .seconds(120)) {
                     await fixture.simulator.snapshot().accepted == 60
+                }
+            }
+        }
+    }
+
+    /// The push waits for an hour, if nothing else ends it.
+    @Test(arguments: [true, false]) func `ends although a push has no answer, be it from before or the one that tried`(
+        isFromBefore: Bool
+    ) async throws {
+        let file = FileManager.default.temporaryDirectory.appending(path: "pushq-outage-\(UUID().uuidString).ndjson")
+            .path
+        defer { try? FileManager.default.removeItem(atPath: file) }
+        try await EngineFixture.run {
+            $0.recordFile = file
+        } _: { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 300)
+            let others = try await fixture.text("select string_agg(encode(token, 'hex'), ',') from pushq.device")
+            let payload = #"{"aps":{"alert":"x"}}"#
+            let silence = OutcomeRule(.silence, tokenPrefix: "5151")
+            let (token, digest) = (
+                String(repeating: "51", count: 32), RecordDigest.ofToken(.init(repeating: 0x51, count: 32))
+            )
+            let refusal = OutcomeRule(.refuse(.init(.serviceUnavailable)))
+            try await fixture.withEngine {
+                $0.connections.responseTime = .seconds(3600)
+                $0.drain = .milliseconds(100)
+            } _: { _ in
+                func sendSilent() async throws {
+                    _ = try await fixture.number("select pushq.send('\(queue)', '\(payload)', array['\(token)'])")
+                    try await eventually("it to arrive", within: .seconds(60)) {
+                        await fixture.simulator.flushRecord()
+                        return try SimulatorRecord(path: file).events.contains { $0.tokenDigest == digest }
+                    }
+                }
+                await fixture.simulator.use(Rules(outcomes: [silence, refusal]))
+                if isFromBefore { try await sendSilent() }
+                _ = try await fixture.number("select pushq.send('\(queue)', '\(payload)', '{\(others)}')")
+                try await eventually("the outage to be noticed", within: .seconds(60)) {
+                    fixture.events.contains("APNs currently refuses the pushes of acme/com.acme/sandbox with 503")
+                }
+                // Pushes that were not refused before try first.
+                if !isFromBefore { try await sendSilent() }
+                await fixture.simulator.use(Rules(outcomes: [silence]))
+                try await eventually("all others to be delivered", within: .seconds(60)) {
+                    try await fixture.number("select coalesce(sum(delivered), 0) from pushq.result") == 300
                 }
             }
         }

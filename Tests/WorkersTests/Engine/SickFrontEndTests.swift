@@ -125,7 +125,7 @@ import Transport
             try await eventually("17 over it", within: .seconds(10)) {
                 server.requests.count { $0.connection.number == 1 } >= 17
             }
-            #expect(fixture.events.contains("APNs is back for"))
+            #expect(fixture.events.contains("APNs can be reached again for"))
             try await fixture.waitForCampaigns(within: .seconds(90))
             #expect(try await fixture.progress()["delivered"] == 20)
         }
