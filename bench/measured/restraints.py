@@ -18,12 +18,12 @@ ZONES = ["Europe/Vienna", "America/New_York", "Asia/Tokyo", "Asia/Kolkata", "Aus
 JOBS = 10  # of a claim, of 500 recipients each
 ALERT = '{"aps":{"alert":"x"}}'
 RAISING = '{"aps":{"alert":"x","badge":{"increment":1}}}'
-QUIET = "insert into pushq.quiet_hours (queue_id, hours) values (1, '{}')"
+QUIET = "insert into pushq.quiet_hours (queue_id, hours) select id, '{}' from pushq.queue"
 KINDS = [
     ("a plain campaign", None, ALERT, None),
     ("quiet hours, nobody sleeps", QUIET, ALERT, "holdToQuietHours"),
     ("quiet hours, everybody sleeps", QUIET, ALERT, "holdToQuietHours"),
-    ("a frequency cap, nobody is held back", "insert into pushq.frequency_cap (queue_id, pushes) values (1, 100)", ALERT, "holdToCaps"),
+    ("a frequency cap, nobody is held back", "insert into pushq.frequency_cap (queue_id, pushes) select id, 100 from pushq.queue", ALERT, "holdToCaps"),
     ("badges that count", None, RAISING, "takeBadges"),
 ]
 
@@ -32,11 +32,19 @@ def statement(name):
     """A statement as a worker prepares it, with parameters as psycopg2 names them."""
     for folder, _, files in os.walk(f"{ROOT}/Sources/PostgresStore/Leasing"):
         for file in files:
-            with open(f"{folder}/{file}", encoding="utf-8") as source:
-                found = re.search(rf'static let {name} = Statement\(\s*"\w+",\s*#"""(.*?)"""#', source.read(), re.S)
+            with open(f"{folder}/{file}", encoding="utf-8") as opened:
+                source = opened.read()
+            found = re.search(rf'static let {name} = Statement\(\s*"\w+",\s*#"""(.*?)"""#', source, re.S)
             if found:
-                return re.sub(r"\$([a-z_]+)", r"%(\1)s", found.group(1).replace("%", "%%"))
+                sql = re.sub(r'\\#\((\w+)\("(\w+)"\)\)', lambda part: condition(source, *part.groups()), found.group(1))
+                return re.sub(r"\$([a-z_]+)", r"%(\1)s", sql.replace("%", "%%"))
     raise SystemExit(f"bench/restraints: there is no statement {name}")
+
+
+def condition(source, name, argument):
+    """A part of a statement that a function of the same file returns."""
+    found = re.search(rf'static func {name}\(_ (\w+): String\) -> String \{{\s*"""(.*?)"""', source, re.S)
+    return found.group(2).replace(f"\\({found.group(1)})", argument)
 
 
 class Bench:
@@ -52,11 +60,13 @@ class Bench:
             insert into pushq.tenant (name) values ('acme');
             insert into pushq.app (tenant_id, bundle_id) select id, 'com.acme' from pushq.tenant;
             insert into pushq.queue (tenant_id, app_id, environment) select tenant_id, id, 'sandbox' from pushq.app;
-            insert into pushq.device (queue_id, token) select 1, sha256(int8send(i)) from generate_series(1, {devices}) i;
+            insert into pushq.device (queue_id, token)
+            select q.id, sha256(int8send(i)) from pushq.queue q, generate_series(1, {devices}) i;
             insert into pushq.profile (queue_id, device_id, time_zone)
-            select 1, id, (array[{", ".join(f"'{zone}'" for zone in ZONES)}])[1 + id / 1024 % {len(ZONES)}] from pushq.device;
+            select queue_id, id, (array[{", ".join(f"'{zone}'" for zone in ZONES)}])[1 + id / 1024 % {len(ZONES)}] from pushq.device;
             vacuum analyze pushq.device, pushq.profile""")
-        self.pid, self.devices, self.keys = self.value("select pg_backend_pid()"), devices, 0
+        self.pid, self.queue = self.value("select pg_backend_pid()"), self.value("select id from pushq.queue")
+        self.devices, self.keys = devices, 0
 
     def run(self, sql, values=None):
         for part in sql.split(";\n") if values is None else [sql]:
@@ -76,12 +86,12 @@ class Bench:
             self.run(setting.format(hours))
         campaign = self.value("select pushq.start_campaign(%s, %s, %s)", (QUEUE, f"k{self.keys}", payload))
         began = self.cpu()
-        while self.value("select pushq.fan_out_step(1, 2, %s, 500, 40, 50000)", (campaign,)) is not None:
+        while self.value("select pushq.fan_out_step(%s, 2, %s, 500, 40, 50000)", (self.queue, campaign)) is not None:
             pass
         fanned_out = self.cpu()
         claimed, answered = 0.0, 0.0
         claim, ask = statement("claim"), statement(asked) if asked else None
-        quotas = {"queue_ids": [1], "lanes": [2], "quotas": [JOBS], "run_ats": ["1970-01-01"], "job_ids": [0]}
+        quotas = {"queue_ids": [self.queue], "lanes": [2], "quotas": [JOBS], "run_ats": ["1970-01-01"], "job_ids": [0]}
         quotas |= {"worker_id": 1, "lease": "1 hour", "at_most_once_window": 100}
         while True:
             before = self.cpu()
@@ -114,6 +124,7 @@ class Bench:
             "lasts": lasts,
             "send_withins": [job["send_within"] for job in jobs],
             "device_ids": ids,
+            "patience": 20_000,  # microseconds
         }
 
     def hours(self, includes_all):

@@ -1,4 +1,4 @@
-"""The pure parts of `bench/run`."""
+"""The pure parts of `bench/run` and `bench/restraints`."""
 
 import json
 import math
@@ -7,6 +7,13 @@ import unittest
 
 from . import figures
 from .figures import FIGURES, Figure
+from .restraints import KINDS, statement
+
+
+class Restraints(unittest.TestCase):
+    def test_measure_the_statements_of_workers(self):
+        for name in {"claim", *(asked for *_, asked in KINDS if asked)}:
+            self.assertNotIn("\\", statement(name))
 
 
 class Statistics(unittest.TestCase):
