@@ -33,11 +33,6 @@ MUTANTS = [
     Mutant("a connection for two tenants", "tenantID: use.tenantID, secret: $0", "tenantID: 0, secret: $0"),
     # Badges.
     Mutant("a badge raised at each attempt", "where n.root <> all (b.root_ids)", "where n.root <> 0"),
-    Mutant(
-        "a badge that falls when a push is sent again",
-        "case when x.root <> all (excluded.root_ids) then x.figure end",
-        "x.figure",
-    ),
     Mutant("a badge that no app resets", "    perform pushq.forget_badges(q, ids);", "    perform 1;"),
     Mutant(
         "the badge of another device",
