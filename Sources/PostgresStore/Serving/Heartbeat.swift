@@ -38,6 +38,8 @@ extension Statement {
           from unnest($sent_queues::int[], $sent::int[], $sent_in_flight::int[], $accepted::int[], $unanswered::int[],
                       $refused::text[], $latency::text[])
             as s(queue_id, sent, in_flight, accepted, unanswered, refused, latency)
+          -- A worker may still have figures of a queue that is gone.
+          join pushq.queue q on q.id = s.queue_id
           on conflict (worker_id, queue_id) do update
             set shown_at = now(), seconds = excluded.seconds, sent = excluded.sent, in_flight = excluded.in_flight,
                 accepted = excluded.accepted, unanswered = excluded.unanswered, refused = excluded.refused,

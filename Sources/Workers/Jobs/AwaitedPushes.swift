@@ -1,7 +1,7 @@
 /// The pushes whose answers are awaited while a gateway's circuit holds others back. They decide how many more may go
 /// out.
 ///
-/// They are those that went out since the circuit's phase began, and no longer ago than ``patience``. A push without an
+/// Those count that went out since the circuit's phase began, and no longer ago than ``patience``. A push without an
 /// answer would otherwise keep all others of its gateway waiting until its request is given up.
 ///
 /// A value without a clock: its owner passes the time.
@@ -27,7 +27,7 @@ struct AwaitedPushes {
         }
     }
 
-    /// Notes that a push was answered, or is lost. Pushes that went out before this phase are not counted.
+    /// Notes that a push was answered, or is lost. It may be one that was not noted.
     mutating func noteEnded(sentAt: ContinuousClock.Instant) {
         // Over the binary interface, a push leaves some time after it was sent.
         guard let index = bursts.lastIndex(where: { $0.sentAt <= sentAt }) else { return }
@@ -35,8 +35,8 @@ struct AwaitedPushes {
         if bursts[index].count == 0 { bursts.remove(at: index) }
     }
 
-    /// The number of pushes whose answers are awaited.
-    func count(now: ContinuousClock.Instant) -> Int {
-        bursts.reduce(0) { $1.sentAt + Self.patience > now ? $0 + $1.count : $0 }
+    /// The number of pushes whose answers are awaited, of those that went out since `began`.
+    func count(since began: ContinuousClock.Instant, now: ContinuousClock.Instant) -> Int {
+        bursts.reduce(0) { $1.sentAt >= began && $1.sentAt + Self.patience > now ? $0 + $1.count : $0 }
     }
 }

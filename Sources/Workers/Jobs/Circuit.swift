@@ -62,7 +62,7 @@ final class Circuit {
     /// arrived, and then a moment for more of their pushes.
     func holdsBack(_ place: LanePlace, now: ContinuousClock.Instant) -> Bool {
         guard !isClosed, outage.refusedLanes.contains(place) else { return false }
-        return awaited.count(now: now) > 0 || outage.servedAt.map { now < $0 + Self.timeForOthers } ?? false
+        return awaitedCount(now: now) > 0 || outage.servedAt.map { now < $0 + Self.timeForOthers } ?? false
     }
 
     /// The end of the waiting jobs from which the next try is taken. A failed try changes the end: the pushes that APNs
@@ -77,7 +77,11 @@ final class Circuit {
 
     /// How many more pushes may go out over the gateway now.
     func room(now: ContinuousClock.Instant) -> Int {
-        isClosed ? .max : breaker.room(inFlight: awaited.count(now: now), now: now)
+        isClosed ? .max : breaker.room(inFlight: awaitedCount(now: now), now: now)
+    }
+
+    private func awaitedCount(now: ContinuousClock.Instant) -> Int {
+        breaker.since.map { awaited.count(since: $0, now: now) } ?? 0
     }
 
     /// Notes pushes that go out now.
@@ -88,12 +92,6 @@ final class Circuit {
     /// Notes that a push was answered, or is lost. While nothing is held back, `sentAt` is not evaluated.
     func noteEnded(sentAt: @autoclosure () -> ContinuousClock.Instant) {
         if !isClosed { awaited.noteEnded(sentAt: sentAt()) }
-    }
-
-    /// Follows the breaker into another phase.
-    private func follow(from began: ContinuousClock.Instant?) {
-        isClosed = breaker.isClosed
-        if breaker.since != began { awaited = AwaitedPushes() }
     }
 
     /// A push that was answered.
@@ -111,9 +109,9 @@ final class Circuit {
             breaker.noteServedWhileClosed()
             return .none
         }
-        let (push, now, began) = (push(), now(), breaker.since)
+        let (push, now) = (push(), now())
         breaker.noteServed(sentAt: push.sentAt, now: now)
-        follow(from: began)
+        isClosed = breaker.isClosed
         outage.noteServed(from: push.place, at: now)
         return isClosed ? endOutage() : .none
     }
@@ -124,15 +122,15 @@ final class Circuit {
     /// Notes that nothing is in flight.
     func noteQuiet(now: ContinuousClock.Instant) -> Change {
         guard !isClosed else { return .none }
-        let began = breaker.since
         breaker.noteQuiet(now: now)
-        follow(from: began)
+        isClosed = breaker.isClosed
         return isClosed ? endOutage() : .none
     }
 
     private func endOutage() -> Change {
         refusal = nil
         outage = OutageMemory()
+        awaited = AwaitedPushes()
         return .closed
     }
 
@@ -191,9 +189,9 @@ final class Circuit {
 
     /// - Parameter push: the push that was refused; nil if the key rests, whatever was sent.
     private func change(by push: Push? = nil, _ note: () -> Void, because reason: () -> String) -> Change {
-        let (wasClosed, openings, began) = (isClosed, breaker.openings, breaker.since)
+        let (wasClosed, openings) = (isClosed, breaker.openings)
         note()
-        follow(from: began)
+        isClosed = breaker.isClosed
         let isOpened = breaker.openings > openings
         if isOpened { outage.beginTry() }
         if !isClosed, let push { outage.noteRefused(push.device, from: push.place, isRecovering: nextTry == nil) }

@@ -170,10 +170,7 @@ import Transport
                 #expect(try await fixture.number("select sum(count) from pushq.badge") == 3)
             }
             let one = RecordDigest.ofPayload(Array(Self.payload("x", "1").utf8))
-            #expect(
-                try await pushes(in: file, fixture).values.allSatisfy {
-                    $0.digests == [one] || $0.digests == [one, one]
-                })
+            #expect(try await pushes(in: file, fixture).values.allSatisfy { Set($0.digests) == [one] })
         }
     }
 }
