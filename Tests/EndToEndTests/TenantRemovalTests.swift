@@ -46,7 +46,7 @@ extension `Real processes that send campaigns` {
                 }
                 let over = try await Executable.admin.run(words + ["--yes"], environment: environment)
                 #expect(over.code == 1)
-                #expect(over.errors.contains("there is no tenant acme"), "\(over.errors)")
+                #expect(over.errors.contains("there is no tenant acme"), "\(over.errors) \(over.output)")
 
                 // The worker still serves the other tenant.
                 let sent = try rig.arrivalCount()

@@ -95,7 +95,10 @@ declare
 begin
   perform from pushq.fan_out_turn t where t.queue_id = queue for update skip locked;
   if not found then
-    insert into pushq.fan_out_turn (queue_id) values (queue) on conflict on constraint fan_out_turn_pkey do nothing;
+    -- A worker may try to fan out for a queue that was removed a moment ago.
+    insert into pushq.fan_out_turn (queue_id)
+    select q.id from pushq.queue q where q.id = queue
+    on conflict on constraint fan_out_turn_pkey do nothing;
     if not found then
       return null;
     end if;
