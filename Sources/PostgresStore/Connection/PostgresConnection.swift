@@ -145,8 +145,8 @@ package import Transport
 
     // MARK: Its end
 
-    /// Ends a connection that broke, whatever was in flight.
-    func lose(_ reason: String) {
+    /// Ends a connection that broke or that must not be used any more, whatever was in flight.
+    package func lose(_ reason: String) {
         end { .connectionLost($0, reason: reason, $1) }
     }
 

@@ -41,6 +41,11 @@ final class EngineConnections {
     private var own: [ReconnectingConnection] { vital + secondary + [notifications] }
     private let database: DatabaseAddress
     private let session: SessionPreparation
+    /// The database that keeps provider tokens, if it is another one, and how its sessions are prepared.
+    private let ofTokens: (database: DatabaseAddress, session: SessionPreparation)?
+    private let surveyInterval: Duration
+    /// When the servers were last looked at; nil while that is under way.
+    private var surveyedAt: ContinuousClock.Instant? = .now
     private let loop: EventLoop
     private let report: (EngineEvent) -> Void
     /// The number of connections for claims and leases that are lost.
@@ -49,12 +54,15 @@ final class EngineConnections {
     private var hasReportedMissing = false
 
     /// Creates connections that open when they are first used.
-    /// - Parameter keeper: the database that keeps provider tokens, if it is another one.
+    /// - Parameters:
+    ///   - keeper: the database that keeps provider tokens, if it is another one.
+    ///   - surveyInterval: how often to look at all servers of an address that names several.
     init(
-        to database: DatabaseAddress, keeper: DatabaseAddress? = nil, on loop: EventLoop,
-        report: @escaping (EngineEvent) -> Void
+        to database: DatabaseAddress, keeper: DatabaseAddress? = nil, surveyInterval: Duration = .seconds(30),
+        on loop: EventLoop, report: @escaping (EngineEvent) -> Void
     ) {
         self.report = report
+        self.surveyInterval = surveyInterval
         let session = SessionPreparation(at: database.description, report: report)
         (self.database, self.session, self.loop) = (database, session, loop)
         func make(_ suffix: String) -> ReconnectingConnection {
@@ -66,10 +74,10 @@ final class EngineConnections {
         forClaims = make("")
         forLeases = make(" (leases)")
         let (forFanOut, forUpkeep) = (make(" (fan-out)"), make(" (upkeep)"))
-        forTokens = keeper.map { keeper in
-            // The engines of that database report its problems.
-            let session = SessionPreparation(at: keeper.description) { _ in }
-            return ReconnectingConnection(to: keeper, as: "pushq work (tokens)", on: loop, prepare: session.prepare)
+        // The engines of that database report its problems.
+        ofTokens = keeper.map { ($0, SessionPreparation(at: $0.description) { _ in }) }
+        forTokens = ofTokens.map { keeper, session in
+            ReconnectingConnection(to: keeper, as: "pushq work (tokens)", on: loop, prepare: session.prepare)
         }
         notifications = make(" (notifications)")
         (claims, leases) = (retry(forClaims), retry(forLeases, orElse: forClaims))
@@ -127,6 +135,18 @@ final class EngineConnections {
 
     /// Reports if the database was restored while the worker ran: `pg_restore` does not end its sessions.
     func lookForRestore() async { await upkeep.attempt { try await session.lookForRestore($0) } }
+
+    /// Looks now and then whether another server has taken the place of the one in use. That one may go on and take
+    /// writes: then no session is lost, and nothing else would tell. Does not wait for the servers.
+    func lookForNewerServers() {
+        guard let surveyedAt, ContinuousClock.now >= surveyedAt + surveyInterval else { return }
+        self.surveyedAt = nil
+        loop.startTask { [self] in
+            await session.survey(database, on: loop)
+            if let ofTokens { await ofTokens.session.survey(ofTokens.database, on: loop) }
+            self.surveyedAt = .now
+        }
+    }
 
     /// After `deadline`, no write is repeated: leases whose writes failed expire.
     func giveUp(after deadline: ContinuousClock.Instant) {

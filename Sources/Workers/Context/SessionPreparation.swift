@@ -13,6 +13,13 @@ final class SessionPreparation {
     private var refusedTimeline: Int32?
     /// Whether it was reported that queues wait for a decision since the database was restored.
     private var hasSaidRestore = false
+    /// The sessions that were prepared, and the timelines of their servers.
+    private var sessions: [Session] = []
+
+    private struct Session {
+        weak var connection: PostgresConnection?
+        let timeline: Int32
+    }
 
     /// - Parameter address: where the database is, for errors.
     init(at address: String, report: @escaping (EngineEvent) -> Void) {
@@ -27,6 +34,7 @@ final class SessionPreparation {
     func survey(_ database: DatabaseAddress, on loop: EventLoop) async -> Int? {
         let servers = await newest.survey(database, as: "pushq work (survey)", on: loop)
         for server in servers where server.timeline < newest.timeline { noteRefused(server.timeline) }
+        leaveOlderServers()
         return servers.newest?.host
     }
 
@@ -44,12 +52,26 @@ final class SessionPreparation {
                 noteRefused(found)
                 throw error
             }
-            refusedTimeline = nil
             noteRestore(of: copy)
+            sessions.removeAll { $0.connection === connection }
+            sessions.append(Session(connection: connection, timeline: found))
+            leaveOlderServers()
         }
         guard let lack, !hasSaid else { return }
         hasSaid = true
         report(.sessionLacks(lack))
+    }
+
+    /// Ends the sessions at servers that another one has replaced. Such a server may still take writes. A worker that
+    /// used both would lease jobs at one, and record at the other what became of them: it would send them again and
+    /// again.
+    private func leaveOlderServers() {
+        let older = sessions.filter { $0.timeline < newest.timeline }
+        sessions.removeAll { $0.timeline < newest.timeline || $0.connection?.isOpen != true }
+        for session in older where session.connection?.isOpen == true {
+            noteRefused(session.timeline)
+            session.connection?.lose("its timeline \(session.timeline) is older than \(newest.timeline)")
+        }
     }
 
     private func noteRefused(_ timeline: Int32) {

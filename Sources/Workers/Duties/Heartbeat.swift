@@ -67,6 +67,7 @@ final class Heartbeat {
             mismatch = await show()
             if mismatch == nil, !isStopping {
                 await postgres.lookForRestore()
+                postgres.lookForNewerServers()
                 await signal.wait(atMost: Self.interval)
             }
         }

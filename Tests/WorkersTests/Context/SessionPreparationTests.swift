@@ -71,6 +71,18 @@ struct `The sessions of an engine` {
     )
         async throws
     {
+        try await withStandby { old, new, loop in
+            try await new.promote()
+            try await body(old, new, loop)
+        }
+    }
+
+    /// Runs `body` with a primary and its standby.
+    private func withStandby(
+        _ body: @escaping @Sendable (PrivatePostgres, PrivatePostgres, EventLoop) async throws -> Void
+    )
+        async throws
+    {
         let minder = try Minder()
         let loop = EventLoop(name: "session")
         defer { loop.shutDown() }
@@ -82,7 +94,6 @@ struct `The sessions of an engine` {
             connection.close()
         }
         let new = try await PrivatePostgres.startStandby(of: old, minder: minder)
-        try await new.promote()
         try await body(old, new, loop)
         await minder.end()
     }
@@ -146,12 +157,70 @@ struct `The sessions of an engine` {
         }
     }
 
+    /// The number of a server's sessions with such a name.
+    private func sessions(_ server: PrivatePostgres, _ name: String) async throws -> String {
+        let sql = "select count(*) from pg_stat_activity where application_name like '\(name)'"
+        return try await server.client("psql", ["-qAtd", "postgres", "-c", sql]).run()
+    }
+
+    /// A worker that leased at one server and recorded at the other would send again and again.
+    @Test func `loses all sessions of a worker as soon as one of them sees the newer one`() async throws {
+        try await withStandby { old, new, loop in
+            try await loop.run { actor in
+                var events: [String] = []
+                let session = SessionPreparation(at: "db1,db2") { events.append("\($0)") }
+                func open(_ servers: String) throws -> ReconnectingConnection {
+                    ReconnectingConnection(
+                        to: try DatabaseAddress(url: servers, environment: [:]), as: "test", on: actor.loop,
+                        prepare: session.prepare)
+                }
+                func timeline(_ store: ReconnectingConnection) async throws -> Int32? {
+                    try await store.current().timelineOfServer()
+                }
+                let both = old.connectionString(orAt: new)
+                let (one, other) = (try open(both), try open(both))
+                for store in [one, other] { #expect(try await timeline(store) == 1) }
+                try await new.promote()
+                for store in [one, other] { #expect(try await timeline(store) == 1, "they do not know it") }
+                let next = try open(new.connectionString(orAt: old))
+                #expect(try await timeline(next) == 2)
+                #expect(!one.isOpen && !other.isOpen)
+                for store in [one, other] { #expect(try await timeline(store) == 2) }
+                #expect(events.count == 1 && events[0].contains("timeline 1, but another one already had 2"))
+                for store in [one, other, next] { store.close() }
+            }
+        }
+    }
+
+    @Test func `is left by a worker that lost no session, and by the session for tokens`() async throws {
+        try await withStandby { old, new, loop in
+            try await loop.run { actor in
+                let address = try DatabaseAddress(url: old.connectionString(orAt: new), environment: [:])
+                let stores = EngineConnections(
+                    to: address, keeper: address, surveyInterval: .milliseconds(100), on: actor.loop,
+                    report: { _ in })
+                let tokens = try #require(stores.tokens)
+                for store in [stores.claims, stores.leases, stores.fanOut, stores.upkeep, tokens] {
+                    _ = try await store.connection()
+                }
+                #expect(try await sessions(old, "pushq work%") == "5\n")
+                try await new.promote()
+                try await eventually("all to be at the new primary", within: .seconds(60)) {
+                    stores.lookForNewerServers()
+                    for store in [stores.claims, stores.leases, stores.fanOut, stores.upkeep, tokens] {
+                        _ = try? await store.connection()
+                    }
+                    let names = "pushq work%' and application_name not like '%survey%"
+                    let (here, there) = (try await sessions(new, names), try await sessions(old, names))
+                    return here == "5\n" && there == "0\n"
+                }
+                stores.close()
+            }
+        }
+    }
+
     @Test func `gets no session of a worker, not even the one for notifications`() async throws {
         try await withBoth { old, new, _ in
-            func sessions(_ server: PrivatePostgres, _ name: String) async throws -> String {
-                let sql = "select count(*) from pg_stat_activity where application_name like '\(name)'"
-                return try await server.client("psql", ["-qAtd", "postgres", "-c", sql]).run()
-            }
             let events = EventLog()
             let address = try DatabaseAddress(url: old.connectionString(orAt: new), environment: [:])
             let engine = Engine(
