@@ -1,6 +1,9 @@
 extension Statement {
     /// A time further ahead than a duty's longest pause, or than a lease, was written before the database's clock was
     /// set back: the duty is due.
+    ///
+    /// A worker asks only for duties that it is not about. So one that it holds was given to a session whose answer it
+    /// did not get, as when PostgreSQL stood still, and is taken again.
     static let takeDuty = Statement(
         "take_duty",
         #"""
@@ -13,7 +16,8 @@ extension Statement {
           from pushq.duty d
           join unnest($names::text[], $longest_pauses::float8[]) as known(name, seconds) on known.name = d.name
           where (d.next_at <= now() or d.next_at > now() + (known.seconds + 60) * interval '1 second')
-            and (d.deadline is null or d.deadline < now() or d.deadline > now() + 2 * $lease::interval)
+            and (d.deadline is null or d.deadline < now() or d.deadline > now() + 2 * $lease::interval
+                 or d.worker_id = $worker_id)
           order by d.next_at
           limit 1
           for update of d skip locked)
