@@ -15,7 +15,7 @@ create table pushq.worker (
   connections int         not null default 0,             -- to APNs, including those that are being opened
   streams     int         not null default 0,             -- the capacity of `connections`, in requests
   unreachable int[]       not null default '{}',          -- queues for which it cannot reach APNs
-  in_outage   int[]       not null default '{}',          -- queues for which APNs refuses most pushes
+  in_outage   int[]       not null default '{}',          -- queues of which APNs takes hardly any push
   refusals    text[]      not null default '{}',          -- the refusals, for each queue in `in_outage`
   unusable    int[]       not null default '{}',          -- queues whose credential it cannot use
   faults      text[]      not null default '{}',          -- the reason, for each queue in `unusable`

@@ -2,7 +2,7 @@ import QueueCore
 
 extension HealthCheck {
     static let apns = HealthCheck(
-        "apns", "workers that cannot reach APNs, or to which it refuses most pushes for now, by credential"
+        "apns", "workers that cannot reach APNs, or of which it takes hardly any push for now, by credential"
     ) { connection in
         let unreachable = try await connection.execute(.unreachableAPNs).map { row in
             HealthFinding(
@@ -13,7 +13,7 @@ extension HealthCheck {
         }
         let refusing = try await connection.execute(.refusingAPNs).map { row in
             HealthFinding(
-                troubleIn: row, "had most pushes refused with it",
+                troubleIn: row, "had hardly any push taken with it",
                 .advice(
                     "look up the answer in docs/apns.md; see developer.apple.com/system-status. Pushes wait, and are tried again"
                 ))
@@ -50,7 +50,13 @@ extension Statement {
     fileprivate static let unreachableAPNs = Statement(
         "unreachable_apns", trouble("cross join lateral (select unnest(a.unreachable) as queue_id, null as reason) u"))
     fileprivate static let refusingAPNs = Statement(
-        "refusing_apns", trouble("cross join lateral unnest(a.in_outage, a.refusals) u(queue_id, reason)"))
+        "refusing_apns",
+        trouble(
+            """
+            cross join lateral (
+                select queue_id, 'APNs answers ' || answer
+                from unnest(a.in_outage, a.refusals) t(queue_id, answer)) u(queue_id, reason)
+            """))
     fileprivate static let unusableCredentials = Statement(
         "unusable_credentials", trouble("cross join lateral unnest(a.unusable, a.faults) u(queue_id, reason)"))
 

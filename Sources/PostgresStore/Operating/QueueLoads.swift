@@ -44,7 +44,7 @@ package struct QueueLoad: Sendable {
     /// The reasons of refusals, the most frequent first.
     package var refused: [ReasonCount] = []
     package var answerTimes = AnswerTimes()
-    /// Workers that cannot reach APNs for the queue, workers for which APNs refuses most of its pushes, and workers
+    /// Workers that cannot reach APNs for the queue, workers of which APNs takes hardly any push, and workers
     /// that cannot use its credential.
     package var unreachable = 0
     package var inOutage = 0
@@ -61,8 +61,9 @@ package struct QueueLoad: Sendable {
     package var state: String {
         if pausedReason != nil { return "paused" }
         if isSuspended { return "suspended" }
-        if inOutage > 0 { return "outage" }
-        if unreachable > 0 { return "unreachable" }
+        // Pushes that are accepted go through other workers.
+        if inOutage > 0, accepted == 0 { return "outage" }
+        if unreachable > 0, accepted == 0 { return "unreachable" }
         if inFlight > 0 || sentPerSecond > 0 { return "sending" }
         guard oldest != nil else { return "idle" }
         guard hasCredential else { return "no credential" }

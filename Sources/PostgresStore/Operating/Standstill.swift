@@ -29,8 +29,8 @@ package enum Standstill: Equatable, Sendable, CustomStringConvertible {
     case noWorkerServes(queue: QueueName)
     case credentialUnusable(worker: String, credential: String, reason: String)
     case apnsUnreachable(worker: String)
-    /// APNs answers, but refuses most pushes at present. Workers claim nothing meanwhile, not even jobs that were
-    /// cancelled.
+    /// APNs is in reach, and refuses most pushes at present or answers `nothing`. Workers claim nothing meanwhile, not
+    /// even jobs that were cancelled.
     case apnsRefuses(String, isCancelled: Bool)
     /// PostgreSQL refuses the worker what it needs to send.
     case workerPrevented(worker: String, problem: String)

@@ -293,7 +293,7 @@ struct Fault: Sendable, CustomTestStringConvertible {
             "APNs that answers, and refuses most pushes", .apns,
             "update pushq.worker set (in_outage, refusals) = (select array_agg(id), array['500 InternalServerError'] from pushq.queue)",
             .error, "credential acme/main",
-            "1 of 1 worker had most pushes refused with it, for 1 queue: web-1:42 (500 InternalServerError)",
+            "1 of 1 worker had hardly any push taken with it, for 1 queue: web-1:42 (APNs answers 500 InternalServerError)",
             .advice(
                 "look up the answer in docs/apns.md; see developer.apple.com/system-status. Pushes wait, and are tried again"
             )),

@@ -84,7 +84,17 @@ import Transport
             #expect(abs(load.sentPerSecond - 70) < 0.001, "20 a second and 50 a second")
             #expect(load.refused == [ReasonCount(.unregistered, 10), ReasonCount(.named("BadDeviceToken"), 4)])
             #expect(load.answerTimes.bound(of: 0.5) == 10 && load.answerTimes.bound(of: 0.99) == 100)
-            #expect((load.unreachable, load.inOutage, load.state) == (1, 1, "outage"))
+            #expect((load.unreachable, load.inOutage, load.state) == (1, 1, "sending"), "others take the pushes")
+            report.throughput = [Throughput(queueID: queue.id)]
+            for id in [1, 2] as [Int64] { try await queue.worker.showWorker(id, report) }
+            #expect(try await self.load(queue).state == "outage")
+            report.inOutage = []
+            for (id, state) in [(1, "outage"), (2, "idle")] as [(Int64, String)] {
+                try await queue.worker.showWorker(id, report)
+                #expect(try await self.load(queue).state == state)
+            }
+            report.throughput = [throughput]
+            try await queue.worker.showWorker(2, report)
 
             // The next heartbeat replaces the last one, and a worker that stops removes its own row.
             (report.throughput, report.inOutage) = ([], [])

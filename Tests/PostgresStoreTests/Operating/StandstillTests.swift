@@ -32,6 +32,27 @@ import Testing
             }
         }
     }
+
+    @Test(arguments: ["unreachable", "in_outage", "unusable"])
+    func `is said to wait for no worker in trouble while another one sends`(_ trouble: String) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            try await queue.addCredential()
+            let campaign = try await queue.startCampaign()
+            try await queue.fanOut(campaign)
+            try await queue.run(
+                """
+                insert into pushq.worker (id, name, version, queues, \(trouble))
+                values (1, 'w1', '1', '*', array[\(queue.id)]), (2, 'w2', '1', 'other/*', '{}')
+                """)
+            func standstill() async throws -> Standstill? {
+                try await queue.connection.standstill(ofRoot: campaign, inQueue: QueueFixture.name)
+            }
+            #expect(try await standstill() != nil, "the other one does not serve the queue")
+            try await queue.run("insert into pushq.worker (id, name, version, queues) values (3, 'w3', '1', '*')")
+            #expect(try await standstill() == nil)
+        }
+    }
 }
 
 @Suite(.timeLimit(.minutes(10))) struct `A campaign or send whose worker PostgreSQL refuses what it needs` {
