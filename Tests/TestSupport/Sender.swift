@@ -14,6 +14,8 @@ package final class Sender: PushGatewayHandler {
     package private(set) var refusedCredentials: [(reason: Reason, detail: String)] = []
     /// The connections with pushes in flight that the gateway gave up.
     package private(set) var lostConnections: [(reason: String, uncertain: Int)] = []
+    /// How often the gateway said that nothing is answered any more.
+    package private(set) var silences = 0
     /// What the gateway said about servers that do not end the streams of accepted pushes.
     package private(set) var openStreams: [String] = []
     /// An unanswered push is sent again until it was lost this many times.
@@ -110,6 +112,8 @@ package final class Sender: PushGatewayHandler {
     }
 
     package func deliveredTooSoon(_ count: Int, by gateway: any PushGateway) { deliveredTooSoon += count }
+
+    package func stoppedAnswering(sentAt: ContinuousClock.Instant, by gateway: any PushGateway) { silences += 1 }
 
     package func connectionLost(_ reason: String, uncertain count: Int, by gateway: any PushGateway) {
         lostConnections.append((reason, count))

@@ -39,7 +39,7 @@ package struct ConnectionFigures: Sendable {
             case .unneeded: .unneeded
             case .usedUp: .usedUp
             case .retired, .spoilt, .asked: .asked
-            case .closed, .closedByPush, .failed: .failed
+            case .closed, .closedByPush, .failed, .silent: .failed
             }
         ended[cause, default: 0] += 1
     }

@@ -56,6 +56,14 @@ final class ConnectionPool<Connection: PooledConnection> {
         return reachability.outage
     }
 
+    /// Notes that no connection takes pushes for a while already, and that an attempt goes on. Returns whether this
+    /// begins an outage.
+    func noteLateness(_ words: String, now: ContinuousClock.Instant) -> Bool {
+        guard state == .connecting, isWanted, !isAtRest, reachability.outage == nil else { return false }
+        reachability.isLate(words, now: now)
+        return true
+    }
+
     /// Notes that the connection takes pushes.
     func noteOpened(_ connection: Connection) {
         isConnecting = false

@@ -11,6 +11,9 @@ package struct GatewaySettings: Sendable {
     package var firstAnswerTime = Duration.milliseconds(500)
     /// The time for looking up the name, connecting and the TLS handshake together.
     package var connectTime = Duration.seconds(10)
+    /// After this time without a connection that takes pushes, the server counts as out of reach until there is one:
+    /// other workers may reach it.
+    package var readyTime = Duration.seconds(2)
     /// How long the server may take to send its first SETTINGS, and to acknowledge those of the client.
     package var settingsTime = Duration.seconds(10)
     /// How long an answer may take. After that the stream is given up as unanswered.

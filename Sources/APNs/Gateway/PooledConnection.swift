@@ -53,4 +53,6 @@ enum ConnectionEnding {
     case closedByPush(served: Int, isRepeated: Bool)
     /// It went silent, or the peer broke the protocol.
     case failed(String)
+    /// It answered nothing, like all others. The gateway's owner knows that, and waits between its tries.
+    case silent
 }

@@ -82,7 +82,7 @@ extension PoolingGateway {
 // MARK: - Opening
 
 extension PoolingGateway {
-    private func openIfNeeded() {
+    func openIfNeeded() {
         guard wantsConnection else { return }
         if let nextOpening { armAttempt(nextOpening) } else { pool.share.seek(self) }
     }
@@ -124,6 +124,9 @@ extension PoolingGateway {
     func connect() {
         pool.isConnecting = true
         pool.lastOpening = loop.now
+        loop.schedule(after: settings.readyTime) { [self, begun = loop.now] in
+            if pool.lastOpening == begun { noteLateness() }
+        }
         loop.startTask { [self] in
             do {
                 let stream = try await TLSConnection.connect(
@@ -139,6 +142,11 @@ extension PoolingGateway {
                 failed("\(error)")
             }
         }
+    }
+
+    private func noteLateness() {
+        let words = "no connection to \(endpoint) takes pushes after \(settings.readyTime)"
+        if pool.noteLateness(words, now: loop.now) { capacityChanged() }
     }
 
     private func connected(_ stream: TLSConnection) {
@@ -204,6 +212,7 @@ extension PoolingGateway {
             pool.noteRetired(connection, isShortLived: !hasLasted, answers: answers, settings, now: loop.now)
             replace(connection)
         case .unneeded: pool.isWanted = !pool.open.isEmpty
+        case .silent: replace(connection)
         case .usedUp:
             pool.noteProved()
             replace(connection)
@@ -258,13 +267,6 @@ extension PoolingGateway {
     func capacityChanged() {
         if freeSlots > 0 { pool.isShort = false }
         handler?.capacityChanged(of: self)
-    }
-
-    /// Opens another connection if there is more to send than the others take: this one was set aside, because it does
-    /// not answer the pushes that it has.
-    func needsAnother(besides connection: Connection) {
-        if !connection.hasAnswered { doubtAddress(of: connection) }
-        openIfNeeded()
     }
 
     /// Makes connection attempts try the address of this useless connection last from now on.

@@ -82,6 +82,12 @@ package protocol PushGatewayHandler: AnyObject {
     /// many pushes that had been reported as delivered.
     func deliveredTooSoon(_ count: Int, by gateway: any PushGateway)
 
+    /// Nothing is answered any more, over any connection: pushes that never waited in vain before, too many to be at
+    /// fault themselves, wait for their answers. It is reported again for each further connection that answers nothing,
+    /// until there is an answer.
+    /// - Parameter sentAt: when the oldest of the pushes was sent that wait on the connection.
+    func stoppedAnswering(sentAt: ContinuousClock.Instant, by gateway: any PushGateway)
+
     /// A connection was lost with this many pushes whose outcome is unknown.
     func connectionLost(_ reason: String, uncertain count: Int, by gateway: any PushGateway)
 

@@ -25,6 +25,11 @@ struct Reachability {
         outage = Outage(since: outage?.since ?? now, error: error, nextAttempt: now + delay)
     }
 
+    /// Notes that there is no connection yet, and that the attempt at one goes on.
+    mutating func isLate(_ error: String, now: ContinuousClock.Instant) {
+        outage = outage ?? Outage(since: now, error: error, nextAttempt: now)
+    }
+
     /// Notes that a connection is open. The count of failures stays until ``proved()``.
     mutating func reached() {
         outage = nil

@@ -49,7 +49,7 @@ extension GatewayConnection {
         let patience = settings.responseTime / (gateway.hasAnswer(after: since, otherThan: self) ? 6 : 3)
         guard silence >= patience else { return }
         isSetAside = true
-        gateway.needsAnother(besides: self)
+        gateway.wasSetAside(self, silentSince: since)
     }
 
     /// Drains a connection that was set aside and has no more requests. Only an answer would show that it serves again,
@@ -102,7 +102,7 @@ extension GatewayConnection {
         if isSetAside || isLast || unansweredCount >= settings.maximumUnanswered {
             let words = "\(stream.peer) left requests without an answer for \(settings.responseTime)"
             if let uncertainCount { gateway.lost(words, uncertain: uncertainCount) }
-            drain(.failed(words))
+            drain(isSetAside && gateway.isSilent ? .silent : .failed(words))
         }
         deliverAnswers()
         scheduleFlush()

@@ -20,14 +20,18 @@ protocol GatewayConnectionDelegate: ConnectionDelegate<GatewayConnection> {
     /// for a few.
     var servesOthers: Bool { get }
 
-    /// A connection that closes last served a push at this time, by the clock of the streams.
-    func noteServed(at time: UInt64)
+    /// A connection that closes last served a push, and last had an answer, at these times by the clock of the streams.
+    func noteClosing(served: UInt64, answered: UInt64)
 
     /// A push that was never lost before got no answer.
     func noteFirstLoss()
 
-    /// The connection was set aside, and another one may be needed.
-    func needsAnother(besides connection: GatewayConnection)
+    /// The connection was set aside, because it has had no answer since this time, by the clock of the streams. Another
+    /// one may be needed.
+    func wasSetAside(_ connection: GatewayConnection, silentSince time: UInt64)
+
+    /// Whether no connection has answered anything since ``PushGatewayHandler/stoppedAnswering(sentAt:by:)``.
+    var isSilent: Bool { get }
 
     /// The server answers pushes and does not end their streams, which costs slots. Reported once for a connection.
     func streamsLeftOpen(_ detail: String)
@@ -290,7 +294,7 @@ final class GatewayConnection: PooledConnection {
 
     /// The number of pushes in flight whose result would be unknown if the connection ended, and how many of them were
     /// not sent before.
-    private var inFlightCounts: (all: Int, first: Int) {
+    var inFlightCounts: (all: Int, first: Int) {
         var (all, first) = (0, 0)
         http.forEachOpenStream { stream, isSent in
             guard isSent, settledEarly[stream.id] == nil, partials[stream.id] == nil else { return }
@@ -345,7 +349,7 @@ final class GatewayConnection: PooledConnection {
         giveUpOpenStreams()
         if let loss, let count = uncertainCount { gateway.lost(loss, uncertain: count) }
         deliverAnswers()
-        gateway.noteServed(at: lastServed)
+        gateway.noteClosing(served: lastServed, answered: lastAnswer)
         gateway.closed(self)
     }
 

@@ -29,8 +29,11 @@ package final class HTTP2Gateway: PoolingGateway, GatewayConnectionDelegate {
     private var token: ProviderToken?
     /// Whether APNs ended a connection because it calls this token expired.
     private var isTokenRefused = false
-    /// When a connection that is closed now last served a push, by the clock of the streams.
+    /// When a connection that is closed now last served a push, and last had an answer, by the clock of the streams.
     private var servedByClosed: UInt64 = 0
+    private var answeredByClosed: UInt64 = 0
+    /// Since when nothing was answered when that was last reported, by the same clock; 0 for never.
+    private var silentSince: UInt64 = 0
     /// When the last pushes had no answer that were never lost before, by the same clock: one more than may be at fault
     /// themselves.
     private var firstLosses: [UInt64] = []
@@ -155,7 +158,35 @@ package final class HTTP2Gateway: PoolingGateway, GatewayConnectionDelegate {
         if firstLosses.count > settings.maximumRefusalsInARow + 1 { firstLosses.removeFirst() }
     }
 
-    func noteServed(at time: UInt64) { servedByClosed = max(servedByClosed, time) }
+    func noteClosing(served: UInt64, answered: UInt64) {
+        servedByClosed = max(servedByClosed, served)
+        answeredByClosed = max(answeredByClosed, answered)
+    }
+
+    func wasSetAside(_ connection: GatewayConnection, silentSince time: UInt64) {
+        if !connection.hasAnswered { doubtAddress(of: connection) }
+        if isSilent || lastAnswer <= time && areManyUnanswered {
+            silentSince = max(silentSince, time)
+            handler?.stoppedAnswering(sentAt: loop.now - .nanoseconds(loop.nowNanoseconds &- time), by: self)
+        }
+        openIfNeeded()
+    }
+
+    var isSilent: Bool { silentSince > 0 && lastAnswer <= silentSince }
+
+    /// When anything was last answered, by the clock of the streams.
+    private var lastAnswer: UInt64 {
+        (pool.open + pool.draining).reduce(answeredByClosed) { max($0, $1.lastAnswer) }
+    }
+
+    /// Whether more pushes have no answer that were never lost before than may be at fault themselves: those in flight,
+    /// and those that were given up since the last one was served.
+    private var areManyUnanswered: Bool {
+        let latest = lastServed
+        let lost = firstLosses.count { $0 > latest }
+        let waiting = (pool.open + pool.draining).reduce(0) { $0 + $1.inFlightCounts.first }
+        return lost + waiting > settings.maximumRefusalsInARow
+    }
 
     func streamsLeftOpen(_ detail: String) { handler?.streamsLeftOpen(detail, by: self) }
 

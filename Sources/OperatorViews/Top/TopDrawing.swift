@@ -188,6 +188,6 @@ package struct TopDrawing {
         ("limit", "the queue's or its tenant's rate, whichever is lower"),
         ("median p99", "time from a request to its answer"),
         ("refused", "share of the last answers; reason: the most frequent"),
-        ("state", "outage: APNs refuses most pushes; unreachable: it cannot be connected to"),
+        ("state", "outage: APNs refuses most pushes or answers none; unreachable: it cannot be connected to"),
     ]
 }

@@ -88,7 +88,7 @@ package struct WorkerReport: Sendable {
     package var streams = 0
     /// The queues for which the worker cannot reach APNs.
     package var unreachable: [Int32] = []
-    /// The queues for which APNs refuses most pushes for transient reasons, with its answer.
+    /// The queues for which APNs refuses most pushes for transient reasons, or answers none, with its answer.
     package var inOutage: [Trouble] = []
     /// The queues whose credential the worker cannot use, with the reason.
     package var unusable: [Trouble] = []

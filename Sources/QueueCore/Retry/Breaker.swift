@@ -1,9 +1,9 @@
 /// A circuit breaker: decides from the answers of an APNs gateway whether it accepts pushes at present.
 ///
-/// An outage is a large share of transient refusals (429, 5xx) to many recipients. One push that is always refused is
-/// not an outage, nor is one device that gets too many pushes. During an outage, one push at a time probes whether it
-/// is over, with growing delays. After a successful probe, each further success lets more pushes out, until the
-/// recovery is complete.
+/// An outage is a large share of transient refusals (429, 5xx) to many recipients, or no answer to any of them. One
+/// push that is always refused is not an outage, nor is one device that gets too many pushes. During an outage, one
+/// push at a time probes whether it is over, with growing delays. After a successful probe, each further success lets
+/// more pushes out, until the recovery is complete.
 ///
 /// A value without a clock: its owner passes the time.
 package struct Breaker: Equatable, Sendable {
@@ -105,6 +105,8 @@ package struct Breaker: Equatable, Sendable {
     /// While the breaker is open: when a push may probe that was never refused. Only such pushes delay that: those that
     /// were refused before may be refused for their own sake.
     private var untriedUntil: ContinuousClock.Instant?
+    /// Whether the breaker is open because pushes had no answer. Then any answer shows that APNs serves again.
+    private var isOpenBySilence = false
     /// Whether the owner lets only pushes probe before `until` that were never refused. Otherwise all wait for it.
     private let choosesProbes: Bool
     /// While the breaker is closed: the resets, and the pushes that were served, since the first of these resets.
@@ -160,7 +162,7 @@ package struct Breaker: Equatable, Sendable {
         switch phase {
         case .closed: noteServedWhileClosed()
         case .open(let until):
-            guard now >= firstProbe(until), isOfThisPhase(sentAt) else { return }
+            guard isOpenBySilence || now >= firstProbe(until) && isOfThisPhase(sentAt) else { return }
             enter(.recovering(limit: 2), now: now)
         case .recovering(let limit):
             guard isOfThisPhase(sentAt) else { return }
@@ -249,6 +251,24 @@ package struct Breaker: Equatable, Sendable {
         open(nil, now: now, using: &generator)
     }
 
+    /// Notes that APNs answers nothing any more.
+    /// - Parameter sentAt: when the oldest push was sent that waits for its answer.
+    package mutating func noteSilence(
+        sentAt: ContinuousClock.Instant, now: ContinuousClock.Instant, using generator: inout some RandomNumberGenerator
+    ) {
+        guard !isOpen(at: now), isClosed || isOfThisPhase(sentAt) else { return }
+        open(nil, now: now, using: &generator)
+        isOpenBySilence = true
+    }
+
+    /// Notes that APNs was out of reach as well and can be reached again, so that a push may probe at once if the
+    /// breaker is open because of silence: whatever lay between may have caused that.
+    package mutating func noteReached(now: ContinuousClock.Instant) {
+        guard isOpenBySilence, isOpen(at: now) else { return }
+        phase = .open(until: now)
+        untriedUntil = now
+    }
+
     // MARK: Phases
 
     private mutating func open(
@@ -274,6 +294,7 @@ package struct Breaker: Equatable, Sendable {
     private mutating func enter(_ phase: Phase, now: ContinuousClock.Instant) {
         self.phase = phase
         since = now
+        isOpenBySilence = false
         share = 0
         beginRow()
         (served, refused, resets, servedSinceReset) = (0, 0, 0, 0)

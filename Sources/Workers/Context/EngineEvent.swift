@@ -117,7 +117,7 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
             "APNs is out of reach for \(queue), trying again: \(reason)"
         case .gatewayReachable(let queue): "APNs can be reached again for \(queue)"
         case .outageBegun(let queue, let reason):
-            "APNs currently refuses the pushes of \(queue) with \(reason): they wait without using attempts, and one push "
+            "APNs currently answers \(reason) to pushes of \(queue): they wait without using attempts, and one push "
                 + "at a time is tried"
         case .outageOver(let queue): "APNs takes pushes of \(queue) again"
         case .pushesUncertain(let queue, let count, let reason):

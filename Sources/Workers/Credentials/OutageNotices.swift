@@ -10,10 +10,14 @@ struct OutageNotices {
         /// The gateway is still out of reach, which was reported before.
         case stillLost
         case back
+        /// There is a connection again. What was reported is that APNs takes or answers no pushes, which may go on.
+        case backInOutage
     }
 
     /// Gateways that were reported as out of reach, and when each is tried again.
     private var lost: [ObjectIdentifier: ContinuousClock.Instant] = [:]
+    /// Gateways that were found out of reach while something else was reported.
+    private var lostInOutage: Set<ObjectIdentifier> = []
 
     /// Notes the state of a gateway. Returns nil if there is nothing to report.
     /// - Parameter isOutage: whether an outage was reported because of answers over this gateway.
@@ -21,18 +25,27 @@ struct OutageNotices {
     {
         switch state {
         case .unreachable(let outage):
-            if isOutage() { return .stillLost }
+            if isOutage() {
+                lostInOutage.insert(gateway)
+                return .stillLost
+            }
             let known = lost.updateValue(outage.nextAttempt, forKey: gateway)
             if known == outage.nextAttempt { return nil }
             return known == nil ? .lost(error: outage.error) : .failedAgain(error: outage.error)
-        case .open: return lost.removeValue(forKey: gateway) == nil ? nil : .back
+        case .open:
+            let wasLostInOutage = lostInOutage.remove(gateway) != nil
+            if lost.removeValue(forKey: gateway) != nil { return .back }
+            return wasLostInOutage ? .backInOutage : nil
         // The gateway rests, and no queue waits for it.
-        case .idle, .closed: lost[gateway] = nil
+        case .idle, .closed: forget(gateway)
         case .connecting: break
         }
         return nil
     }
 
     /// Forgets a gateway that is gone, because another one may get its identity.
-    mutating func forget(_ gateway: ObjectIdentifier) { lost[gateway] = nil }
+    mutating func forget(_ gateway: ObjectIdentifier) {
+        lost[gateway] = nil
+        lostInOutage.remove(gateway)
+    }
 }

@@ -342,6 +342,17 @@ final class Dispatcher {
         follow(circuit.noteRest(because: reason, now: loop.now), of: circuit, gateway)
     }
 
+    /// Notes that nothing is answered any more over any connection of a gateway.
+    /// - Parameter sentAt: when the oldest push was sent that waits for its answer.
+    func noteSilence(of gateway: any PushGateway, _ circuit: Circuit, sentAt: ContinuousClock.Instant) {
+        follow(circuit.noteSilence(sentAt: sentAt, now: loop.now), of: circuit, gateway)
+    }
+
+    /// Notes that a gateway that was out of reach has a connection again.
+    func noteReached(_ gateway: any PushGateway, _ circuit: Circuit) {
+        if circuit.noteReached(now: loop.now) { awaitNextTry(of: circuit, gateway) }
+    }
+
     private func follow(_ change: Circuit.Change, of circuit: Circuit, _ gateway: any PushGateway) {
         switch change {
         case .none: return

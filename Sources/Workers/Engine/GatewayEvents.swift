@@ -33,6 +33,10 @@ final class GatewayEvents: PushGatewayHandler {
             .deliveredTooSoon(queue: queues.names(using: gateway), count: count, grace: context.settings.binary.grace))
     }
 
+    func stoppedAnswering(sentAt: ContinuousClock.Instant, by gateway: any PushGateway) {
+        if let circuit = gateways.circuit(of: gateway) { dispatcher.noteSilence(of: gateway, circuit, sentAt: sentAt) }
+    }
+
     func connectionLost(_ reason: String, uncertain count: Int, by gateway: any PushGateway) {
         context.report(.pushesUncertain(queue: queues.names(using: gateway), count: count, reason: reason))
     }
@@ -74,6 +78,8 @@ final class GatewayEvents: PushGatewayHandler {
             context.report(.gatewayReachable(queue: queues.names(using: gateway)))
             dispatcher.goOn(over: gateway)
             context.mayHaveWork.raise()
+        case .backInOutage:
+            if let circuit = gateways.circuit(of: gateway) { dispatcher.noteReached(gateway, circuit) }
         case nil: break
         }
     }

@@ -10,7 +10,7 @@ final class Circuit {
     /// How an answer changed the circuit.
     enum Change: Equatable {
         case none
-        /// The circuit opened: nothing is sent any more. `reason` is what APNs answered.
+        /// The circuit opened: nothing is sent any more. `reason` is what APNs answered: `503 Shutdown`, or `nothing`.
         case opened(reason: String)
         /// The circuit was open, and is open again after the push that tried was refused.
         case stayedOpen
@@ -20,7 +20,8 @@ final class Circuit {
 
     /// Whether nothing is held back. Stored beside the breaker, because asking the breaker would copy it.
     private(set) var isClosed: Bool
-    /// APNs' last answer to a push that it refused for now; nil while nothing is held back.
+    /// What APNs last answered to a push that it did not take, as a `reason` of ``Change``; nil while nothing is held
+    /// back.
     private(set) var refusal: String?
     /// When the last push was sent that APNs accepted, in nanoseconds of the loop; 0 for none.
     var lastTaken: UInt64 = 0
@@ -173,6 +174,24 @@ final class Circuit {
         } because: {
             "RST_STREAM"
         }
+    }
+
+    /// Notes that APNs answers nothing any more, over any connection.
+    /// - Parameter sentAt: when the oldest push was sent that waits for its answer.
+    func noteSilence(sentAt: ContinuousClock.Instant, now: ContinuousClock.Instant) -> Change {
+        change {
+            breaker.noteSilence(sentAt: sentAt, now: now, using: &generator)
+        } because: {
+            "nothing"
+        }
+    }
+
+    /// Notes that the gateway, which was out of reach, has a connection again. Returns whether a push may try now that
+    /// had to wait.
+    func noteReached(now: ContinuousClock.Instant) -> Bool {
+        guard isOpen(now: now) else { return false }
+        breaker.noteReached(now: now)
+        return !isOpen(now: now)
     }
 
     /// Notes that the server closed a connection because the key has to rest.

@@ -189,7 +189,7 @@ final class Queues {
     /// The queues whose gateway cannot connect to APNs.
     var unreachable: [Int32] { served.all.filter(\.isDisconnected).map(\.id) }
 
-    /// The queues for which APNs refuses most pushes for transient reasons, with APNs' answers.
+    /// The queues for which APNs refuses most pushes for transient reasons, or answers none, with APNs' answers.
     var inOutage: [WorkerReport.Trouble] {
         served.all.compactMap { queue in
             queue.routes.lazy.compactMap(\.circuit.refusal).first.map {

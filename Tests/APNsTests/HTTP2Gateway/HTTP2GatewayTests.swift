@@ -241,6 +241,7 @@ private final class Keeper: PushGatewayHandler {
 
     func capacityChanged(of gateway: any PushGateway) { wake() }
     func deliveredTooSoon(_ count: Int, by gateway: any PushGateway) {}
+    func stoppedAnswering(sentAt: ContinuousClock.Instant, by gateway: any PushGateway) {}
     func connectionLost(_ reason: String, uncertain count: Int, by gateway: any PushGateway) {}
     func streamsLeftOpen(_ detail: String, by gateway: any PushGateway) {}
     func credentialRefused(

@@ -134,6 +134,60 @@ import Transport
         #expect(time < .seconds(20))
     }
 
+    /// A few pushes may be at fault themselves.
+    @Test(arguments: [(3, false), (4, true)]) func `is said to answer nothing if it has more than a few pushes`(
+        count: Int, isSaid: Bool
+    ) async throws {
+        var settings = Self.settings
+        settings.responseTime = .milliseconds(1500)
+        let (silences, outages) = try await Stage(settings: settings, respond: { _ in }).run { _, scene in
+            scene.sender.send(count: count)
+            await scene.sender.untilAnswered(count)
+            return (scene.sender.silences, scene.sender.outages.count)
+        }
+        #expect((silences > 0) == isSaid)
+        // Whoever is told waits by itself before it sends again.
+        #expect((outages == 0) == isSaid)
+    }
+
+    @Test func `is said to do so again over the next connection, and no more once it has answered`() async throws {
+        var settings = Self.settings
+        settings.responseTime = .milliseconds(1500)
+        let (before, after) = try await Stage(
+            settings: settings, respond: { if $0.connection.number > 1 { $0.answer() } }
+        ).run { actor, scene in
+            scene.sender.send(count: 4)
+            while scene.sender.silences == 0 { await actor.loop.pause(.milliseconds(5)) }
+            // A single push, as one that tries.
+            scene.sender.send(count: 1, from: 4)
+            while scene.sender.silences == 1 { await actor.loop.pause(.milliseconds(5)) }
+            scene.sender.send(count: 1, from: 5)
+            await scene.sender.untilAnswered(6)
+            let isSilent = scene.gateway.isSilent
+            return (scene.sender.silences, isSilent)
+        }
+        #expect(before == 2)
+        #expect(!after)
+    }
+
+    @Test func `is not said to answer nothing while another connection gets answers`() async throws {
+        var settings = Self.settings
+        settings.responseTime = .seconds(3)
+        let silences = try await Stage(
+            maximumStreams: 10, settings: settings, respond: { if $0.connection.number > 0 { $0.answer() } }
+        ).run { actor, scene in
+            scene.sender.send(count: 10)
+            var next: UInt64 = 10
+            while !scene.gateway.pool.open.contains(where: \.isSetAside) {
+                scene.sender.send(count: 1, from: next)
+                next += 1
+                await actor.loop.pause(.milliseconds(20))
+            }
+            return scene.sender.silences
+        }
+        #expect(silences == 0)
+    }
+
     /// How a server ends a request that it has not answered.
     enum LateEnd: CaseIterable {
         case reset, refused, malformed

@@ -49,6 +49,10 @@ import Testing
 
         mutating func rest() { breaker.noteRest(sentAt: now, now: now, using: &generator) }
 
+        mutating func beSilent(sentAt: ContinuousClock.Instant? = nil) {
+            breaker.noteSilence(sentAt: sentAt ?? now, now: now, using: &generator)
+        }
+
         var room: Int { breaker.room(inFlight: 0, now: now) }
         var wait: Duration? {
             if case .open(let until) = breaker.phase { now.duration(to: until) } else { nil }
@@ -61,6 +65,45 @@ import Testing
         for recipient in 0..<60 where dialogue.breaker.isClosed { dialogue.refuse(Int64(recipient)) }
         #expect(!dialogue.breaker.isClosed)
         return dialogue
+    }
+
+    @Test func `that opened because of silence lets one push probe, ever later as long as that has no answer`() {
+        var dialogue = Dialogue(from: start)
+        dialogue.beSilent()
+        #expect(dialogue.room == 0)
+        var waits: [Duration] = []
+        for _ in 0..<4 {
+            guard let wait = dialogue.wait else { return #expect(Bool(false), "it is open") }
+            waits.append(wait)
+            // Further connections that lost pushes which were sent before say nothing new.
+            dialogue.beSilent(sentAt: start)
+            #expect(dialogue.wait == wait)
+            dialogue.pass(wait)
+            #expect(dialogue.room == 1)
+            let probedAt = dialogue.now
+            dialogue.pass(.seconds(10))
+            dialogue.beSilent(sentAt: probedAt)
+        }
+        #expect(zip(waits, waits.dropFirst()).allSatisfy { $1 > $0 }, "\(waits)")
+    }
+
+    @Test func `that opened because of silence recovers with any answer, and one that opened otherwise does not`() {
+        var (silent, refused) = (Dialogue(from: start), opened())
+        silent.beSilent()
+        for recovers in [true, false] {
+            var dialogue = recovers ? silent : refused
+            dialogue.breaker.noteServed(sentAt: start - .seconds(20), now: dialogue.now)
+            #expect((dialogue.room > 0) == recovers)
+        }
+        silent.breaker.noteReached(now: silent.now)
+        refused.breaker.noteReached(now: refused.now)
+        #expect(silent.room == 1 && refused.room == 0, "a new connection may be the end of a silence")
+        silent.serve()
+        silent.pass(.seconds(10))
+        silent.beSilent(sentAt: start - .seconds(1))
+        #expect(silent.room > 0, "pushes from before the recovery are still not answered")
+        silent.beSilent()
+        #expect(silent.room == 0)
     }
 
     @Test func `opens for resets only when there are as many as pushes in flight, because answers may come later`() {

@@ -49,6 +49,7 @@ import Testing
     @Test func `is not said of an outage that its answers told of, nor that a gateway at rest is back`() {
         let notices = Dialogue()
         #expect(notices.note(unreachable, of: id, isOutage: true) == .stillLost)
+        #expect(notices.note(.open, of: id, isOutage: true) == .backInOutage)
         #expect(notices.note(.open, of: id, isOutage: true) == nil)
         #expect(notices.note(unreachable, of: id, isOutage: false) == .lost(error: "refused"))
         #expect(notices.note(.idle, of: id, isOutage: false) == nil)

@@ -21,7 +21,8 @@ import Transport
             try await fixture.withEngine { _ in
                 try await fixture.startCampaign(queue)
                 try await eventually("it to be noticed", within: .seconds(60)) {
-                    fixture.events.contains("APNs currently refuses the pushes of acme/com.acme/sandbox with 503")
+                    fixture.events.contains(
+                        "APNs currently answers 503 ServiceUnavailable to pushes of acme/com.acme/sandbox")
                 }
                 // The pushes in flight are refused soon. From then on, the worker tries one push at a time.
                 try await eventually("three more", within: .seconds(60)) {
@@ -39,7 +40,7 @@ import Transport
                 try await eventually("its end to be said") { fixture.events.contains("APNs takes pushes of") }
             }
             #expect(try await fixture.progress()["delivered"] == 500)
-            #expect(fixture.events.all.count { $0.contains("APNs currently refuses") } == 1)
+            #expect(fixture.events.all.count { $0.contains("APNs currently answers") } == 1)
         }
     }
 
@@ -52,7 +53,8 @@ import Transport
             try await fixture.withEngine { _ in
                 try await fixture.startCampaign(queue)
                 try await eventually("it to be noticed", within: .seconds(120)) {
-                    fixture.events.contains("APNs currently refuses the pushes of acme/com.acme/sandbox with 503")
+                    fixture.events.contains(
+                        "APNs currently answers 503 ServiceUnavailable to pushes of acme/com.acme/sandbox")
                 }
                 await fixture.simulator.use(Rules())
                 try await fixture.waitForCampaigns(within: .seconds(120))
@@ -72,7 +74,8 @@ import Transport
             } _: { _ in
                 try await fixture.startCampaign(queue)
                 try await eventually("it to be noticed", within: .seconds(60)) {
-                    fixture.events.contains("APNs currently refuses the pushes of acme/com.acme/sandbox with 503")
+                    fixture.events.contains(
+                        "APNs currently answers 503 ServiceUnavailable to pushes of acme/com.acme/sandbox")
                 }
                 await fixture.simulator.use(Rules())
                 try await fixture.waitForCampaigns(within: .seconds(60))
@@ -100,7 +103,7 @@ import Transport
                 try await fixture.startCampaign(queue)
                 try await eventually("it to be said", within: .seconds(60)) {
                     fixture.events.contains(
-                        "APNs currently refuses the pushes of acme/com.acme/sandbox with \(status) <html><body><h1>")
+                        "APNs currently answers \(status) <html><body><h1>")
                 }
                 #expect(try await fixture.progress()["rejected"] == 0)
                 await fixture.simulator.use(Rules())
@@ -125,7 +128,7 @@ import Transport
             #expect(progress["delivered"] == 99)
             #expect(progress["failed"] == 1)
             #expect(await fixture.simulator.snapshot().arrived == 102)
-            #expect(!fixture.events.contains("APNs currently refuses"))
+            #expect(!fixture.events.contains("APNs currently answers"))
         }
     }
 
@@ -154,7 +157,7 @@ import Transport
                     }
                 }
                 try await eventually("it to be taken for an outage", within: .seconds(60)) {
-                    fixture.events.contains("APNs currently refuses")
+                    fixture.events.contains("APNs currently answers")
                 }
                 // Some pushes have been tried in vain. The others have waited for longer than the push below, and each
                 // of them would be tried after twice the previous delay.
@@ -193,7 +196,7 @@ import Transport
             try await fixture.withEngine { _ in
                 try await send(queue, "00", burst, isUrgent)
                 try await eventually("it to be taken for an outage", within: .seconds(120)) {
-                    fixture.events.contains("APNs currently refuses")
+                    fixture.events.contains("APNs currently answers")
                 }
                 try await send(queue, "aa", 30, false)
                 try await send(other, "bb", 30, false)
@@ -237,7 +240,8 @@ import Transport
                 if isFromBefore { try await sendSilent() }
                 _ = try await fixture.number("select pushq.send('\(queue)', '\(payload)', '{\(others)}')")
                 try await eventually("the outage to be noticed", within: .seconds(60)) {
-                    fixture.events.contains("APNs currently refuses the pushes of acme/com.acme/sandbox with 503")
+                    fixture.events.contains(
+                        "APNs currently answers 503 ServiceUnavailable to pushes of acme/com.acme/sandbox")
                 }
                 // Pushes that were not refused before try first.
                 if !isFromBefore { try await sendSilent() }
@@ -246,6 +250,79 @@ import Transport
                     try await fixture.number("select coalesce(sum(delivered), 0) from pushq.result") == 300
                 }
             }
+        }
+    }
+
+    @Test func `by which nothing is answered is noticed and said, and over with the first answer`() async throws {
+        try await EngineFixture.run { configuration in
+            configuration.rules.outcomes = [OutcomeRule(.silence)]
+        } _: { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 300)
+            try await fixture.withEngine { settings in
+                settings.connections.responseTime = .seconds(6)
+                settings.drain = .milliseconds(100)
+            } _: { _ in
+                try await fixture.startCampaign(queue)
+                try await eventually("it to be noticed", within: .seconds(60)) {
+                    fixture.events.contains("APNs currently answers nothing to pushes of acme/com.acme/sandbox")
+                }
+                // From now on, one push at a time tries.
+                try await fixture.startCampaign(queue, key: "second")
+                let told = "(in_outage, refusals, unreachable) = (array[queue.id], '{nothing}', '{}')"
+                try await eventually("it to be shown with the worker", within: .seconds(60)) {
+                    try await fixture.number("select count(*) from pushq.worker, pushq.queue where \(told)") == 1
+                }
+                try await eventually("the first pushes to be given up", within: .seconds(60)) {
+                    fixture.events.contains("left requests without an answer")
+                }
+                #expect(await fixture.simulator.snapshot().arrived < 320)
+                await fixture.simulator.use(Rules())
+                try await fixture.waitForCampaigns(within: .seconds(90))
+                try await eventually("its end to be said") { fixture.events.contains("APNs takes pushes of") }
+            }
+            #expect(try await fixture.number("select count(*) from pushq.result") > 0)
+            #expect(
+                try await fixture.number("select sum(delivered) from pushq.campaign_progress") == 600)
+        }
+    }
+
+    /// The worker whose way to APNs is silent gives its jobs to the other one and claims no more, but for those that
+    /// try.
+    @Test func `by which one of two workers gets no answers leaves the pushes to the other one`() async throws {
+        try await EngineFixture.run { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 1)
+            let token = try await fixture.text("select encode(token, 'hex') from pushq.device")
+            let mute = try await fixture.startSecondSimulator()
+            await mute.use(Rules(outcomes: [OutcomeRule(.silence)]))
+            let endpoint = try fixture.endpoint(of: mute, port: mute.port)
+            try await fixture.withEngine { settings in
+                settings.endpoint = endpoint
+                settings.connections.responseTime = .seconds(9)
+                settings.drain = .milliseconds(100)
+            } _: { _ in
+                func send(_ count: Int) async throws {
+                    _ = try await fixture.number(
+                        #"select count(pushq.send('\#(queue)', '{"aps":{"alert":"x"}}', array['\#(token)'])) from generate_series(1, \#(count))"#
+                    )
+                }
+                try await send(10)
+                try await eventually("the silence to be noticed", within: .seconds(60)) {
+                    fixture.events.contains("APNs currently answers nothing")
+                }
+                try await fixture.withEngine { _ in
+                    // By now, those that the first worker holds are a few.
+                    let silent = await mute.snapshot().arrived
+                    for _ in 0..<50 { try await send(4) }
+                    try await eventually("nearly all to arrive at the other one", within: .seconds(8)) {
+                        await fixture.simulator.snapshot().arrived >= 190
+                    }
+                    #expect(await mute.snapshot().arrived <= silent + 10)
+                    await mute.use(Rules())
+                    try await fixture.waitForJobs()
+                }
+            }
+            await mute.stop()
+            #expect(try await fixture.number("select sum(delivered) from pushq.result") == 210)
         }
     }
 
@@ -261,7 +338,7 @@ import Transport
                 try await eventually("several connections, one after another", within: .seconds(60)) {
                     await fixture.simulator.snapshot().connections >= 4
                 }
-                #expect(fixture.events.contains("with 429 TooManyProviderTokenUpdates"))
+                #expect(fixture.events.contains("answers 429 TooManyProviderTokenUpdates"))
                 // One push for each connection, or a few where several were allowed at that moment.
                 #expect(await fixture.simulator.snapshot().arrived < 60)
                 await fixture.simulator.use(Rules())

@@ -105,7 +105,7 @@ import Transport
             }
             let counts = seen.withLock { $0.pushes }
             #expect(poisoned.allSatisfy { counts[$0] == EngineSettings.maximumLosses })
-            #expect(!fixture.events.contains("currently refuses"), "no outage")
+            #expect(!fixture.events.contains("currently answers"), "no outage")
             // Resets that come when everything else is answered look like those of a server that resets everything.
             if course.resetDelay == .zero { #expect(!fixture.events.contains("out of reach")) }
         }
@@ -130,7 +130,7 @@ import Transport
                 $0.endpoint = endpoint
             } _: { _ in
                 try await fixture.startCampaign(queue)
-                try await eventually("an outage") { fixture.events.contains("currently refuses") }
+                try await eventually("an outage") { fixture.events.contains("currently answers") }
                 // The waits have grown to 8 s by then.
                 let seen = resets.withLock { $0 }
                 try await eventually("four tries", within: .seconds(60)) { resets.withLock { $0 } >= seen + 4 }

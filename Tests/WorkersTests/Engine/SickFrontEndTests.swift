@@ -63,7 +63,7 @@ import Transport
         }
     }
 
-    private static let resets = "APNs currently refuses the pushes of acme/com.acme/sandbox with RST_STREAM"
+    private static let resets = "APNs currently answers RST_STREAM to pushes of acme/com.acme/sandbox"
 
     /// Resets every request until `isCalm` is set.
     private static func reset(until isCalm: Locked<Bool>) -> @Sendable (MockAPNs.Request) -> Void {
