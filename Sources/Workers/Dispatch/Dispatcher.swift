@@ -161,6 +161,7 @@ final class Dispatcher {
             let count = send(from: job, of: queue, over: route.gateway, maximum: room)
             guard count > 0 else { break }
             route.circuit.noteSent(count, now: now)
+            if route.circuit.isAwaitingTry(now: now) { awaitAnswer(to: route.circuit, route.gateway) }
             if route.gateway.confirmsBySilence { silent += count }
             sent += count
         }
@@ -380,6 +381,22 @@ final class Dispatcher {
             mayHaveWork.raise()
             capacityChanged(of: gateway)
             setTryTimer(of: gateway, at: next + Circuit.timeForOthers) { [self] in capacityChanged(of: gateway) }
+        }
+    }
+
+    /// Gives the other jobs back if the push that tries has no answer soon: workers that get answers may send them. Then
+    /// claims some anew for the next try.
+    private func awaitAnswer(to circuit: Circuit, _ gateway: any PushGateway) {
+        setTryTimer(of: gateway, at: loop.now + Circuit.timeForOthers) { [self] in
+            guard circuit.isAwaitingTry(now: loop.now) else { return capacityChanged(of: gateway) }
+            queues.yieldJobs(using: gateway)
+            setTryTimer(of: gateway, at: loop.now + AwaitedPushes.patience) { [self] in
+                mayHaveWork.raise()
+                capacityChanged(of: gateway)
+                setTryTimer(of: gateway, at: loop.now + Circuit.timeForOthers) { [self] in
+                    capacityChanged(of: gateway)
+                }
+            }
         }
     }
 

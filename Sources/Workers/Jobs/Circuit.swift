@@ -85,6 +85,12 @@ final class Circuit {
         breaker.since.map { awaited.count(since: $0, now: now) } ?? 0
     }
 
+    /// Whether a push has gone out that tries whether APNs accepts pushes again, and its answer is awaited before
+    /// another one may try.
+    func isAwaitingTry(now: ContinuousClock.Instant) -> Bool {
+        nextTry != nil && !isOpen(now: now) && room(now: now) == 0
+    }
+
     /// Notes pushes that go out now.
     func noteSent(_ count: Int, now: ContinuousClock.Instant) {
         if !isClosed { awaited.noteSent(count, now: now) }

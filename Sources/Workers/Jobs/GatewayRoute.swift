@@ -30,7 +30,9 @@ struct GatewayRoute {
     }
 
     /// Whether APNs answers, as far as is known.
-    func canReachAPNs(now: ContinuousClock.Instant) -> Bool { !isUnreachable && !circuit.isOpen(now: now) }
+    func canReachAPNs(now: ContinuousClock.Instant) -> Bool {
+        !isUnreachable && !circuit.isOpen(now: now) && !circuit.isAwaitingTry(now: now)
+    }
 
     /// The number of pushes that the gateway will take soon, as far as APNs' answers allow.
     func outlet(now: ContinuousClock.Instant) -> Int {
