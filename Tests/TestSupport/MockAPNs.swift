@@ -25,6 +25,8 @@ package final class MockAPNs {
 
     package private(set) var requests: [Request] = []
     package private(set) var connections: [Connection] = []
+    /// The limit in the first SETTINGS of connections that are made from now on.
+    package var maximumStreams: Int
     private let respond: (Request) -> Void
     fileprivate let windowSize: Int?
     fileprivate let readsBodies: Bool
@@ -52,6 +54,7 @@ package final class MockAPNs {
         clientCertificates: TLSContext.ClientCertificates = .notAsked,
         newestVersion: TLSVersion = .tls13, respond: @escaping (Request) -> Void
     ) throws {
+        self.maximumStreams = maximumStreams
         self.respond = respond
         self.readsBodies = readsBodies
         self.greeting = greeting
@@ -62,7 +65,7 @@ package final class MockAPNs {
         let context = try TLSContext.server(
             identity: identity, clientCertificates: clientCertificates, newestVersion: newestVersion)
         listener = try Listener(host: host, port: port, context: context, loop: loop) { [self] stream in
-            connections.append(Connection(stream, server: self, maximumStreams: maximumStreams))
+            connections.append(Connection(stream, server: self, maximumStreams: self.maximumStreams))
         }
     }
 

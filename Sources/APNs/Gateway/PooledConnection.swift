@@ -11,7 +11,7 @@ protocol PooledConnection: AnyObject {
     /// Whether the server has ended the connection in order, and named requests that it will answer or let in those
     /// that were on their way.
     var hasTakenRequests: Bool { get }
-    /// Whether the server has accepted the connection, and not allowed one push on it yet.
+    /// Whether the server has accepted the connection, and not allowed one push on it yet, or none for a while.
     var isShutOut: Bool { get }
     /// Whether it takes few pushes only for the sake of one that was lost before, and has done so for a moment.
     var isShortForNow: Bool { get }

@@ -144,6 +144,12 @@ extension PoolingGateway {
         }
     }
 
+    /// Notes that a connection allows no pushes any more. Another one may.
+    func becameShutOut() {
+        noteLateness()
+        openIfNeeded()
+    }
+
     private func noteLateness() {
         let words = "no connection to \(endpoint) takes pushes after \(settings.readyTime)"
         if pool.noteLateness(words, now: loop.now) { capacityChanged() }

@@ -22,6 +22,7 @@ extension GatewayConnection {
         guard phase != .closed else { return }
         if let silence = failureOfServer() { return lose("\(stream.peer) \(silence)") }
         leaveWhenNotAcknowledged()
+        noteShutOut()
         leaveWhenShutOut()
         leaveWhenOthersServe()
         askForLife()
@@ -132,6 +133,16 @@ extension GatewayConnection {
         let isWhole = http.isWritten(stream.id)
         http.reset(stream.id, .cancel)
         settle(stream, as: isWhole ? .unanswered : .untouched)
+    }
+
+    /// Notes that the server, which allowed requests before, has allowed none for a while, and that there is something
+    /// to send.
+    private func noteShutOut() {
+        guard phase == .open, !isShutOut, http.availableStreamCount == 0,
+            lastRoom.duration(to: loop.now) >= settings.readyTime, gateway.lastAsked.map({ $0 > lastRoom }) == true
+        else { return }
+        isShutOut = true
+        gateway.becameShutOut()
     }
 
     /// Drains a connection that has had no room for a request for too long. A server may allow no streams for a while

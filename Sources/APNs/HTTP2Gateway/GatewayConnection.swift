@@ -30,6 +30,9 @@ protocol GatewayConnectionDelegate: ConnectionDelegate<GatewayConnection> {
     /// one may be needed.
     func wasSetAside(_ connection: GatewayConnection, silentSince time: UInt64)
 
+    /// A connection that took requests takes none any more, because the server allows none.
+    func becameShutOut()
+
     /// Whether no connection has answered anything since ``PushGatewayHandler/stoppedAnswering(sentAt:by:)``.
     var isSilent: Bool { get }
 
@@ -99,7 +102,7 @@ final class GatewayConnection: PooledConnection {
     var hasTakenRequests = false
     /// The oldest request that GOAWAY says the server has not acted on.
     var firstAboveGoAway: StreamReference?
-    /// Whether the server has allowed no request yet (MAX_CONCURRENT_STREAMS 0).
+    /// Whether the server has allowed no request yet, or none for a while (MAX_CONCURRENT_STREAMS 0).
     var isShutOut = true
     /// When the last answer came, by the clock of the streams, and the highest stream that was answered.
     var lastAnswer: UInt64 = 0

@@ -55,4 +55,34 @@ import Transport
         #expect(after == .open)
         #expect(outages == 0)
     }
+
+    /// Whoever is told gives its pushes to another worker meanwhile.
+    @Test(arguments: [true, false])
+    func `counts as out of reach soon, be it new or not, and no more when it allows one`(
+        isNew: Bool
+    ) async throws {
+        var settings = Self.settings
+        settings.readyTime = .milliseconds(200)
+        // Far longer than the test lasts.
+        settings.responseTime = .seconds(600)
+        settings.pingAfterSilence = .seconds(4)
+        let (outage, result) = try await Stage(maximumStreams: isNew ? 0 : 10, settings: settings).run { actor, scene in
+            if !isNew {
+                scene.sender.send(count: 3)
+                await scene.sender.untilAnswered(3)
+                scene.server.connections[0].allow(0)
+                while scene.gateway.freeSlots > 0 { await actor.loop.pause(.milliseconds(5)) }
+                // The next connection is like it.
+                scene.server.maximumStreams = 0
+            }
+            scene.sender.send(count: 3, from: 3)
+            while scene.sender.outages.isEmpty { await actor.loop.pause(.milliseconds(5)) }
+            let outage = scene.sender.outages[0].error
+            for connection in scene.server.connections { connection.allow(10) }
+            await scene.sender.untilAnswered(isNew ? 3 : 6)
+            return (outage, scene.sender.stateWhenAnswered)
+        }
+        #expect(outage.hasSuffix("takes pushes after 0.2 seconds"))
+        #expect(result == .open)
+    }
 }
