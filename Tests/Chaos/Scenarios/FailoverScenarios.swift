@@ -39,6 +39,23 @@ extension Scenario {
                 try await newcomer.says("old_primary", within: .seconds(60))
                 try await newcomer.says("started", within: .seconds(60))
             },
+            failover("old-primary-goes-on", .asynchronous) { trial in
+                try await trial.begin()
+                try await trial.rig.waitUntilFinished()
+                try await trial.pause(.seconds(1))
+                trial.rig.postgres.signal(SIGSTOP)
+                try await trial.rig.promoteStandby()
+                // A statement may take ten seconds. So the sessions that workers use all the time are given up, and
+                // others stay open at the old primary.
+                try await trial.pause(.milliseconds(11_500))
+                trial.rig.postgres.signal(SIGCONT)
+                trial.faultIsOver()
+                for worker in trial.rig.workers { try await worker.says("store_back", within: .seconds(60)) }
+                for _ in 0..<(trial.isShort ? 5 : 10) {
+                    try await trial.startCampaign()
+                    try await trial.pause(between: 1, and: 3)
+                }
+            },
             failover("standby-stops", .synchronous) { trial in
                 try await trial.begin()
                 // Meanwhile no commit is confirmed.
