@@ -218,7 +218,9 @@ extension PoolingGateway {
             pool.noteRetired(connection, isShortLived: !hasLasted, answers: answers, settings, now: loop.now)
             replace(connection)
         case .unneeded: pool.isWanted = !pool.open.isEmpty
-        case .silent: replace(connection)
+        case .silent:
+            if !connection.hasAnswered { tls.sessions.dropAll() }
+            replace(connection)
         case .usedUp:
             pool.noteProved()
             replace(connection)

@@ -384,8 +384,8 @@ final class Dispatcher {
         }
     }
 
-    /// Gives the other jobs back if the push that tries has no answer soon: workers that get answers may send them. Then
-    /// claims some anew for the next try.
+    /// Gives the other jobs back if the push that tries has no answer soon, as workers that get answers may send them.
+    /// Then claims some anew for the next try.
     private func awaitAnswer(to circuit: Circuit, _ gateway: any PushGateway) {
         setTryTimer(of: gateway, at: loop.now + Circuit.timeForOthers) { [self] in
             guard circuit.isAwaitingTry(now: loop.now) else { return capacityChanged(of: gateway) }

@@ -88,7 +88,7 @@ final class Circuit {
     /// Whether a push has gone out that tries whether APNs accepts pushes again, and its answer is awaited before
     /// another one may try.
     func isAwaitingTry(now: ContinuousClock.Instant) -> Bool {
-        nextTry != nil && !isOpen(now: now) && room(now: now) == 0
+        !isClosed && nextTry != nil && !isOpen(now: now) && room(now: now) == 0
     }
 
     /// Notes pushes that go out now.
