@@ -93,10 +93,10 @@ extension PoolingGateway {
         // One that allows nothing may be about to. If two do, a third will not help.
         guard pool.open.count(where: \.isShutOut) < 2 else { return false }
         // Connections that are set aside do not count. But there may be at most one of them for each connection
-        // allowed.
+        // allowed, or two if no other is left.
         let serving = pool.open.count { !$0.isSetAside }
         return pool.isShort && serving < settings.maximumConnections
-            && pool.open.count < 2 * settings.maximumConnections
+            && pool.open.count < (serving > 0 ? 2 : 3) * settings.maximumConnections
             && pool.open.allSatisfy { $0.freeSlots == 0 && !$0.isShortForNow }
     }
 

@@ -33,7 +33,9 @@ extension DatabaseAddress {
             defer { connection.close() }
             connection.terms = StatementTerms()
             // The address itself may ask for a standby.
-            guard let row = try? await connection.execute(.timelineOfServer).one(),
+            // A pooler may accept a session although its server is silent.
+            let answer = try? await connection.execute(.timelineOfServer, within: WritableServer.surveyLimit)
+            guard let row = try? answer?.one(),
                 let timeline = row.optionalInt4("timeline")
             else { continue }
             let server = WritableServer(

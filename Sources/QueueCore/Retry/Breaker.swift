@@ -105,8 +105,9 @@ package struct Breaker: Equatable, Sendable {
     /// While the breaker is open: when a push may probe that was never refused. Only such pushes delay that: those that
     /// were refused before may be refused for their own sake.
     private var untriedUntil: ContinuousClock.Instant?
-    /// Whether the breaker is open because pushes had no answer. Then any answer shows that APNs serves again.
-    private var isOpenBySilence = false
+    /// Whether the breaker opened because pushes had no answer, and has not closed since. Then any answer shows that
+    /// APNs serves again, also one to an earlier push.
+    private var isSilence = false
     /// Whether the owner lets only pushes probe before `until` that were never refused. Otherwise all wait for it.
     private let choosesProbes: Bool
     /// While the breaker is closed: the resets, and the pushes that were served, since the first of these resets.
@@ -162,10 +163,10 @@ package struct Breaker: Equatable, Sendable {
         switch phase {
         case .closed: noteServedWhileClosed()
         case .open(let until):
-            guard isOpenBySilence || now >= firstProbe(until) && isOfThisPhase(sentAt) else { return }
+            guard isSilence || now >= firstProbe(until) && isOfThisPhase(sentAt) else { return }
             enter(.recovering(limit: 2), now: now)
         case .recovering(let limit):
-            guard isOfThisPhase(sentAt) else { return }
+            guard isSilence || isOfThisPhase(sentAt) else { return }
             if inRow > 0 { beginRow() }
             share -= share / Self.answersOfShareInRecovery
             served += 1
@@ -258,13 +259,13 @@ package struct Breaker: Equatable, Sendable {
     ) {
         guard !isOpen(at: now), isClosed || isOfThisPhase(sentAt) else { return }
         open(nil, now: now, using: &generator)
-        isOpenBySilence = true
+        isSilence = true
     }
 
     /// Notes that APNs was out of reach as well and can be reached again, so that a push may probe at once if the
     /// breaker is open because of silence: whatever lay between may have caused that.
     package mutating func noteReached(now: ContinuousClock.Instant) {
-        guard isOpenBySilence, isOpen(at: now) else { return }
+        guard isSilence, isOpen(at: now) else { return }
         phase = .open(until: now)
         untriedUntil = now
     }
@@ -281,6 +282,7 @@ package struct Breaker: Equatable, Sendable {
         let delay = backoff.ceiling(afterAttempt: failures)
         let spread = delay / 6 * Double.random(in: 0...1, using: &generator)
         let until = now + max(delay + spread, retryAfter ?? .zero)
+        isSilence = false
         enter(.open(until: until), now: now)
         untriedUntil = until
     }
@@ -288,13 +290,13 @@ package struct Breaker: Equatable, Sendable {
     private mutating func close(now: ContinuousClock.Instant) {
         failures = 0
         recent = []
+        isSilence = false
         enter(.closed, now: now)
     }
 
     private mutating func enter(_ phase: Phase, now: ContinuousClock.Instant) {
         self.phase = phase
         since = now
-        isOpenBySilence = false
         share = 0
         beginRow()
         (served, refused, resets, servedSinceReset) = (0, 0, 0, 0)

@@ -109,6 +109,9 @@ final class EngineConnections {
         if let host = await session.survey(database, on: loop) {
             for connection in own { connection.begin(withHost: host) }
         }
+        if let ofTokens, let host = await ofTokens.session.survey(ofTokens.database, on: loop) {
+            forTokens?.begin(withHost: host)
+        }
         let deadline = ContinuousClock.now + .seconds(10)
         while true {
             let connection = try await forClaims.current(within: ContinuousClock.now.duration(to: deadline))

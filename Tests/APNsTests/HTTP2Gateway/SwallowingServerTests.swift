@@ -118,6 +118,23 @@ import Transport
         }
     }
 
+    @Test func `does not keep a push waiting that would go over another connection, though many were set aside`()
+        async throws
+    {
+        var settings = GatewaySettings.brisk
+        settings.maximumConnections = 1
+        settings.responseTime = .seconds(6)
+        let tally = try await Stage(
+            maximumStreams: 10, settings: settings, respond: { if $0.connection.number > 1 { $0.answer() } }
+        ).run { _, scene in
+            // The third connection is for the last one.
+            scene.sender.send(count: 21)
+            await scene.sender.untilAnswered(1)
+            return scene.sender.tally
+        }
+        #expect(tally == ["accepted": 1])
+    }
+
     @Test func `by allowing no streams from its first SETTINGS on is not waited for`() async throws {
         var settings = GatewaySettings.brisk
         settings.responseTime = .seconds(60)

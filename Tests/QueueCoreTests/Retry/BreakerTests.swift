@@ -102,6 +102,9 @@ import Testing
         silent.pass(.seconds(10))
         silent.beSilent(sentAt: start - .seconds(1))
         #expect(silent.room > 0, "pushes from before the recovery are still not answered")
+        let before = silent.room
+        for _ in 0..<50 { silent.breaker.noteServed(sentAt: start - .seconds(20), now: silent.now) }
+        #expect(silent.room == before + 50, "late answers show that APNs serves")
         silent.beSilent()
         #expect(silent.room == 0)
     }

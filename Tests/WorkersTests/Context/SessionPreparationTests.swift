@@ -219,6 +219,18 @@ struct `The sessions of an engine` {
         }
     }
 
+    @Test func `gets no session for tokens when a worker starts`() async throws {
+        try await withBoth { old, new, loop in
+            try await loop.run { actor in
+                let address = try DatabaseAddress(url: old.connectionString(orAt: new), environment: [:])
+                let stores = EngineConnections(to: address, keeper: address, on: actor.loop, report: { _ in })
+                _ = try await stores.start { _ in }
+                #expect(try await stores.tokens?.connection().timelineOfServer() == 2)
+                stores.close()
+            }
+        }
+    }
+
     @Test func `gets no session of a worker, not even the one for notifications`() async throws {
         try await withBoth { old, new, _ in
             let events = EventLog()
