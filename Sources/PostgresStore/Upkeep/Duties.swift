@@ -14,11 +14,12 @@ extension Statement {
         due as (
           select d.name
           from pushq.duty d
-          join unnest($names::text[], $longest_pauses::float8[]) as known(name, seconds) on known.name = d.name
+          join unnest($names::text[], $longest_pauses::float8[]) with ordinality as known(name, seconds, place)
+            on known.name = d.name
           where (d.next_at <= now() or d.next_at > now() + (known.seconds + 60) * interval '1 second')
             and (d.deadline is null or d.deadline < now() or d.deadline > now() + 2 * $lease::interval
                  or d.worker_id = $worker_id)
-          order by d.next_at
+          order by d.next_at, known.place
           limit 1
           for update of d skip locked)
         update pushq.duty d
@@ -46,7 +47,8 @@ extension Statement {
 }
 
 extension PostgresConnection {
-    /// Takes one of `duties` that is due, for the time `lease`; a worker leaves alone duties that it does not know.
+    /// Takes one of `duties` that is due, for the time `lease`: the one that was due first, or the first of the list. A
+    /// worker leaves alone duties that it does not know.
     /// Duties without a row get one, and are due at the next call. Returns the duty's name; nil if none is due.
     /// - Parameter duties: the names, and the longest time from the end of each duty until it is due again.
     package func takeDuty(

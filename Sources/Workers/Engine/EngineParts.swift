@@ -79,8 +79,9 @@ final class EngineParts {
     private static func dutyRunners(_ context: EngineContext, figures: FleetFiguresDuty?) -> [Loop: DutyRunner] {
         var duties: [Loop: [any Duty]] = [
             .duties: [
-                SuspectsDuty(context), ReportsDuty(context), QuotasDuty(context), UpkeepDuty(context),
-                CredentialsDuty(context),
+                SuspectsDuty(context), ReportsDuty(context), QuotasDuty(context), CredentialsDuty(context),
+                // It may take long, so it comes last when all are due at once.
+                UpkeepDuty(context),
             ],
             .schedules: [SchedulesDuty(context)],
             .listing: [ListingDuty(context)],

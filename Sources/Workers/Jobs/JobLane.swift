@@ -41,6 +41,9 @@ struct JobLane {
 
     /// The job nearest to an end of the lane whose next recipient was not refused before: neither in an earlier attempt
     /// nor during the outage of `circuit`. Nor may its push have been lost before.
+    ///
+    /// If APNs answers nothing, the push that tries may be lost, and its job is held until its answer is given up. So a
+    /// push that may be sent twice comes first, and of these one that is alone in its job.
     func untried(_ end: JobChoice.End, _ circuit: Circuit?) -> HeldJob? {
         let jobs = jobs[head...].lazy.compactMap(\.self)
         func isUntried(_ job: HeldJob) -> Bool {
@@ -48,7 +51,12 @@ struct JobLane {
             guard let next = job.nextRecipient else { return true }
             return job.losses(of: next) == 0 && circuit?.hasRefused(job.claim.deviceIDs[next]) != true
         }
-        return end == .oldest ? jobs.first(where: isUntried) : jobs.last(where: isUntried)
+        func first(where isWanted: (HeldJob) -> Bool) -> HeldJob? {
+            let isMet = { (job: HeldJob) in isUntried(job) && isWanted(job) }
+            return end == .oldest ? jobs.first(where: isMet) : jobs.last(where: isMet)
+        }
+        return first { !$0.claim.isAtMostOnce && $0.unsent == 1 } ?? first { !$0.claim.isAtMostOnce }
+            ?? first { _ in true }
     }
 
     /// The oldest job whose next recipient's push was not lost before.

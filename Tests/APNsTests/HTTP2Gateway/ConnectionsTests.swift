@@ -363,9 +363,10 @@ import Transport
         }
         #expect(Set(outages.map(\.since)).count == 1)
         #expect(outages[0].error.contains("Connection refused"))
-        // From the sixth failure on, the cap of 30 ms is the minimum delay.
+        // From the sixth failure on, the delay is at least as long as attempts have failed, up to the cap of 30 ms.
         for (earlier, later) in zip(outages.dropFirst(5), outages.dropFirst(6)) {
-            #expect(earlier.nextAttempt.duration(to: later.nextAttempt) >= .milliseconds(30))
+            let least = min(earlier.since.duration(to: earlier.nextAttempt), .milliseconds(30))
+            #expect(earlier.nextAttempt.duration(to: later.nextAttempt) >= least)
         }
     }
 

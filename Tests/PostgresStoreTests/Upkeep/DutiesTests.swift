@@ -21,4 +21,22 @@ import Testing
             #expect(try await take(1) == nil)
         }
     }
+
+    @Test func `comes in the order of the worker's list if several have been due for the same time`() async throws {
+        try await withDatabase { _, database in
+            let connection = try await database.connect()
+            let names = ["upkeep", "quotas", "credentials", "reports"]
+            for order in [names, names.reversed()] {
+                try await connection.runScript(
+                    "update pushq.duty set next_at = 'epoch', worker_id = null, deadline = null")
+                var taken: [String] = []
+                while let name = try await connection.takeDuty(
+                    order.filter { !taken.contains($0) }.map { ($0, .zero) }, workerID: 1, lease: .seconds(60))
+                {
+                    taken.append(name)
+                }
+                #expect(taken == order)
+            }
+        }
+    }
 }

@@ -94,7 +94,8 @@ import Transport
             let sessions = { (name: String) in
                 "from pg_stat_activity where datname = current_database() and application_name = 'pushq work\(name)'"
             }
-            let listener = "select coalesce(max(pid), 0) \(sessions(" (notifications)"))"
+            // A session that is being prepared is not the worker's yet.
+            let listener = "select coalesce(max(pid), 0) \(sessions(" (notifications)")) and query like 'listen %'"
             try await fixture.withEngine { _ in
                 try await eventually("the worker to listen") { try await fixture.number(listener) > 0 }
                 let before = try await fixture.number(listener)
