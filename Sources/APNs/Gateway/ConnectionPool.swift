@@ -60,7 +60,7 @@ final class ConnectionPool<Connection: PooledConnection> {
     /// begins an outage.
     func noteLateness(_ words: String, now: ContinuousClock.Instant) -> Bool {
         guard state == .connecting, isWanted, !isAtRest, reachability.outage == nil else { return false }
-        reachability.isLate(words, now: now)
+        reachability.delayed(words, now: now)
         return true
     }
 

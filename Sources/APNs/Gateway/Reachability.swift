@@ -26,8 +26,8 @@ struct Reachability {
     }
 
     /// Notes that there is no connection yet, and that the attempt at one goes on.
-    mutating func isLate(_ error: String, now: ContinuousClock.Instant) {
-        outage = outage ?? Outage(since: now, error: error, nextAttempt: now)
+    mutating func delayed(_ error: String, now: ContinuousClock.Instant) {
+        if outage == nil { outage = Outage(since: now, error: error, nextAttempt: now) }
     }
 
     /// Notes that a connection is open. The count of failures stays until ``proved()``.

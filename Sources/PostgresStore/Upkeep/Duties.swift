@@ -48,8 +48,8 @@ extension Statement {
 
 extension PostgresConnection {
     /// Takes one of `duties` that is due, for the time `lease`: the one that was due first, or the first of the list. A
-    /// worker leaves alone duties that it does not know.
-    /// Duties without a row get one, and are due at the next call. Returns the duty's name; nil if none is due.
+    /// worker leaves alone duties that it does not know. Duties without a row get one, and are due at the next call.
+    /// Returns the duty's name; nil if none is due.
     /// - Parameter duties: the names, and the longest time from the end of each duty until it is due again.
     package func takeDuty(
         _ duties: [(name: String, longestPause: Duration)], workerID: Int64, lease: Duration

@@ -37,6 +37,11 @@ package struct DatabaseList: ParameterGroup {
         return addresses
     }
 
+    /// Says that two addresses of the list, which look different, lead to one database.
+    package static func namedTwice(_ address: DatabaseAddress, as first: DatabaseAddress) -> String {
+        "\(address.place) is \(first.place), under another address: name it once"
+    }
+
     /// Reads the file. URLs may contain passwords, so an error names only the line.
     private func read(_ file: InputFile) throws -> [DatabaseAddress] {
         let text = String(decoding: try file.contents(), as: UTF8.self)

@@ -378,10 +378,15 @@ final class Dispatcher {
         setTryTimer(of: gateway, at: next) { [self] in
             // The server may have asked for more time meanwhile.
             if circuit.isOpen(now: loop.now) { return awaitNextTry(of: circuit, gateway) }
-            mayHaveWork.raise()
-            capacityChanged(of: gateway)
-            setTryTimer(of: gateway, at: next + Circuit.timeForOthers) { [self] in capacityChanged(of: gateway) }
+            letOneTry(over: gateway)
         }
+    }
+
+    /// Lets a push try: one that was not refused before, and after a moment any.
+    private func letOneTry(over gateway: any PushGateway) {
+        mayHaveWork.raise()
+        capacityChanged(of: gateway)
+        setTryTimer(of: gateway, at: loop.now + Circuit.timeForOthers) { [self] in capacityChanged(of: gateway) }
     }
 
     /// Gives the other jobs back if the push that tries has no answer soon, as workers that get answers may send them.
@@ -390,13 +395,7 @@ final class Dispatcher {
         setTryTimer(of: gateway, at: loop.now + Circuit.timeForOthers) { [self] in
             guard circuit.isAwaitingTry(now: loop.now) else { return capacityChanged(of: gateway) }
             queues.yieldJobs(using: gateway)
-            setTryTimer(of: gateway, at: loop.now + AwaitedPushes.patience) { [self] in
-                mayHaveWork.raise()
-                capacityChanged(of: gateway)
-                setTryTimer(of: gateway, at: loop.now + Circuit.timeForOthers) { [self] in
-                    capacityChanged(of: gateway)
-                }
-            }
+            setTryTimer(of: gateway, at: loop.now + AwaitedPushes.patience) { [self] in letOneTry(over: gateway) }
         }
     }
 

@@ -212,7 +212,7 @@ final class Circuit {
     /// Whether the push was refused before, during this outage or earlier.
     private func isRepeated(_ push: Push) -> Bool { push.isRepeated || hasRefused(push.device) }
 
-    /// - Parameter push: the push that was refused; nil if the key rests, whatever was sent.
+    /// - Parameter push: the push that was refused; nil if the key rests or nothing is answered, whatever was sent.
     private func change(by push: Push? = nil, _ note: () -> Void, because reason: () -> String) -> Change {
         let (wasClosed, openings) = (isClosed, breaker.openings)
         note()

@@ -29,15 +29,15 @@ struct RouterCommand: Command {
     func run(_ console: Console) async throws {
         var parts: [(part: RouterPart, connection: String)] = []
         var names: [String] = []
-        var known: [DatabaseIdentity: String] = [:]
+        var known: [DatabaseIdentity: DatabaseAddress] = [:]
         var silent: [String] = []
         for address in try databases.addresses() {
             do {
                 let (part, identity) = try await DatabaseOptions.session(at: address) {
                     (try await $0.routerPart(), try await $0.databaseIdentity())
                 }
-                if let first = known.updateValue(address.place, forKey: identity) {
-                    throw Failure("\(address.place) is \(first), under another address: name it once")
+                if let first = known.updateValue(address, forKey: identity) {
+                    throw Failure(DatabaseList.namedTwice(address, as: first))
                 }
                 // PL/Proxy stays with the first host that accepts its connection, even if that never answers.
                 let inOrder = address.startingWith(host: part.host)

@@ -40,7 +40,7 @@ struct TenantWhereCommand: Command {
                     (try await $0.databaseIdentity(), try await $0.tenantPlaces(named: name))
                 }
                 if let first = known[identity] {
-                    namedTwice.append("\(address.place) is \(first.place), under another address: name it once")
+                    namedTwice.append(DatabaseList.namedTwice(address, as: first))
                 } else {
                     known[identity] = address
                     rows += places.map { Row($0, in: address.place) }

@@ -216,27 +216,27 @@ import Transport
         var settings = GatewaySettings.brisk
         settings.stableTime = .milliseconds(50)
         settings.closeAfterIdle = .milliseconds(200)
-        // After the fifth failure the delay is at least a sixth of the cap; after the first it is at most 10 ms.
-        settings.backoff = Backoff(base: .milliseconds(10), cap: .milliseconds(120))
+        // After the sixth failure the delay is at least a sixth of the cap; after the first it is at most 10 ms.
+        settings.backoff = Backoff(base: .milliseconds(10), cap: .milliseconds(240))
         let delays = try await Stage(
             settings: settings,
             respond: { request in
-                // Only the sixth connection serves.
-                if request.connection.number == 5 { request.answer() } else { request.connection.cut() }
+                // Only the seventh connection serves.
+                if request.connection.number == 6 { request.answer() } else { request.connection.cut() }
             }
         ).run { actor, scene in
-            for count in 1...5 {
+            for count in 1...6 {
                 scene.sender.send(count: 1, from: UInt64(count))
                 await scene.sender.until { scene.sender.outages.count == count }
             }
-            scene.sender.send(count: 1, from: 6)
-            await scene.sender.untilAnswered(6)
-            while scene.gateway.connectionCount > 0 { await actor.loop.pause(.milliseconds(1)) }
             scene.sender.send(count: 1, from: 7)
-            await scene.sender.until { scene.sender.outages.count == 6 }
-            return scene.sender.outages[4...].map { $0.since.duration(to: $0.nextAttempt) }
+            await scene.sender.untilAnswered(7)
+            while scene.gateway.connectionCount > 0 { await actor.loop.pause(.milliseconds(1)) }
+            scene.sender.send(count: 1, from: 8)
+            await scene.sender.until { scene.sender.outages.count == 7 }
+            return scene.sender.outages[5...].map { $0.since.duration(to: $0.nextAttempt) }
         }
-        #expect(delays[0] >= .milliseconds(20))
+        #expect(delays[0] >= .milliseconds(40))
         #expect(delays[1] <= .milliseconds(10))
     }
 }
