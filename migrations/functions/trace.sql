@@ -264,6 +264,7 @@ begin
     exit when b.job_id is null or place is null;
     worker := null; status := null; reason := null;
     select * into e from pushq.result x where x.queue_id = q and x.root_id = root and x.job_id = b.job_id;
+    l := null; j := null;
     if e.job_id is null then
       select * into l from pushq.lease x where x.queue_id = q and x.job_id = b.job_id;
       select * into j from pushq.job x where x.queue_id = q and x.id = b.job_id;
@@ -314,21 +315,20 @@ begin
       else
         what := pushq.trace_waiting(q, j, device);
       end if;
-      return next;
-      return;
-    end if;
-    at := e.ended_at; attempt := e.attempt; worker := pushq.worker_name(e.worker_id);
-    select t.what, t.status, t.reason into what, status, reason
-    from pushq.trace_outcome(outcome, e.notes ->> (place - 1)::text, e.retried_at, m.at_most_once) t;
-    if outcome = 2 then
-      what := pushq.trace_suppressed(q, m, device, e.ended_at);
-    elsif outcome = 6 then
-      what := what || coalesce('; it still lacks: ' || pushq.trace_lacks(m, device), '; it has them by now');
+    else
+      at := e.ended_at; attempt := e.attempt; worker := pushq.worker_name(e.worker_id);
+      select t.what, t.status, t.reason into what, status, reason
+      from pushq.trace_outcome(outcome, e.notes ->> (place - 1)::text, e.retried_at, m.at_most_once) t;
+      if outcome = 2 then
+        what := pushq.trace_suppressed(q, m, device, e.ended_at);
+      elsif outcome = 6 then
+        what := what || coalesce('; it still lacks: ' || pushq.trace_lacks(m, device), '; it has them by now');
+      end if;
     end if;
     return next;
     -- The next job of the recipient: of this or the next attempt, or, after a retry by hand, a new first one.
     if outcome between 192 and 255 then
-      slices := array[-e.attempt, -e.attempt - 1];
+      slices := array[-attempt, -attempt - 1];
     elsif outcome between 128 and 191 and e.retried_at is not null then
       slices := '{-1}';
       told := 0;
@@ -338,7 +338,7 @@ begin
     select * into b
     from pushq.body c
     where c.queue_id = q and c.root_id = root and c.slice = any (slices) and c.first_device_id <= device
-      and c.last_device_id >= device and c.job_id > e.job_id and device = any (c.device_ids)
+      and c.last_device_id >= device and c.job_id > b.job_id and device = any (c.device_ids)
     order by c.day, c.job_id
     limit 1;
     if not found and reason = 'GivenBack' then

@@ -2,7 +2,7 @@ extension Statement {
     /// The end of the statements that renew leases. It returns the jobs that are still held, whether their lease was
     /// written, and whether their campaign, send or job was cancelled meanwhile. A lease that another transaction has
     /// locked is skipped: it is held, but not renewed.
-    private static let keptLeases = #"""
+    static let keptLeases = #"""
 
         select k.queue_id, k.job_id, k.epoch, true as written,
                c.cancelled_at is not null

@@ -13,8 +13,7 @@ extension Statement {
     /// outcomes and their counts, the raw texts of unknown reasons, and the losses. The other arrays refer to a job by
     /// its place among these, from 1, because a worker may have two leases of one job, of which it has lost the older
     /// one.
-    /// - `$again_…`: the recipients of all jobs that are sent to again. Delays are in µs, and the time at which quiet
-    ///   hours end counts instead; attempts and losses are added to those of the job.
+    /// - `$again_…`: the recipients of all jobs that are sent to again: see ``continuingJobs``.
     /// - `$report_…`: what APNs reported about devices. A null time stands for the time of sending; the age is how many
     ///   µs ago the push was sent.
     /// - `$channel_…`: what APNs reported about channels. The pause is the time in µs in which nothing new is due; null
@@ -36,30 +35,15 @@ extension Statement {
           -- Sets the timeout for this transaction only.
           where set_config('lock_timeout', '50ms', true) is not null),
         sent_again as materialized (select distinct place from unnest($again_places::bigint[]) p(place)),
-        -- A recipient that is sent to again on another day needs the message in that day's partition, beside its body.
-        -- These are the messages that another transaction is copying there.
-        apart as materialized (
-          select b.queue_id, b.message_id
-          from (
-            select array_agg(l.queue_id) as queues, array_agg(l.message_id) as messages, array_agg(l.body_day) as days
-            from given g
-            cross join lateral (
-              select l.queue_id, l.message_id, l.body_day
-              from pushq.lease l
-              where l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch
-                and l.worker_id = $worker_id
-              limit 1) l
-            where l.body_day <> pushq.today() and g.place in (select place from sent_again)
-            having count(*) > 0) a
-          cross join lateral pushq.bring_messages(a.queues, a.messages, a.days) b),
+        \#(messagesApart),
         -- Lateral with a limit, so that each lease is found by its key, and then deleted by its ctid: a join by key
         -- would read the whole table if statistics say that it is small, with the dead rows of all leases that have
         -- ended since the last vacuum.
         free as materialized (
-          select g.*, l.spot
+          select g.*, l.spot, l.stored
           from given g
           cross join lateral (
-            select l.ctid as spot, l.queue_id, l.message_id
+            select l.ctid as spot, l.queue_id, l.message_id, l.outcomes as stored
             from pushq.lease l
             where l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch
               and l.worker_id = $worker_id and l.recipient_count = g.recipients
@@ -74,7 +58,7 @@ extension Statement {
           returning l.queue_id, l.job_id, l.epoch, l.lane, l.run_at, l.send_by, l.message_id, l.campaign_id, l.root_id,
                     l.body_day, l.attempt, l.losses, l.at_most_once,
                     g.outcomes, g.delivered, g.rejected, g.failed, g.suppressed, g.expired, g.cancelled, g.unknown,
-                    g.retried, g.bad, g.notes, g.losses as all_losses, g.place),
+                    g.retried, g.bad, g.notes, g.losses as all_losses, g.place, g.stored),
         ended as (
           insert into pushq.result (day, queue_id, job_id, root_id, body_day, message_id, lane, attempt, ended_at,
                                     outcomes, delivered, rejected, failed, suppressed, expired, cancelled, unknown,
@@ -84,69 +68,7 @@ extension Statement {
                  all_losses, $worker_id
           from fenced),
 
-        -- The recipients that are sent to again. Those of all jobs that share message, attempt and delay go into one
-        -- new job. If a job's fence failed, its recipients find no row to join, and are left to the worker that holds
-        -- the job now.
-        stopped as materialized (
-          select f.place, x.id is not null as is_alone
-          from sent_again p
-          join fenced f on f.place = p.place
-          left join pushq.cancelled x on x.queue_id = f.queue_id and x.id = f.job_id
-          where x.id is not null
-            or exists (select from pushq.cancelled r where r.queue_id = f.queue_id and r.id = f.root_id)
-            or exists (
-              select
-              from pushq.campaign c
-              where c.queue_id = f.queue_id and c.id = f.campaign_id and c.cancelled_at is not null)),
-        member as materialized (
-          select f.queue_id, f.lane,
-                 case when f.job_id < c.new_end_before then c.send_by else f.send_by end as send_by,
-                 f.message_id, f.campaign_id, f.root_id, f.at_most_once, f.attempt + r.attempts as attempt,
-                 f.losses + r.losses as losses, f.run_at,
-                 -- What was cancelled is due at once, and ends as cancelled.
-                 case when f.place in (select place from stopped) then 0 else r.delay end as delay,
-                 case when f.place not in (select place from stopped) then r.quiet_until end as quiet_until,
-                 r.part, r.device_id, m.expiration,
-                 f.place in (select place from stopped where is_alone) as is_stopped
-          from unnest($again_places::bigint[], $again_devices::bigint[], $again_delays::bigint[],
-                      $again_attempts::smallint[], $again_losses::smallint[], $again_groups::smallint[],
-                      $again_quiet::timestamptz[])
-            as r(place, device_id, delay, attempts, losses, part, quiet_until)
-          join fenced f on f.place = r.place
-          join pushq.message m on m.day = f.body_day and m.queue_id = f.queue_id and m.id = f.message_id
-          left join pushq.fan_out c on c.queue_id = f.queue_id and c.campaign_id = f.campaign_id),
-        again as materialized (
-          select nextval('pushq.id') as id, queue_id, lane, send_by, message_id, campaign_id, root_id, at_most_once,
-                 attempt, losses, delay, min(run_at) as run_at, min(expiration) as expiration, is_stopped, quiet_until,
-                 array_agg(device_id order by device_id) as ids
-          from (
-            select m.*, (row_number() over (
-                     partition by queue_id, lane, send_by, message_id, root_id, attempt, losses, delay, part,
-                                  is_stopped, quiet_until
-                     order by device_id) - 1) / \#(SettledJob.maximumRecipients) as chunk
-            from member m) s
-          group by queue_id, lane, send_by, message_id, campaign_id, root_id, at_most_once, attempt, losses, delay,
-                   part, is_stopped, quiet_until, chunk),
-        -- If a job was cancelled by its own id, the jobs that continue it are marked, too, so that they end as
-        -- cancelled.
-        again_stopped as (
-          insert into pushq.cancelled (queue_id, id) select queue_id, id from again where is_stopped),
-        again_body as (
-          insert into pushq.body (day, queue_id, job_id, root_id, slice, first_device_id, last_device_id, device_ids)
-          select pushq.today(), queue_id, id, root_id, -attempt, ids[1], ids[cardinality(ids)], ids
-          from again),
-        again_job as (
-          insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day,
-                                 recipient_count, attempt, losses, at_most_once, is_quiet)
-          -- A job without a delay keeps its place in the queue. If the next attempt would be too late, the job is due
-          -- when its time ends, so that it does not count as waiting until that attempt.
-          select queue_id, id, lane,
-                 case when delay = 0 and quiet_until is null then run_at
-                      else least(coalesce(quiet_until, now() + delay * interval '1 microsecond'),
-                                 greatest(now(), least(send_by, to_timestamp(nullif(expiration, 0))))) end,
-                 send_by, message_id, campaign_id, root_id, pushq.today(), cardinality(ids), attempt, losses,
-                 at_most_once, quiet_until is not null
-          from again),
+        \#(continuingJobs),
 
         -- Dead devices: all that were reported, except those that an app registered after the reported time.
         report as materialized (
@@ -283,7 +205,6 @@ extension PostgresConnection {
         let places = 1...Int64(max(1, jobs.count))
         let tallies = jobs.map { OutcomeTally(counting: $0.outcomes.span) }
         func counts(_ count: (OutcomeTally) -> Int) -> Parameter { .int2Array(tallies.map { Int16(count($0)) }) }
-        let again = zip(places, jobs).flatMap { place, job in job.again.map { (place: place, member: $0) } }
         let reports = zip(places, jobs).flatMap { place, job in job.reports.map { (place: place, report: $0) } }
         // The database's clock counts. This process knows only how long ago each push was sent.
         let now = ContinuousClock.now
@@ -299,13 +220,6 @@ extension PostgresConnection {
             "bad": .int2Array(jobs.map { job in Int16(job.outcomes.count { Outcome(rawValue: $0).isBadAnswer }) }),
             "notes": .optionalTextArray(jobs.map(\.notes)), "losses": .optionalByteaArray(jobs.map(\.losses)),
 
-            "again_places": .int8Array(again.map(\.place)), "again_devices": .int8Array(again.map(\.member.deviceID)),
-            "again_delays": .int8Array(again.map(\.member.delay.wholeMicroseconds)),
-            "again_attempts": .int2Array(again.map { Int16($0.member.attempts) }),
-            "again_losses": .int2Array(again.map { Int16($0.member.losses) }),
-            "again_groups": .int2Array(again.map { Int16($0.member.group) }),
-            "again_quiet": .optionalTimestamptzArray(again.map(\.member.quietUntil)),
-
             "report_places": .int8Array(reports.map(\.place)),
             "report_devices": .int8Array(reports.map(\.report.deviceID)),
             "report_reasons": .int2Array(reports.map { Int16($0.report.reason.code) }),
@@ -320,6 +234,8 @@ extension PostgresConnection {
             "channel_reasons": .int2Array(channels.map { Int16($0.report.reason.code) }),
             "channel_pauses": .optionalInt8Array(channels.map { $0.report.pause?.wholeMicroseconds }),
         ]
-        return WrittenLeases(try await execute(.endJobs, parameters + jobs.map(\.key).parameters))
+        return WrittenLeases(
+            try await execute(
+                .endJobs, parameters + jobs.map(\.again).parameters + jobs.map(\.key).parameters))
     }
 }

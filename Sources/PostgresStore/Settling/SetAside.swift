@@ -1,3 +1,5 @@
+import QueueCore
+
 extension Statement {
     /// Gives back a job whose end was refused, and counts the refusals. After `$most` refusals, the job is due at
     /// infinity until an operator resumes it. Before that it is due again after a pause, which is four times as long
@@ -33,7 +35,12 @@ extension Statement {
                  case when is_aside then 'infinity'
                       else greatest(run_at, now() + $pause::interval * 4 ^ (tries - 1)) end,
                  send_by, message_id, campaign_id, root_id, body_day, recipient_count, attempt,
-                 losses + $losses::smallint, epoch, at_most_once, $watermark::smallint, $outcomes
+                 losses + $losses::smallint, epoch, at_most_once, $watermark::smallint,
+                 -- A recipient of whom the lease says that it continues elsewhere has its job, even if the worker did
+                 -- not learn of that.
+                 (select string_agg(substr(case when get_byte(back.outcomes, n) < \#(Outcome.retries.lowerBound)
+                                                then $outcomes::bytea else back.outcomes end, n + 1, 1), '' order by n)
+                  from generate_series(0, recipient_count - 1) n)
           from back, noted)
         select is_aside, false as is_locked from noted
         union all

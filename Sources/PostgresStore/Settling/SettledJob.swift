@@ -8,8 +8,8 @@ package struct SettledJob: Sendable {
     package let key: LeaseKey
     /// One byte per recipient, none of them waiting.
     package let outcomes: [UInt8]
-    /// The recipients that continue in another job. Their outcome here is `retried`.
-    package let again: [Again]
+    /// The recipients that continue in another job, except those whose other job exists already.
+    package let again: [ContinuingRecipient]
     /// What APNs reported about devices.
     package let reports: [DeviceReport]
     /// What APNs reported about the channel, if the job is a broadcast.
@@ -23,33 +23,6 @@ package struct SettledJob: Sendable {
     package let capNews: [CapNews]
     /// The recipients whose badges were raised without a push; nil if there are none.
     package let givenBackBadges: GivenBackBadges?
-
-    /// A recipient that continues in another job. Recipients of one settlement that differ only in the device share a
-    /// job.
-    package struct Again: Sendable {
-        package let deviceID: Int64
-        package let delay: Duration
-        /// Attempts to add: 1 for an answer, 0 if no attempt was spent.
-        package let attempts: Int
-        /// Losses to add: pushes that stayed unanswered.
-        package let losses: Int
-        /// Separates recipients that must not share a job.
-        package let group: Int
-        /// When the recipient's quiet hours have ended, in microseconds since 1970; nil: it does not wait for that. It
-        /// then counts instead of the delay.
-        package let quietUntil: Int64?
-
-        package init(
-            deviceID: Int64, delay: Duration, attempts: Int, losses: Int, group: Int = 0, quietUntil: Int64? = nil
-        ) {
-            self.deviceID = deviceID
-            self.delay = delay
-            self.attempts = attempts
-            self.losses = losses
-            self.group = group
-            self.quietUntil = quietUntil
-        }
-    }
 
     /// What an answer reported about a device.
     package struct DeviceReport: Sendable {
@@ -84,7 +57,7 @@ package struct SettledJob: Sendable {
     }
 
     package init(
-        key: LeaseKey, outcomes: [UInt8], again: [Again], reports: [DeviceReport],
+        key: LeaseKey, outcomes: [UInt8], again: [ContinuingRecipient], reports: [DeviceReport],
         channelReport: ChannelReport? = nil, notes: String?, losses: [UInt8]? = nil,
         capNews: [CapNews] = [],
         givenBackBadges: GivenBackBadges? = nil

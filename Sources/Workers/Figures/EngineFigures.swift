@@ -3,7 +3,7 @@ import QueueCore
 
 /// The statements of a worker that are timed.
 enum TimedStatement: Int, CaseIterable, Sendable {
-    case poll, claim, flush, renew, end, yield
+    case poll, claim, flush, handover, renew, end, yield
 }
 
 /// What an engine has counted since it started, except its counts for each queue.

@@ -24,10 +24,11 @@ extension HeldJob {
 
     /// What is known of the job, with the watermark that writing this commits.
     ///
-    /// A recipient that is to continue in another job is written as waiting. Only the end of this job creates that
-    /// other job; until then, the next holder of this job must send to the recipient.
+    /// A recipient that is to continue in another job is written as waiting until that other job exists: the end of this
+    /// job creates it, or a hand-over before. Until then, the next holder of this job must send to the recipient.
     func progress(watermark: Int) -> LeaseProgress {
-        let known = retries.isEmpty ? outcomes : outcomes.map { Outcome(rawValue: $0).goesOn ? 0 : $0 }
+        var known = outcomes
+        for retry in retries { known[retry.ordinal] = 0 }
         return LeaseProgress(key: claim.key, watermark: watermark, outcomes: known)
     }
 
@@ -39,9 +40,9 @@ extension HeldJob {
             && losses.lowerBound == losses.upperBound
     }
 
-    /// Moves the waiting recipients to another job, which knows what became of their sends.
+    /// Moves the waiting recipients that are not in flight to another job, which knows what became of their sends.
     func splitWaiting(after delay: Duration) {
-        for ordinal in outcomes.indices where outcomes[ordinal] == 0 {
+        for ordinal in unsentRecipients {
             recordRetry(
                 Retry(
                     deviceID: claim.deviceIDs[ordinal], delay: .fixed(delay), losses: lossesInLease(of: ordinal)),
@@ -63,10 +64,14 @@ extension HeldJob {
     /// What the queue's frequency cap has to learn: which recipients got nothing and, if the job is given back, which
     /// got the push. A recipient that may have got it keeps its place.
     private func capNews(isGivenBack: Bool) -> [CapNews] {
+        capNews(of: outcomes.indices.filter { !handedOver.contains($0) }, isGivenBack: isGivenBack)
+    }
+
+    func capNews(of recipients: [Ordinal], isGivenBack: Bool) -> [CapNews] {
         guard let answer = claim.capAnswer, claim.damage == nil,
             answer.wasAsked || claim.previousWatermark > 0 || claim.losses > 0
         else { return [] }
-        return outcomes.indices.compactMap { ordinal in
+        return recipients.compactMap { ordinal in
             let outcome = Outcome(rawValue: outcomes[ordinal])
             let hasArrived: Bool?
             switch outcome.kind {
@@ -82,15 +87,20 @@ extension HeldJob {
 
     /// The job in the form in which it is ended.
     func settled(delay: (Retry) -> Duration) -> SettledJob {
-        let again = retries.map {
-            SettledJob.Again(
-                deviceID: $0.deviceID, delay: delay($0), attempts: $0.attempts, losses: $0.losses, group: $0.group,
-                quietUntil: $0.quietUntil)
-        }
+        let again = continuing(delay: delay)
         return SettledJob(
             key: claim.key, outcomes: outcomes, again: again, reports: reports,
             channelReport: channelReport(pause: again.first?.delay), notes: notesAsJSON,
             losses: lossesOfAll, capNews: capNews(isGivenBack: false), givenBackBadges: givenBackBadges)
+    }
+
+    /// The recipients that continue in other jobs, which do not exist yet.
+    func continuing(delay: (Retry) -> Duration) -> [ContinuingRecipient] {
+        retries.map {
+            ContinuingRecipient(
+                ordinal: $0.ordinal, deviceID: $0.deviceID, delay: delay($0), attempts: $0.attempts,
+                losses: $0.losses, group: $0.group, quietUntil: $0.quietUntil)
+        }
     }
 
     /// The recipients whose app icon got a higher number, but which got no push.

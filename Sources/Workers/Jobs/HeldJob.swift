@@ -53,6 +53,8 @@ final class HeldJob {
         var group = 0
         /// When the recipient's quiet hours have ended, in microseconds since 1970; nil: it does not wait for that.
         var quietUntil: Int64?
+        /// The recipient's place in this job. Set when the retry is recorded.
+        fileprivate(set) var ordinal: Ordinal = 0
     }
 
     let claim: ClaimedJob
@@ -96,8 +98,14 @@ final class HeldJob {
     /// sent.
     private(set) var closing: Closing?
 
-    /// The recipients that continue in other jobs.
+    /// The recipients that continue in other jobs, which the end of this job creates.
     private(set) var retries: [Retry] = []
+    /// The recipients that continue in other jobs which exist already. Usually empty.
+    private(set) var handedOver: Set<Ordinal> = []
+    /// Whether PostgreSQL may have handed over recipients without this worker knowing. A flush would undo that.
+    var isHandOverInDoubt = false
+    /// Since when recipients could continue in another job while the job waits for the answers to others.
+    var heldUpSince: ContinuousClock.Instant?
     /// What answers said about devices.
     var reports: [SettledJob.DeviceReport] = []
     /// What an answer said about the channel, if this is a broadcast.
@@ -142,6 +150,7 @@ final class HeldJob {
         watermark =
             claim.isAtMostOnce ? min(outcomes.count, claim.previousWatermark + window) : outcomes.count
         waiting = outcomes.count { $0 == 0 }
+        handedOver = Set(outcomes.indices.filter { Outcome(rawValue: outcomes[$0]).goesOn })
         // A device that is inactive while its campaign is paused may be active when the campaign continues.
         if !claim.isPaused { ruleOut(maximumPayloadBytes) }
         recallReports()
@@ -246,6 +255,22 @@ final class HeldJob {
     func recordRetry(_ retry: Retry, because reason: Reason, for ordinal: Ordinal) {
         record(.retried(reason), for: ordinal)
         retries.append(retry)
+        retries[retries.count - 1].ordinal = ordinal
+    }
+
+    /// Notes that the first `count` retries have their other jobs.
+    func noteHandedOver(_ count: Int) {
+        handedOver.formUnion(retries.prefix(count).map(\.ordinal))
+        retries.removeFirst(count)
+        isHandOverInDoubt = false
+    }
+
+    /// The recipients without an outcome that are not in flight.
+    var unsentRecipients: [Ordinal] {
+        let waiting = outcomes.indices.filter { outcomes[$0] == 0 }
+        guard inFlight > 0 else { return waiting }
+        let again = Set(resend + resendLast)
+        return waiting.filter { $0 >= next || again.contains($0) }
     }
 
     /// Counts an unanswered send, and returns the number of unanswered sends so far, including those of earlier
@@ -283,11 +308,10 @@ final class HeldJob {
         claim.attempt > 1 || !returns.isEmpty && returns[ordinal] != nil
     }
 
-    /// The recipients that were sent back and have no outcome yet, with the answers for which they use an attempt.
+    /// The recipients that were sent back and are not sent again yet, with the answers for which they use an attempt.
     var returned: [(ordinal: Ordinal, refusal: Refusal)] {
-        returns.compactMap { ordinal, entry in
-            outcomes[ordinal] == 0 ? entry.refusal.map { (ordinal, $0) } : nil
-        }.sorted { $0.0 < $1.0 }
+        guard !returns.isEmpty else { return [] }
+        return unsentRecipients.compactMap { ordinal in returns[ordinal]?.refusal.map { (ordinal, $0) } }
     }
 
     /// The number of unanswered sends of a recipient in this lease. A retry job inherits it, because its holder has to
@@ -307,9 +331,9 @@ final class HeldJob {
         return (counts.min() ?? 0)...(counts.max() ?? 0)
     }
 
-    /// Whether a recipient has no outcome yet, or continues in another job.
+    /// Whether a recipient has no outcome yet, or continues in another job that does not exist yet.
     func isToBeSentTo(_ ordinal: Ordinal) -> Bool {
-        outcomes[ordinal] == 0 || Outcome(rawValue: outcomes[ordinal]).goesOn
+        outcomes[ordinal] == 0 || Outcome(rawValue: outcomes[ordinal]).goesOn && !handedOver.contains(ordinal)
     }
 
     /// The largest number of unanswered sends of one recipient in this lease.

@@ -2,8 +2,8 @@ import PostgresStore
 
 /// Decides in rounds which leases are written and renewed, and what happens to their jobs after the answers.
 ///
-/// A round first asks for queues that were paused, then writes the jobs that have news, then renews the other leases
-/// that are due. Each statement has a bounded number of leases. A statement that was refused for good is tried in
+/// A round first asks for queues that were paused, then writes the jobs that have news, then hands over recipients whose
+/// jobs are held up by others, then renews the other leases that are due. Each statement has a bounded number of leases. A statement that was refused for good is tried in
 /// halves, so that one lease that cannot be written does not prevent the renewal of the others. From then on, that
 /// lease is tried alone and rarely.
 ///
@@ -12,6 +12,8 @@ struct Renewals {
     /// The maximum number of leases whose progress one statement writes, or that it renews without news: about 10 ms.
     static let maximumFlushed = 500
     static let maximumRenewed = 1000
+    /// The maximum number of jobs of which one statement hands over recipients. As costly as the end of a job.
+    static let maximumHandedOver = Endings.maximumJobs
     /// The maximum number of queues that one question for halts is about.
     private static let maximumAskedFor = 500
     /// The maximum number of renewals without news in one round. If there are many more leases, the rest is renewed in
@@ -25,12 +27,14 @@ struct Renewals {
         fileprivate(set) var jobs: [HeldJob]
         /// The watermarks that are committed with the progress of the jobs; nil if leases are only renewed.
         fileprivate(set) var watermarks: [Int]?
-        /// The number of a flush; 0 for a renewal without news.
+        /// The number of a flush or hand-over; 0 for a renewal without news.
         fileprivate(set) var number: Int64 = 0
         fileprivate(set) var sentAt: ContinuousClock.Instant
 
         /// What a flush writes.
         fileprivate(set) var progress: [LeaseProgress] = []
+        /// What a hand-over writes; empty if this is none.
+        fileprivate(set) var handOvers: [HandOver] = []
 
         /// The leases that a renewal names.
         var keys: [LeaseKey] { jobs.map(\.claim.key) }
@@ -41,6 +45,7 @@ struct Renewals {
         /// Ask which of these queues were paused or belong to a suspended tenant.
         case askForHalts([Int32])
         case flush(Batch)
+        case handOver(Batch)
         case renew(Batch)
     }
 
@@ -53,6 +58,14 @@ struct Renewals {
         case failed
         /// PostgreSQL is out of reach, and it is unknown whether the statement was carried out.
         case unanswered
+
+        /// Whether the statement may have been carried out, or may be yet.
+        fileprivate var mayBeCarriedOut: Bool {
+            switch self {
+            case .failed, .unanswered: true
+            case .kept, .refused: false
+            }
+        }
     }
 
     /// What happened to the jobs of a batch.
@@ -73,14 +86,17 @@ struct Renewals {
     /// The rest of a round.
     private struct Round {
         var queues: [Int32]
-        /// Groups of jobs that have news, and of jobs whose leases are renewed without news.
+        /// Groups of jobs that have news, of jobs whose recipients are handed over, and of jobs whose leases are renewed
+        /// without news.
         var dirty: [[HeldJob]]
+        var heldUp: [[HeldJob]]
         var quiet: [[HeldJob]]
         var splits = 0
     }
 
     private let interval: Duration
     private let window: Int
+    private let jobs: HeldJobs
     /// Decides how many leases can be renewed in time.
     private var budget: LeaseBudget
     private var round: Round?
@@ -92,17 +108,19 @@ struct Renewals {
     private var inDoubt: Set<Int64> = []
     /// The place in the list of queues at which the next question for halts begins.
     private var haltPlace = 0
-    /// Leases whose flush or renewal was refused when it was tried alone, and when each is tried again.
+    /// Leases whose flush, renewal or hand-over was refused when it was tried alone, and when each is tried again.
     private var refusedFlushes: [LeaseKey: ContinuousClock.Instant] = [:]
     private var refusedRenewals: [LeaseKey: ContinuousClock.Instant] = [:]
+    private var refusedHandOvers: [LeaseKey: ContinuousClock.Instant] = [:]
 
     /// - Parameters:
     ///   - interval: the time after which a lease without news is renewed.
     ///   - window: how far the sending of an at-most-once job may run ahead of its committed watermark.
     ///   - maximumLeases: the maximum number of leases held while renewals are cheap.
-    init(interval: Duration, window: Int, maximumLeases: Int) {
+    init(interval: Duration, window: Int, maximumLeases: Int, jobs: HeldJobs) {
         self.interval = interval
         self.window = window
+        self.jobs = jobs
         budget = LeaseBudget(interval: interval, maximum: maximumLeases)
     }
 
@@ -122,8 +140,16 @@ struct Renewals {
         forgetRefusals(butOf: held)
         var dirty: [HeldJob] = []
         var alone: [HeldJob] = []
+        var (heldUp, heldUpAlone): ([HeldJob], [HeldJob]) = ([], [])
         var quiet: [HeldJob] = []
         for job in held where job.closing != .lost {
+            if !job.isSettling, job.isToHandOver(now: now) {
+                let nextTry = refusedHandOvers[job.claim.key]
+                if nextTry.map({ now >= $0 }) ?? true {
+                    if nextTry == nil { heldUp.append(job) } else { heldUpAlone.append(job) }
+                    continue
+                }
+            }
             let hasNews = job.mayBeFlushed && (job.isDirty || job.awaitsWatermark)
             let nextTry = refusedFlushes.isEmpty ? nil : refusedFlushes[job.claim.key]
             if hasNews, nextTry == nil {
@@ -144,6 +170,7 @@ struct Renewals {
         inDoubt = []
         round = Round(
             queues: queuesToAskFor(held), dirty: dirty.parts(of: Self.maximumFlushed) + alone.parts(of: 1),
+            heldUp: heldUp.parts(of: Self.maximumHandedOver) + heldUpAlone.parts(of: 1),
             quiet: quiet.parts(of: Self.maximumRenewed))
     }
 
@@ -155,10 +182,11 @@ struct Renewals {
     }
 
     private mutating func forgetRefusals(butOf held: [HeldJob]) {
-        guard !refusedFlushes.isEmpty || !refusedRenewals.isEmpty else { return }
+        guard !refusedFlushes.isEmpty || !refusedRenewals.isEmpty || !refusedHandOvers.isEmpty else { return }
         let keys = Set(held.map(\.claim.key))
         refusedFlushes = refusedFlushes.filter { keys.contains($0.key) }
         refusedRenewals = refusedRenewals.filter { keys.contains($0.key) }
+        refusedHandOvers = refusedHandOvers.filter { keys.contains($0.key) }
     }
 
     /// The queues that this worker sends for, or as many of them as one question may have. A notification announces a
@@ -172,7 +200,9 @@ struct Renewals {
     }
 
     /// The next statement of the round; nil when it is over.
-    mutating func next(now: ContinuousClock.Instant) -> Step? {
+    mutating func next(
+        now: ContinuousClock.Instant, using generator: inout some RandomNumberGenerator
+    ) -> Step? {
         guard var left = round else { return nil }
         defer { round = left }
         if !left.queues.isEmpty {
@@ -183,6 +213,10 @@ struct Renewals {
             // Some jobs may have been ended during the previous statements.
             let jobs = left.dirty.removeFirst().filter { $0.mayBeFlushed && $0.closing != .lost }
             if !jobs.isEmpty { return .flush(flush(of: jobs, now: now)) }
+        }
+        while !left.heldUp.isEmpty {
+            let jobs = left.heldUp.removeFirst().filter { !$0.isSettling && $0.closing != .lost }
+            if !jobs.isEmpty { return .handOver(handOver(of: jobs, now: now, using: &generator)) }
         }
         while !left.quiet.isEmpty {
             let jobs = left.quiet.removeFirst().filter { $0.closing != .lost }
@@ -199,6 +233,20 @@ struct Renewals {
         return Batch(jobs: jobs, watermarks: watermarks, number: flushNumber, sentAt: now, progress: progress)
     }
 
+    private mutating func handOver(
+        of held: [HeldJob], now: ContinuousClock.Instant, using generator: inout some RandomNumberGenerator
+    ) -> Batch {
+        flushNumber += 1
+        var delays = RetryDelays()
+        let watermarks = held.map { $0.nextWatermark(window: window) }
+        let handOvers = zip(held, watermarks).map { job, watermark in
+            job.handOver(in: jobs.queue(of: job), watermark: watermark) { delays.delay(of: $0, using: &generator) }
+        }
+        for job in held { job.isDirty = false }
+        return Batch(
+            jobs: held, watermarks: watermarks, number: flushNumber, sentAt: now, handOvers: handOvers)
+    }
+
     // MARK: Answers
 
     /// Notes the answer to a statement of this round.
@@ -213,6 +261,7 @@ struct Renewals {
         case .unanswered: round = nil
         }
         if batch.watermarks != nil { for job in batch.jobs { job.isDirty = true } }
+        if !batch.handOvers.isEmpty, answer.mayBeCarriedOut { for job in batch.jobs { job.isHandOverInDoubt = true } }
         return Result()
     }
 
@@ -224,6 +273,10 @@ struct Renewals {
                 job.renewedAt = batch.sentAt
                 if let watermarks = batch.watermarks { job.watermark = max(job.watermark, watermarks[index]) }
                 if batch.watermarks != nil { refusedFlushes[key] = nil }
+                if !batch.handOvers.isEmpty {
+                    job.noteHandedOver(batch.handOvers[index].recipients.count)
+                    refusedHandOvers[key] = nil
+                }
                 refusedRenewals[key] = nil
                 result.kept.append(job)
                 if kept.paused.contains(key) { result.pausedRoots.insert(job.claim.rootID) }
@@ -247,7 +300,9 @@ struct Renewals {
     private mutating func split(_ batch: Batch, now: ContinuousClock.Instant) {
         guard batch.jobs.count > 1 else {
             let key = batch.jobs[0].claim.key
-            if batch.watermarks != nil {
+            if !batch.handOvers.isEmpty {
+                refusedHandOvers[key] = now + interval
+            } else if batch.watermarks != nil {
                 refusedFlushes[key] = now + interval
             } else {
                 refusedRenewals[key] = now + interval
@@ -258,7 +313,9 @@ struct Renewals {
         left.splits += 1
         let half = batch.jobs.count / 2
         let halves = [Array(batch.jobs[..<half]), Array(batch.jobs[half...])]
-        if batch.watermarks == nil {
+        if !batch.handOvers.isEmpty {
+            left.heldUp.insert(contentsOf: halves, at: 0)
+        } else if batch.watermarks == nil {
             left.quiet.insert(contentsOf: halves, at: 0)
         } else {
             left.dirty.insert(contentsOf: halves, at: 0)
@@ -270,5 +327,5 @@ struct Renewals {
 extension HeldJob {
     /// Whether what is known of the job may be written to its lease. A job that is being ended writes that with its
     /// end, unless PostgreSQL refuses the end: then the next holder of the job must know it if this worker is lost.
-    fileprivate var mayBeFlushed: Bool { !isSettling || isKeptBack }
+    fileprivate var mayBeFlushed: Bool { (!isSettling || isKeptBack) && !isHandOverInDoubt }
 }

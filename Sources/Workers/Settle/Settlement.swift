@@ -45,7 +45,8 @@ struct Settlement {
         tokenAge = settings.tokenAge
         endings = Endings(interval: settings.flushInterval, jobs: jobs, now: now)
         renewals = Renewals(
-            interval: settings.lease / 3, window: settings.atMostOnceWindow, maximumLeases: settings.maximumLeases)
+            interval: settings.lease / 3, window: settings.atMostOnceWindow, maximumLeases: settings.maximumLeases,
+            jobs: jobs)
     }
 
     /// The maximum number of leases that this worker may hold now. While PostgreSQL refuses ends, no lease may be
@@ -120,7 +121,11 @@ struct Settlement {
     }
 
     /// The next statement of the round; nil when it is over.
-    mutating func nextRenewal(now: ContinuousClock.Instant) -> Renewals.Step? { renewals.next(now: now) }
+    mutating func nextRenewal(
+        now: ContinuousClock.Instant, using generator: inout some RandomNumberGenerator
+    ) -> Renewals.Step? {
+        renewals.next(now: now, using: &generator)
+    }
 
     /// Notes the answer to a flush or renewal, and closes the jobs that must not continue.
     mutating func note(

@@ -228,7 +228,9 @@ final class Settler {
             if jobs.count == 0 { noteStored() }
             settlement.beginRound(now: .now)
             if settlement.hasEnough { endingSignal.raise() }
-            while !settlement.isOver, let step = settlement.nextRenewal(now: .now) { await carryOut(step) }
+            while !settlement.isOver, let step = settlement.nextRenewal(now: .now, using: &generator) {
+                await carryOut(step)
+            }
         }
     }
 
@@ -242,6 +244,12 @@ final class Settler {
         case .flush(let batch):
             let answer = await ask(.flush) {
                 try await $0.flush(batch.progress, workerID: workerID, lease: settings.lease, number: batch.number)
+            }
+            follow(settlement.note(answer, to: batch, now: .now))
+        case .handOver(let batch):
+            let answer = await ask(.handover) {
+                try await $0.handOver(
+                    batch.handOvers, workerID: workerID, lease: settings.lease, number: batch.number)
             }
             follow(settlement.note(answer, to: batch, now: .now))
         case .renew(let batch):

@@ -115,7 +115,7 @@ struct BadgedWorld: HeldJobsWorld {
 
     mutating func settle(_ job: ClaimedJob, allArrive: Bool) -> SettledJob {
         var outcomes = job.outcomes.isEmpty ? [UInt8](repeating: 0, count: job.deviceIDs.count) : job.outcomes
-        var again: [SettledJob.Again] = []
+        var again: [ContinuingRecipient] = []
         var nothing: [Int64] = []
         for (ordinal, device) in job.deviceIDs.enumerated() where outcomes[ordinal] == 0 {
             let outcome: Outcome =
@@ -125,7 +125,7 @@ struct BadgedWorld: HeldJobsWorld {
                     .delivered, .delivered, .unknown, .expired, .rejected(.unregistered), .retried(.otherPassing),
                 ].randomElement(using: &random)!
             switch outcome.kind {
-            case .retried: again.append(.init(deviceID: device, delay: .zero, attempts: 1, losses: 0))
+            case .retried: again.append(.init(ordinal: ordinal, deviceID: device, delay: .zero, attempts: 1, losses: 0))
             case .rejected, .expired:
                 nothing.append(device)
                 lower(device, root: job.rootID)

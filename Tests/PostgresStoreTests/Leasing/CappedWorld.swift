@@ -37,12 +37,15 @@ struct CappedWorld: HeldJobsWorld {
     private var devices: [Int64: Int] = [:]
     private var history: [Int64: [Push]] = [:]
     var held: [HeldByWorker] = []
+    /// The recipients of held jobs that continue in other jobs.
+    private var handedOver: [LeaseKey: Set<Int>] = [:]
 
     private(set) var allowed = 0
     private(set) var heldForGood = 0
     private(set) var waits = 0
     private(set) var repeats = 0
-    var summary: String { "\(allowed) went, \(heldForGood) were held, \(waits) waited, \(repeats) repeats" }
+    private(set) var handOvers = 0
+    var summary: String { "\(allowed) went, \(heldForGood) were held, \(waits) waited, \(repeats) repeats, \(handOvers) were handed over" }
 
     init(_ queue: QueueFixture, seed: UInt64) async throws {
         self.queue = queue
@@ -83,7 +86,8 @@ struct CappedWorld: HeldJobsWorld {
                 try await queue.startCampaign(key: "\(UInt64.random(in: 0 ... .max, using: &random))"))
         case ..<60: try await claim()
         case ..<78: try await end()
-        case ..<84: try await giveBack()
+        case ..<82: try await giveBack()
+        case ..<85: try await handOver()
         case ..<90: try await lose()
         case ..<98: try await pass(seconds: Int.random(in: 600...60_000, using: &random))
         case ..<99: try await pass(seconds: -Int.random(in: 600...7_000, using: &random))
@@ -147,8 +151,8 @@ struct CappedWorld: HeldJobsWorld {
     }
 
     mutating func settle(_ job: ClaimedJob, allArrive: Bool) -> SettledJob {
-        var outcomes = job.outcomes.isEmpty ? [UInt8](repeating: 0, count: job.deviceIDs.count) : job.outcomes
-        var again: [SettledJob.Again] = []
+        var outcomes = known(job)
+        var again: [ContinuingRecipient] = []
         var news: [CapNews] = []
         for (ordinal, device) in job.deviceIDs.enumerated() where outcomes[ordinal] == 0 {
             var outcome: Outcome
@@ -171,12 +175,41 @@ struct CappedWorld: HeldJobsWorld {
                 }
             }
             if outcome.goesOn {
-                again.append(.init(deviceID: device, delay: .zero, attempts: 1, losses: 0))
+                again.append(.init(ordinal: ordinal, deviceID: device, delay: .zero, attempts: 1, losses: 0))
             }
             outcomes[ordinal] = outcome.rawValue
         }
         // Nothing is reported for recipients that already had an outcome.
         return SettledJob(key: job.key, outcomes: outcomes, again: again, reports: [], notes: nil, capNews: news)
+    }
+
+    /// The outcomes that a worker knows of a job that it holds.
+    private func known(_ job: ClaimedJob) -> [UInt8] {
+        var outcomes = job.outcomes.isEmpty ? [UInt8](repeating: 0, count: job.deviceIDs.count) : job.outcomes
+        for ordinal in handedOver[job.key] ?? [] { outcomes[ordinal] = Outcome.retried(.givenBack).rawValue }
+        return outcomes
+    }
+
+    /// Hands recipients of a held job over to another job. The job itself is held further.
+    private mutating func handOver() async throws {
+        guard let (job, worker) = held.randomElement(using: &random).map({ ($0.job, $0.worker) }), job.losses == 0
+        else { return }
+        let before = known(job)
+        let chosen = job.deviceIDs.indices.filter {
+            before[$0] == 0 && job.capAnswer?.held[job.deviceIDs[$0]] == nil && Bool.random(using: &random)
+        }
+        handedOver[job.key, default: []].formUnion(chosen)
+        let recipients = chosen.map {
+            ContinuingRecipient(ordinal: $0, deviceID: job.deviceIDs[$0], delay: .zero, attempts: 0, losses: 0)
+        }
+        let news = job.capAnswer == nil ? [] : chosen.map { CapNews(deviceID: job.deviceIDs[$0], hasArrived: false) }
+        let progress = LeaseProgress(key: job.key, watermark: job.deviceIDs.count, outcomes: known(job))
+        let kept = try await queue.worker.handOver(
+            [HandOver(progress: progress, recipients: recipients, capNews: news)], workerID: worker,
+            lease: .seconds(15), number: 1)
+        #expect(kept.keys == [job.key], "seed \(seed)")
+        for one in news { settle(one.deviceID, root: job.rootID, hasArrived: false) }
+        handOvers += chosen.count
     }
 
     /// Gives jobs back after a part of each was sent.
@@ -188,7 +221,7 @@ struct CappedWorld: HeldJobsWorld {
     }
 
     private mutating func interrupt(_ job: ClaimedJob) -> YieldedLease {
-        var outcomes = job.outcomes.isEmpty ? [UInt8](repeating: 0, count: job.deviceIDs.count) : job.outcomes
+        var outcomes = known(job)
         var news: [CapNews] = []
         for (ordinal, device) in job.deviceIDs.enumerated()
         where outcomes[ordinal] == 0 && job.capAnswer?.held[device] == nil && job.losses == 0 {

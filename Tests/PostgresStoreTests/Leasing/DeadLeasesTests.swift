@@ -91,7 +91,7 @@ import Testing
             let again = world.jobs[..<10].map { job in
                 queue.settled(
                     job, other: [0: .retried(.named("InternalServerError"))],
-                    again: [.init(deviceID: job.deviceIDs[0], delay: .zero, attempts: 1, losses: 0)])
+                    again: [.init(ordinal: 0, deviceID: job.deviceIDs[0], delay: .zero, attempts: 1, losses: 0)])
             }
             try await world.expectLookUps("jobs that are sent again") {
                 let written = try await queue.worker.endJobs(again, workerID: 1)

@@ -215,7 +215,7 @@ import Transport
             try await queue.worker.yield([YieldedLease(progress: progress)], workerID: workerID)
             let settled = SettledJob(
                 key: key, outcomes: [1, 192, 66],
-                again: [.init(deviceID: job.deviceIDs[1], delay: .zero, attempts: 1, losses: 0)],
+                again: [.init(ordinal: 1, deviceID: job.deviceIDs[1], delay: .zero, attempts: 1, losses: 0)],
                 reports: [.init(deviceID: job.deviceIDs[2], reason: .unregistered, reportedAt: nil, sentAt: .now)],
                 notes: nil)
             #expect(try await queue.worker.endJobs([settled], workerID: workerID).keys.isEmpty)
@@ -324,7 +324,7 @@ import Transport
             let progress = [lost, held].map { LeaseProgress(key: $0.key, watermark: 2, outcomes: [0, 0]) }
             #expect(try await store.flush(progress, workerID: 1, lease: .seconds(15), number: 1).keys == [held.key])
             #expect(try await store.renew([lost.key, held.key], workerID: 1, lease: .seconds(15)).keys == [held.key])
-            let again = SettledJob.Again(deviceID: lost.deviceIDs[0], delay: .zero, attempts: 1, losses: 0)
+            let again = ContinuingRecipient(ordinal: 0, deviceID: lost.deviceIDs[0], delay: .zero, attempts: 1, losses: 0)
             let ended = try await store.endJobs(
                 [queue.settled(lost, other: [0: .retried(.otherPassing)], again: [again]), queue.settled(held)],
                 workerID: 1)

@@ -27,8 +27,8 @@ import Transport
             let before = try await queue.connection.execute(times).map { $0.int8("time") }
             let progress = LeaseProgress(key: jobs[0].key, watermark: 0, outcomes: [0])
             _ = try await queue.worker.yield([YieldedLease(progress: progress)], workerID: 1)
-            let again = SettledJob.Again(
-                deviceID: jobs[1].deviceIDs[0], delay: .zero, attempts: 0, losses: 0)
+            let again = ContinuingRecipient(
+                ordinal: 0, deviceID: jobs[1].deviceIDs[0], delay: .zero, attempts: 0, losses: 0)
             let settled = queue.settled(jobs[1], other: [0: .retried(.givenBack)], again: [again])
             _ = try await queue.worker.endJobs([settled], workerID: 1)
 

@@ -95,7 +95,7 @@ struct QueueFixture {
 
     /// The job with all recipients delivered except those in `other`.
     func settled(
-        _ job: ClaimedJob, other: [Int: Outcome] = [:], again: [SettledJob.Again] = [],
+        _ job: ClaimedJob, other: [Int: Outcome] = [:], again: [ContinuingRecipient] = [],
         reports: [SettledJob.DeviceReport] = [], losses: [UInt8]? = nil
     ) -> SettledJob {
         var outcomes = [UInt8](repeating: Outcome.delivered.rawValue, count: job.deviceIDs.count)

@@ -302,8 +302,10 @@ import Testing
             try await queue.fanOut(try await queue.startCampaign())
             let job = try #require(try await queue.claim().first)
             let times: [Int64] = [4_102_444_800_000_000, 4_102_444_800_000_000, 1_000_000]
-            let again = zip(job.deviceIDs, times).map { device, time in
-                SettledJob.Again(deviceID: device, delay: .seconds(60), attempts: 0, losses: 0, quietUntil: time)
+            let again = times.indices.map {
+                ContinuingRecipient(
+                    ordinal: $0, deviceID: job.deviceIDs[$0], delay: .seconds(60), attempts: 0, losses: 0,
+                    quietUntil: times[$0])
             }
             try await queue.run(
                 "update pushq.lease set send_by = '2101-01-01'")

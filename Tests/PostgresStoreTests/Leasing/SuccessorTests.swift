@@ -43,7 +43,11 @@ import Transport
                         : job.successors[job.deviceIDs[ordinal]] != nil ? .retried(.givenBack) : .suppressed
                     return outcome.rawValue
                 },
-                again: job.successors.values.map { .init(deviceID: $0, delay: .zero, attempts: 0, losses: 0) },
+                again: job.deviceIDs.enumerated().compactMap { ordinal, device in
+                    job.successors[device].map {
+                        .init(ordinal: ordinal, deviceID: $0, delay: .zero, attempts: 0, losses: 0)
+                    }
+                },
                 reports: [], notes: nil)
         }
         #expect(try await queue.worker.endJobs(settled, workerID: 1).keys.count == jobs.count)
@@ -425,7 +429,7 @@ import Transport
             let settled = queue.settled(
                 job, other: [0: back, 1: back],
                 again: [job.successors[job.deviceIDs[0]], job.deviceIDs[1]].compactMap { $0 }
-                    .map { .init(deviceID: $0, delay: .zero, attempts: 0, losses: 0) })
+                    .enumerated().map { .init(ordinal: $0, deviceID: $1, delay: .zero, attempts: 0, losses: 0) })
             #expect(try await queue.worker.endJobs([settled], workerID: 1).keys.count == 1)
             try await register([("c1", "ann", "i2")], queue)
             #expect(try await claimed(queue).moves == [:])

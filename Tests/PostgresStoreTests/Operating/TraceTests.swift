@@ -54,7 +54,8 @@ import Transport
             let job = try #require(try await queue.claim(lane: .normal, workerID: 7).first)
             #expect(try await end(of, root: root, queue).hasPrefix("a worker holds it, and may have sent it"))
             let place = try #require(job.deviceIDs.firstIndex(of: device))
-            let again = SettledJob.Again(deviceID: device, delay: .seconds(3600), attempts: 1, losses: 0)
+            let again = ContinuingRecipient(
+                ordinal: place, deviceID: device, delay: .seconds(3600), attempts: 1, losses: 0)
             _ = try await queue.worker.endJobs(
                 [queue.settled(job, other: [place: .retried(Self.unavailable)], again: [again])], workerID: 7)
             #expect(try await end(of, queue).hasPrefix("it waits until then for its next attempt"))

@@ -25,7 +25,8 @@ extension `The trace of a notification` {
             for round in 1...3 {
                 let job = try #require(try await queue.claim(lane: .normal).first)
                 let place = try #require(job.deviceIDs.firstIndex(of: device))
-                let again = SettledJob.Again(deviceID: device, delay: .zero, attempts: round < 3 ? 0 : 1, losses: 0)
+                let again = ContinuingRecipient(
+                    ordinal: place, deviceID: device, delay: .zero, attempts: round < 3 ? 0 : 1, losses: 0)
                 let reason = round < 3 ? Reason.givenBack : Reason.named("ServiceUnavailable")
                 _ = try await queue.worker.endJobs(
                     [queue.settled(job, other: [place: .retried(reason)], again: [again])], workerID: 1)
@@ -67,7 +68,10 @@ extension `The trace of a notification` {
             var place = try #require(job.deviceIDs.firstIndex(of: device))
             var losses: [UInt8] = [2, 2]
             losses[place] = 3
-            let again = { SettledJob.Again(deviceID: device, delay: .zero, attempts: 0, losses: $0) }
+            let again = { [place] in
+                ContinuingRecipient(
+                    ordinal: $0 == 1 ? place : 0, deviceID: device, delay: .zero, attempts: 0, losses: $0)
+            }
             _ = try await queue.worker.endJobs(
                 [queue.settled(job, other: [place: .retried(.noAnswer)], again: [again(1)], losses: losses)],
                 workerID: 1)

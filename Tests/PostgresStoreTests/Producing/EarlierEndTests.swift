@@ -28,8 +28,8 @@ import Testing
             for (reason, delay) in waits {
                 let job = try #require(try await queue.claim(1).first)
                 let until = Int64((Date.now.timeIntervalSince1970 + Double(delay.components.seconds)) * 1_000_000)
-                let again = SettledJob.Again(
-                    deviceID: job.deviceIDs[0], delay: delay, attempts: 0, losses: 0,
+                let again = ContinuingRecipient(
+                    ordinal: 0, deviceID: job.deviceIDs[0], delay: delay, attempts: 0, losses: 0,
                     quietUntil: reason == .quietHours ? until : nil)
                 let settled = queue.settled(job, other: [0: .retried(reason)], again: [again])
                 #expect(try await queue.worker.endJobs([settled], workerID: 1).keys.count == 1)

@@ -44,9 +44,9 @@ import Testing
                 queue.settled(
                     job, other: [7: .retried(.otherPassing), 9: .retried(.otherPassing), 11: .retried(.noAnswer)],
                     again: [
-                        .init(deviceID: job.deviceIDs[7], delay: .seconds(3), attempts: 1, losses: 0),
-                        .init(deviceID: job.deviceIDs[9], delay: .seconds(3), attempts: 1, losses: 0),
-                        .init(deviceID: job.deviceIDs[11], delay: .zero, attempts: 0, losses: 2, group: 1),
+                        .init(ordinal: 7, deviceID: job.deviceIDs[7], delay: .seconds(3), attempts: 1, losses: 0),
+                        .init(ordinal: 9, deviceID: job.deviceIDs[9], delay: .seconds(3), attempts: 1, losses: 0),
+                        .init(ordinal: 11, deviceID: job.deviceIDs[11], delay: .zero, attempts: 0, losses: 2, group: 1),
                     ])
             }
             _ = try await queue.worker.endJobs(settled, workerID: 1)
@@ -80,7 +80,7 @@ import Testing
             let settled = jobs.map { job in
                 queue.settled(
                     job, other: [0: .retried(.otherPassing)],
-                    again: [.init(deviceID: job.deviceIDs[0], delay: .seconds(120), attempts: 1, losses: 0)])
+                    again: [.init(ordinal: 0, deviceID: job.deviceIDs[0], delay: .seconds(120), attempts: 1, losses: 0)])
             }
             #expect(try await queue.worker.endJobs(settled, workerID: 1).keys.count == 3)
             let delays = try await queue.texts(
@@ -111,7 +111,7 @@ import Testing
             try await queue.run("select pushq.\(call)")
             let settled = queue.settled(
                 job, other: [0: .retried(.otherPassing)],
-                again: [.init(deviceID: job.deviceIDs[0], delay: .seconds(600), attempts: 1, losses: 0)])
+                again: [.init(ordinal: 0, deviceID: job.deviceIDs[0], delay: .seconds(600), attempts: 1, losses: 0)])
             #expect(try await queue.worker.endJobs([settled], workerID: 1).keys.count == 1)
             let rest = try #require(try await queue.claim(lane: lane).first, "it is due at once")
             #expect(rest.isCancelled && rest.deviceIDs == [job.deviceIDs[0]])
@@ -207,8 +207,9 @@ import Testing
                 let reports = job.deviceIDs.map {
                     SettledJob.DeviceReport(deviceID: $0, reason: reason, reportedAt: nil, sentAt: .now)
                 }
-                let again = job.deviceIDs.map {
-                    SettledJob.Again(deviceID: $0, delay: .seconds(1), attempts: 1, losses: 0, group: 0)
+                let again = job.deviceIDs.indices.map {
+                    ContinuingRecipient(
+                        ordinal: $0, deviceID: job.deviceIDs[$0], delay: .seconds(1), attempts: 1, losses: 0, group: 0)
                 }
                 return queue.settled(
                     job, other: Dictionary(uniqueKeysWithValues: job.deviceIDs.indices.map { ($0, outcome) }),

@@ -12,7 +12,7 @@ import Transport
     /// The number of campaigns whose total is not the sum of what has ended, waits and is held. One statement sees one
     /// instant.
     ///
-    /// Recipients wait without an outcome, and with one from 192 on, with which they continue in another job.
+    /// A recipient with an outcome from 192 on continues in another job, and waits there.
     private static let unbalanced = """
         select count(*)
         from pushq.campaign_progress p
@@ -24,7 +24,7 @@ import Transport
             select queue_id, campaign_id, recipient_count, outcomes from pushq.lease) j
           cross join lateral generate_series(0, j.recipient_count - 1) n
           where j.queue_id = p.queue_id and j.campaign_id = p.campaign_id
-            and (j.outcomes is null or get_byte(j.outcomes, n) = 0 or get_byte(j.outcomes, n) >= 192))
+            and (j.outcomes is null or get_byte(j.outcomes, n) = 0))
         """
 
     /// The number of recipients without exactly one final outcome.
@@ -101,7 +101,11 @@ import Transport
         #expect(try await queue.number("select count(*) from pushq.job where run_at = 'infinity'") == 0)
         try await queue.run("update pushq.job set run_at = now()")
         while case let jobs = try await queue.claim(50), !jobs.isEmpty {
-            _ = try await queue.worker.endJobs(jobs.map { queue.settled($0) }, workerID: 1)
+            let settled = jobs.map { job in
+                let goneOn = job.outcomes.enumerated().map { ($0, Outcome(rawValue: $1)) }.filter { $0.1.goesOn }
+                return queue.settled(job, other: Dictionary(uniqueKeysWithValues: goneOn))
+            }
+            _ = try await queue.worker.endJobs(settled, workerID: 1)
         }
     }
 }
@@ -141,6 +145,8 @@ private final class CarelessWorker: CarelessPlayer {
     private var held: [ClaimedJob] = []
     /// Jobs whose end may have been written. They are written again.
     private var inDoubt: [SettledJob] = []
+    /// The recipients of held jobs that continue in other jobs, and whether it is certain that they do.
+    private var handedOver: [LeaseKey: (recipients: Set<Int>, isCertain: Bool)] = [:]
 
     init(_ database: TestDatabase, _ queue: QueueFixture, workerID: Int64) {
         self.queue = queue
@@ -149,7 +155,7 @@ private final class CarelessWorker: CarelessPlayer {
     }
 
     override func step(_ store: PostgresConnection) async throws {
-        switch Int.random(in: 0..<12) {
+        switch Int.random(in: 0..<14) {
         case 0:
             let campaign = try await store.execute(
                 Statement("any", "select id from pushq.campaign order by random() limit 1"))
@@ -159,13 +165,28 @@ private final class CarelessWorker: CarelessPlayer {
             let quota = ClaimQuota(queueID: queue.id, lane: .bulk, jobs: 3)
             held += try await store.claim([quota], workerID: workerID, lease: .milliseconds(200), atMostOnceWindow: 2)
         case 5:
-            let progress = held.map {
+            let flushed = held.filter { handedOver[$0.key]?.isCertain != false }
+            let progress = flushed.map {
                 LeaseProgress(key: $0.key, watermark: 1, outcomes: outcomes(of: $0, zeros: true))
             }
             let kept = try await store.flush(progress, workerID: workerID, lease: .milliseconds(200), number: 1)
-            held.removeAll { !kept.keys.contains($0.key) }
+            held.removeAll { job in flushed.contains { $0.key == job.key } && !kept.keys.contains(job.key) }
+        case 12...13:
+            let jobs = held.suffix(3).filter { handedOver[$0.key] == nil }
+            for job in jobs {
+                let recipients = Set(job.deviceIDs.indices.filter { _ in Bool.random() }).subtracting(elsewhere(job))
+                handedOver[job.key] = (recipients, false)
+            }
+            let handOvers = jobs.map { job in
+                HandOver(
+                    progress: LeaseProgress(key: job.key, watermark: 1, outcomes: outcomes(of: job, zeros: true)),
+                    recipients: again(handedOver[job.key]!.recipients, of: job))
+            }
+            let kept = try await store.handOver(
+                handOvers, workerID: workerID, lease: .milliseconds(200), number: 1)
+            for key in kept.keys { handedOver[key]!.isCertain = true }
         case 6:
-            guard let job = held.popLast() else { return }
+            guard let job = held.popLast(), handedOver[job.key]?.isCertain != false else { return }
             let progress = LeaseProgress(key: job.key, watermark: 0, outcomes: outcomes(of: job, zeros: true))
             try await store.yield([YieldedLease(progress: progress)], workerID: workerID)
         case 7: _ = try await store.rescue(grace: .zero)
@@ -183,14 +204,32 @@ private final class CarelessWorker: CarelessPlayer {
             .delivered, .delivered, .delivered, .suppressed, .expired, .unknown, .rejected(.unregistered),
             .failed(.otherPassing), zeros ? .waiting : .retried(.otherPassing),
         ]
-        return job.deviceIDs.map { _ in (job.attempt < 20 ? ends : ends.dropLast()).randomElement()!.rawValue }
+        let goneOn = elsewhere(job).union(handedOver[job.key]?.recipients ?? [])
+        return job.deviceIDs.indices.map { ordinal in
+            if goneOn.contains(ordinal) { return Outcome.retried(.givenBack).rawValue }
+            return (job.attempt < 20 ? ends : ends.dropLast()).randomElement()!.rawValue
+        }
+    }
+
+    /// The recipients that an earlier holder has handed over.
+    private func elsewhere(_ job: ClaimedJob) -> Set<Int> {
+        Set(job.outcomes.indices.filter { Outcome(rawValue: job.outcomes[$0]).goesOn })
+    }
+
+    private func again(_ recipients: Set<Int>, of job: ClaimedJob) -> [ContinuingRecipient] {
+        recipients.sorted().map {
+            ContinuingRecipient(
+                ordinal: $0, deviceID: job.deviceIDs[$0], delay: .zero, attempts: 1, losses: 0,
+                group: Int.random(in: 0...1))
+        }
     }
 
     private func settled(_ job: ClaimedJob) -> SettledJob {
         let outcomes = outcomes(of: job, zeros: false)
-        let again = zip(job.deviceIDs, outcomes).filter { Outcome(rawValue: $0.1).goesOn }.map {
-            SettledJob.Again(deviceID: $0.0, delay: .zero, attempts: 1, losses: 0, group: Int.random(in: 0...1))
-        }
+        var goOn = Set(outcomes.indices.filter { Outcome(rawValue: outcomes[$0]).goesOn })
+        goOn.subtract(elsewhere(job))
+        if let known = handedOver[job.key], known.isCertain { goOn.subtract(known.recipients) }
+        let again = again(goOn, of: job)
         let reports = zip(job.deviceIDs, outcomes).filter { Outcome(rawValue: $0.1).kind == .rejected }.map {
             SettledJob.DeviceReport(deviceID: $0.0, reason: .named("BadDeviceToken"), reportedAt: nil, sentAt: .now)
         }

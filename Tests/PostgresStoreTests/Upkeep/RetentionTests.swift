@@ -79,7 +79,7 @@ import Transport
             let job = try #require(try await queue.claim().first)
             let settled = queue.settled(
                 job, other: [0: .retried(.otherPassing), 1: .failed(.otherPassing)],
-                again: [.init(deviceID: job.deviceIDs[0], delay: .zero, attempts: 1, losses: 0)])
+                again: [.init(ordinal: 0, deviceID: job.deviceIDs[0], delay: .zero, attempts: 1, losses: 0)])
             _ = try await queue.worker.endJobs([settled], workerID: 1)
             let retried = try #require(try await queue.claim().first)
             #expect(retried.activeIDs == [job.deviceIDs[0]])
@@ -144,7 +144,7 @@ import Transport
             let again = jobs.map { job in
                 queue.settled(
                     job, other: [0: .retried(.otherPassing)],
-                    again: [.init(deviceID: job.deviceIDs[0], delay: .zero, attempts: 1, losses: 0)])
+                    again: [.init(ordinal: 0, deviceID: job.deviceIDs[0], delay: .zero, attempts: 1, losses: 0)])
             }
             let written = try await queue.worker.endJobs(again, workerID: 1)
             #expect(written.keys == [jobs[1].key])

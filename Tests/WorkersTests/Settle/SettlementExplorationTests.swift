@@ -10,11 +10,11 @@ import Testing
             "rescue", "prevented", "refused ending", "set aside", "ending without an answer", "late flush",
             "refused flush",
             "failed renewal", "renewal without an answer", "round that went well", "stop", "lock", "renewal",
-            "tokens too old",
+            "tokens too old", "hand-over", "repeated hand-over",
         ]
-        explore(seeds: 80, reaching: events, moreThan: 10) { seed in
+        explore(seeds: 120, reaching: events, moreThan: 10) { seed in
             let world = SettlementWorld(seed: seed)
-            world.run(events: 400)
+            world.run(events: 600)
             world.drain()
             return (world.violation.map { "\($0), after \(world.events.suffix(30))" }, world.reached)
         }

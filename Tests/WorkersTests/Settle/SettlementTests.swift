@@ -69,6 +69,8 @@ private final class Dialogue {
         settlement.note(answer, to: batch, now: now)
     }
 
+    func nextRenewal() -> Renewals.Step? { settlement.nextRenewal(now: now, using: &generator) }
+
     /// Runs a round of flushes and renewals. `answer` returns the answer to each.
     @discardableResult
     func round(
@@ -76,10 +78,10 @@ private final class Dialogue {
     ) -> [(batch: Renewals.Batch, consequences: Settlement.Consequences)] {
         settlement.beginRound(now: now)
         var all: [(Renewals.Batch, Settlement.Consequences)] = []
-        while let step = settlement.nextRenewal(now: now) {
+        while let step = nextRenewal() {
             switch step {
             case .askForHalts: break
-            case .flush(let batch), .renew(let batch):
+            case .flush(let batch), .handOver(let batch), .renew(let batch):
                 all.append((batch, settlement.note(answer(batch), to: batch, now: now)))
             }
         }
@@ -514,7 +516,7 @@ private func written(_ jobs: [HeldJob], isRepeated: Bool = false) -> Endings.Ans
         let untouched = (0..<1500).map { _ in dialogue.hold() }
         dialogue.pass(.seconds(5))
         dialogue.settlement.beginRound(now: dialogue.now)
-        while let step = dialogue.settlement.nextRenewal(now: dialogue.now) {
+        while let step = dialogue.nextRenewal() {
             guard case .renew(let batch) = step else { continue }
             let later = dialogue.now + .seconds(1)
             _ = dialogue.settlement.note(

@@ -12,6 +12,11 @@ struct SettlementStore {
         var epoch: Int32
         var watermark = 0
         var outcomes: [UInt8]
+        /// The devices of the recipients.
+        var devices: [Int64]
+        var root: Int64
+        var isAtMostOnce: Bool
+        var losses = 0
         /// The number of the last flush under its lease.
         var flush: Int64 = 0
         var deadline: ContinuousClock.Instant?
@@ -21,7 +26,8 @@ struct SettlementStore {
 
     var waiting: [Int64: Row] = [:]
     var leases: [Int64: Row] = [:]
-    var results: [Int64: [UInt8]] = [:]
+    var results: [Int64: Row] = [:]
+    private var lastJob: Int64 = 1000
     /// Jobs that were ended twice.
     var endedTwice: Set<Int64> = []
     /// Jobs whose lease another transaction has locked.
@@ -41,26 +47,59 @@ struct SettlementStore {
         switch statement {
         case .endJobs(let jobs):
             if jobs.contains(where: { refusesEnd.contains($0.key.jobID) }) { throw Refusal() }
-            return write(jobs, \.key) { store, job in
+            return write(jobs, \.key) { store, job, row in
+                var row = row
                 if store.results[job.key.jobID] != nil { store.endedTwice.insert(job.key.jobID) }
-                store.results[job.key.jobID] = job.outcomes
+                store.add(job.again, of: row)
+                row.outcomes = job.outcomes
+                store.results[job.key.jobID] = row
             }
         case .yield(let jobs):
             if jobs.contains(where: { refusesEnd.contains($0.progress.key.jobID) }) { throw Refusal() }
-            return write(jobs, \.progress.key) { $0.giveBack($1) }
+            return write(jobs, \.progress.key) { $0.giveBack($1, of: $2, $1.progress.outcomes) }
         case .setAside(let job, _):
             if refusesSettingAside.contains(job.progress.key.jobID) { throw Refusal() }
-            return write([job], \.progress.key) { $0.giveBack($1) }
+            return write([job], \.progress.key) { store, job, row in
+                var row = row
+                let stored = row.outcomes
+                row.outcomes = zip(stored, job.progress.outcomes).map { Outcome(rawValue: $0).goesOn ? $0 : $1 }
+                store.giveBack(job, of: row, row.outcomes)
+            }
         }
     }
 
-    private mutating func giveBack(_ job: YieldedLease) {
-        waiting[job.progress.key.jobID] = Row(
-            epoch: job.progress.key.epoch, watermark: job.progress.watermark, outcomes: job.progress.outcomes)
+    private mutating func giveBack(_ job: YieldedLease, of lease: Row, _ outcomes: [UInt8]) {
+        var row = lease
+        (row.watermark, row.outcomes, row.deadline) = (job.progress.watermark, outcomes, nil)
+        row.losses += job.addedLosses
+        waiting[job.progress.key.jobID] = row
+    }
+
+    /// Creates the jobs of recipients that continue, except those that have one.
+    private mutating func add(_ recipients: [ContinuingRecipient], of row: Row) {
+        let new = recipients.filter { !Outcome(rawValue: row.outcomes[$0.ordinal]).goesOn }
+        for (losses, recipients) in Dictionary(grouping: new, by: \.losses) {
+            lastJob += 1
+            waiting[lastJob] = Row(
+                epoch: 0, outcomes: [UInt8](repeating: 0, count: recipients.count),
+                devices: recipients.map(\.deviceID), root: row.root, isAtMostOnce: row.isAtMostOnce,
+                losses: row.losses + losses)
+        }
+    }
+
+    /// The devices whose push does not wait, or has not ended, in exactly one place.
+    func misplaced(among devices: Set<Int64>) -> [Int64] {
+        var places: [Int64: Int] = [:]
+        for row in [waiting.values, leases.values, results.values].joined() {
+            for (device, outcome) in zip(row.devices, row.outcomes) where !Outcome(rawValue: outcome).goesOn {
+                places[device, default: 0] += 1
+            }
+        }
+        return devices.filter { places[$0] != 1 }.sorted()
     }
 
     private mutating func write<Job>(
-        _ jobs: [Job], _ key: (Job) -> LeaseKey, _ body: (inout SettlementStore, Job) -> Void
+        _ jobs: [Job], _ key: (Job) -> LeaseKey, _ body: (inout SettlementStore, Job, Row) -> Void
     ) -> WrittenLeases {
         var written: Set<LeaseKey> = []
         var isLocked: Set<LeaseKey> = []
@@ -70,19 +109,18 @@ struct SettlementStore {
                 isLocked.insert(key(job))
                 continue
             }
-            leases[id] = nil
-            body(&self, job)
+            let row = leases.removeValue(forKey: id)!
+            body(&self, job, row)
             written.insert(key(job))
         }
         return WrittenLeases(keys: written, locked: isLocked)
     }
 
     mutating func carryOut(
-        _ batch: Renewals.Batch, lease: Duration, roots: [Int64: Int64], now: ContinuousClock.Instant
+        _ batch: Renewals.Batch, lease: Duration, now: ContinuousClock.Instant
     ) throws(Refusal) -> KeptLeases {
-        if batch.watermarks != nil, batch.progress.contains(where: { refusesFlush.contains($0.key.jobID) }) {
-            throw Refusal()
-        }
+        let written = batch.progress + batch.handOvers.map(\.progress)
+        if written.contains(where: { refusesFlush.contains($0.key.jobID) }) { throw Refusal() }
         var (kept, isLocked): (Set<LeaseKey>, Set<LeaseKey>) = ([], [])
         for (index, job) in batch.jobs.enumerated() {
             let key = job.claim.key
@@ -93,8 +131,9 @@ struct SettlementStore {
             }
             row.deadline = now + lease
             if batch.watermarks != nil {
-                row.watermark = batch.progress[index].watermark
-                row.outcomes = batch.progress[index].outcomes
+                if !batch.handOvers.isEmpty { add(batch.handOvers[index].recipients, of: row) }
+                row.watermark = written[index].watermark
+                row.outcomes = written[index].outcomes
                 row.flush = batch.number
             }
             leases[key.jobID] = row
@@ -102,8 +141,8 @@ struct SettlementStore {
         }
         return KeptLeases(
             keys: kept, locked: isLocked,
-            cancelled: kept.filter { cancelled.contains($0.jobID) || cancelled.contains(roots[$0.jobID]!) },
-            paused: kept.filter { pausedRoots.contains(roots[$0.jobID]!) })
+            cancelled: kept.filter { cancelled.contains($0.jobID) || cancelled.contains(leases[$0.jobID]!.root) },
+            paused: kept.filter { pausedRoots.contains(leases[$0.jobID]!.root) })
     }
 }
 
@@ -128,12 +167,12 @@ final class SettlementWorld {
     private var settlement: Settlement
     private var store = SettlementStore()
 
-    private var roots: [Int64: Int64] = [:]
-    private var isAtMostOnce: [Int64: Bool] = [:]
+    private var devices: Set<Int64> = []
+    private var isRunning = true
     private var inFlight: [(job: HeldJob, ordinal: Int)] = []
-    /// The delivered recipients by lease, and how often each recipient was sent to, by job.
+    /// The delivered recipients by lease, and how often each device was sent to, except for pushes that were refused.
     private var delivered: [LeaseKey: Set<Int>] = [:]
-    private var sent: [Int64: [Int: Int]] = [:]
+    private var sent: [Int64: Int] = [:]
     /// Leases that expired. What is known of their jobs may be lost.
     private var excused: Set<LeaseKey> = []
 
@@ -156,10 +195,12 @@ final class SettlementWorld {
         self.settings = settings
         settlement = Settlement(settings, jobs: jobs, now: now)
         for id in 1...Int64(Self.jobsHeld) {
-            roots[id] = id % 5
-            isAtMostOnce[id] = id % 3 == 0
+            let count = Int64.random(in: 1...5, using: &generator)
+            let devices = (0..<count).map { id * 100 + $0 * 10 }
+            self.devices.formUnion(devices)
             store.waiting[id] = .init(
-                epoch: 0, outcomes: [UInt8](repeating: 0, count: Int.random(in: 1...5, using: &generator)))
+                epoch: 0, outcomes: [UInt8](repeating: 0, count: devices.count), devices: devices, root: id % 5,
+                isAtMostOnce: id % 3 == 0)
         }
         if chance(0.3) { store.refusesEnd = [Int64.random(in: 1...Int64(Self.jobsHeld), using: &generator)] }
         if chance(0.5) { store.refusesSettingAside = store.refusesEnd }
@@ -179,7 +220,16 @@ final class SettlementWorld {
 
     /// Lets `count` events happen.
     func run(events count: Int) {
-        for _ in 0..<count where violation == nil { step() }
+        for _ in 0..<count where violation == nil {
+            step()
+            checkPlaces()
+        }
+    }
+
+    /// Whatever was written, forgotten or repeated: each push waits in one place, or has ended once.
+    private func checkPlaces() {
+        let misplaced = store.misplaced(among: devices)
+        if !misplaced.isEmpty { broken("pushes to \(misplaced) are in several places, or in none") }
     }
 
     private func step() {
@@ -189,7 +239,7 @@ final class SettlementWorld {
         case ..<56: answer()
         case ..<68: stepEnding()
         case ..<88: stepRenewal()
-        case ..<93: pass(.milliseconds(Int.random(in: 1...200, using: &generator)))
+        case ..<93: pass(.milliseconds(Int.random(in: 1...600, using: &generator)))
         case 94: pass(.milliseconds(Int.random(in: 1000...12000, using: &generator)))
         case 93: store.refusesAll = !store.refusesAll && chance(0.5)
         case 95: lock()
@@ -211,15 +261,15 @@ final class SettlementWorld {
         row.epoch += 1
         row.flush = 0
         row.watermark =
-            isAtMostOnce[id]! ? min(row.outcomes.count, previousWatermark + Self.window) : row.outcomes.count
+            row.isAtMostOnce ? min(row.outcomes.count, previousWatermark + Self.window) : row.outcomes.count
         row.deadline = now + settings.lease
         store.leases[id] = row
         let job = jobs.insert(of: queue) { slot in
             JobFixture.job(
-                recipients: row.outcomes.count, isAtMostOnce: isAtMostOnce[id]!, previousWatermark: previousWatermark,
-                outcomes: row.outcomes, losses: previousWatermark > 0 ? 1 : 0, window: Self.window,
-                queueID: queue.id, id: id, rootID: roots[id]!, epoch: row.epoch, slot: slot,
-                sendWithin: .seconds(20), now: now)
+                recipients: row.outcomes.count, isAtMostOnce: row.isAtMostOnce, previousWatermark: previousWatermark,
+                outcomes: row.outcomes, losses: max(row.losses, previousWatermark > 0 ? 1 : 0), window: Self.window,
+                queueID: queue.id, id: id, rootID: row.root, epoch: row.epoch, slot: slot,
+                sendWithin: .seconds(20), devices: row.devices, now: now)
         }
         RescuedJobRules.apply(to: job)
         if job.waiting == 0 { settlement.take(job) }
@@ -232,9 +282,11 @@ final class SettlementWorld {
         let id = job.claim.key.jobID
         job.noteSent()
         inFlight.append((job, recipient.ordinal))
-        sent[id, default: [:]][recipient.ordinal, default: 0] += 1
-        if isAtMostOnce[id]!, sent[id]![recipient.ordinal]! > 1 {
-            broken("job \(id) sent twice to \(recipient.ordinal)")
+        let device = job.claim.deviceIDs[recipient.ordinal]
+        sent[device, default: 0] += 1
+        if job.claim.isAtMostOnce, sent[device]! > 1 { broken("job \(id) sent to device \(device), as another did") }
+        if job.unsentRecipients.count + job.inFlight != job.waiting {
+            broken("job \(id) does not know which recipients are in flight")
         }
         if let row = store.leases[id], row.epoch == job.claim.key.epoch, recipient.ordinal >= row.watermark {
             broken("job \(id) sent to \(recipient.ordinal), and only \(row.watermark) are committed as sent")
@@ -244,11 +296,14 @@ final class SettlementWorld {
 
     private func answer() {
         guard let index = inFlight.indices.randomElement(using: &generator) else { return }
+        // The answers about some devices are late.
+        if isRunning, inFlight[index].job.claim.deviceIDs[inFlight[index].ordinal] % 30 == 0, chance(0.95) { return }
         let (job, ordinal) = inFlight.remove(at: index)
         job.noteEnded()
         switch Int.random(in: 0..<10, using: &generator) {
         case 0:
             let refusal = Refusal(status: 503, text: "ServiceUnavailable")
+            sent[job.claim.deviceIDs[ordinal], default: 0] -= 1
             _ = AnswerRules.refused(ordinal, of: job, in: queue, refusal, .init(sentAt: now, now: now))
         case 1: AnswerRules.unanswered(ordinal, of: job)
         default:
@@ -287,7 +342,7 @@ final class SettlementWorld {
 
     private func arriveLate() {
         guard !late.isEmpty else { return }
-        _ = try? store.carryOut(late.removeFirst(), lease: settings.lease, roots: roots, now: now)
+        _ = try? store.carryOut(late.removeFirst(), lease: settings.lease, now: now)
         happened("late flush")
     }
 
@@ -364,13 +419,19 @@ final class SettlementWorld {
             (isInRound, roundBegan, isRoundTroubled) = (true, now, false)
             settlingAtBegin = Set(jobs.all.filter(\.isSettling).map(ObjectIdentifier.init))
         }
-        guard let step = settlement.nextRenewal(now: now) else { return endRound() }
+        guard let step = settlement.nextRenewal(now: now, using: &generator) else { return endRound() }
         switch step {
         case .askForHalts: break
         case .flush(let batch):
             if batch.number <= lastNumber { broken("flush \(batch.number) comes after \(lastNumber)") }
             lastNumber = batch.number
             if batch.jobs.count > Renewals.maximumFlushed { broken("\(batch.jobs.count) jobs are flushed at once") }
+            renewal = (batch, now)
+        case .handOver(let batch):
+            if batch.number <= lastNumber { broken("hand-over \(batch.number) comes after \(lastNumber)") }
+            lastNumber = batch.number
+            if batch.jobs.count > Renewals.maximumHandedOver { broken("\(batch.jobs.count) jobs hand over at once") }
+            if batch.jobs.contains(where: \.isHandOverInDoubt) { happened("repeated hand-over") }
             renewal = (batch, now)
         case .renew(let batch):
             if batch.jobs.count > Renewals.maximumRenewed { broken("\(batch.jobs.count) leases are renewed at once") }
@@ -390,10 +451,10 @@ final class SettlementWorld {
 
     private func answerRenewal(_ batch: Renewals.Batch, isTroubled: Bool = true) {
         renewal = nil
-        if isTroubled, chance(0.15) {
+        if isTroubled, chance(batch.handOvers.isEmpty ? 0.15 : 0.5) {
             isRoundTroubled = true
             switch Int.random(in: 0..<4, using: &generator) {
-            case 0: _ = try? store.carryOut(batch, lease: settings.lease, roots: roots, now: now)
+            case 0: _ = try? store.carryOut(batch, lease: settings.lease, now: now)
             case 1 where batch.watermarks != nil: late.append(batch)
             case 2:
                 _ = settlement.note(.failed, to: batch, now: now)
@@ -404,10 +465,10 @@ final class SettlementWorld {
             return happened("renewal without an answer")
         }
         do throws(SettlementStore.Refusal) {
-            let kept = try store.carryOut(batch, lease: settings.lease, roots: roots, now: now)
+            let kept = try store.carryOut(batch, lease: settings.lease, now: now)
             if !kept.locked.isEmpty { isRoundTroubled = true }
             _ = settlement.note(.kept(kept), to: batch, now: now)
-            happened(batch.watermarks == nil ? "renewal" : "flush")
+            happened(batch.watermarks == nil ? "renewal" : batch.handOvers.isEmpty ? "flush" : "hand-over")
         } catch {
             _ = settlement.note(.refused, to: batch, now: now)
             happened("refused flush")
@@ -432,6 +493,7 @@ final class SettlementWorld {
 
     /// Drains with a store that works, and checks that nothing is left or forgotten.
     func drain() {
+        isRunning = false
         store.locked = []
         (store.refusesAll, store.refusesSettingAside) = (false, [])
         for job in jobs.all where !job.isSettling { settlement.close(job, .yielded(after: .zero)) }
@@ -447,9 +509,10 @@ final class SettlementWorld {
             if let (batch, _) = renewal { answerRenewal(batch, isTroubled: false) } else { stepRenewal() }
         }
         if jobs.count > 0 { broken("\(jobs.count) jobs are held after a drain") }
+        checkPlaces()
         for (key, ordinals) in delivered where !excused.contains(key) {
             let id = key.jobID
-            guard let known = store.results[id] ?? store.waiting[id]?.outcomes else {
+            guard let known = (store.results[id] ?? store.waiting[id])?.outcomes else {
                 broken("job \(id) is neither ended nor given back")
                 continue
             }
