@@ -1,11 +1,12 @@
 import QueueCore
 
 extension Statement {
-    /// Creates the jobs in which recipients of held jobs continue, before these jobs end: they wait for answers, and the
-    /// recipients need not. The leases are kept. Their outcomes say from now on which recipients continue elsewhere.
+    /// Creates the jobs in which recipients of held jobs continue, before these jobs end: they wait for answers, and
+    /// the recipients need not. The leases are kept. Their outcomes say from now on which recipients continue
+    /// elsewhere.
     ///
-    /// Repeating the statement is harmless: a recipient of whom the lease says so already gets no other job. As a flush,
-    /// the statement is numbered and does not wait for locked rows.
+    /// Repeating the statement is harmless: a recipient of whom the lease says so already gets no other job. As a
+    /// flush, the statement is numbered and does not wait for locked rows.
     static let handOver = Statement(
         "hand_over",
         #"""

@@ -24,8 +24,8 @@ extension HeldJob {
 
     /// What is known of the job, with the watermark that writing this commits.
     ///
-    /// A recipient that is to continue in another job is written as waiting until that other job exists: the end of this
-    /// job creates it, or a hand-over before. Until then, the next holder of this job must send to the recipient.
+    /// A recipient that is to continue in another job is written as waiting until that other job exists: the end of
+    /// this job creates it, or a hand-over before. Until then, the next holder of this job must send to the recipient.
     func progress(watermark: Int) -> LeaseProgress {
         var known = outcomes
         for retry in retries { known[retry.ordinal] = 0 }

@@ -2,10 +2,10 @@ import PostgresStore
 
 /// Decides in rounds which leases are written and renewed, and what happens to their jobs after the answers.
 ///
-/// A round first asks for queues that were paused, then writes the jobs that have news, then hands over recipients whose
-/// jobs are held up by others, then renews the other leases that are due. Each statement has a bounded number of leases. A statement that was refused for good is tried in
-/// halves, so that one lease that cannot be written does not prevent the renewal of the others. From then on, that
-/// lease is tried alone and rarely.
+/// A round first asks for queues that were paused, then writes the jobs that have news, then hands over recipients
+/// whose jobs are held up by others, then renews the other leases that are due. Each statement has a bounded number of
+/// leases. A statement that was refused for good is tried in halves, so that one lease that cannot be written does not
+/// prevent the renewal of the others. From then on, that lease is tried alone and rarely.
 ///
 /// A value without a clock: its owner passes the time.
 struct Renewals {
@@ -86,8 +86,8 @@ struct Renewals {
     /// The rest of a round.
     private struct Round {
         var queues: [Int32]
-        /// Groups of jobs that have news, of jobs whose recipients are handed over, and of jobs whose leases are renewed
-        /// without news.
+        /// Groups of jobs that have news, of jobs whose recipients are handed over, and of jobs whose leases are
+        /// renewed without news.
         var dirty: [[HeldJob]]
         var heldUp: [[HeldJob]]
         var quiet: [[HeldJob]]

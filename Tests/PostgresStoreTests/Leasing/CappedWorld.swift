@@ -45,7 +45,9 @@ struct CappedWorld: HeldJobsWorld {
     private(set) var waits = 0
     private(set) var repeats = 0
     private(set) var handOvers = 0
-    var summary: String { "\(allowed) went, \(heldForGood) were held, \(waits) waited, \(repeats) repeats, \(handOvers) were handed over" }
+    var summary: String {
+        "\(allowed) went, \(heldForGood) were held, \(waits) waited, \(repeats) repeats, \(handOvers) were handed over"
+    }
 
     init(_ queue: QueueFixture, seed: UInt64) async throws {
         self.queue = queue

@@ -324,7 +324,8 @@ import Transport
             let progress = [lost, held].map { LeaseProgress(key: $0.key, watermark: 2, outcomes: [0, 0]) }
             #expect(try await store.flush(progress, workerID: 1, lease: .seconds(15), number: 1).keys == [held.key])
             #expect(try await store.renew([lost.key, held.key], workerID: 1, lease: .seconds(15)).keys == [held.key])
-            let again = ContinuingRecipient(ordinal: 0, deviceID: lost.deviceIDs[0], delay: .zero, attempts: 1, losses: 0)
+            let again = ContinuingRecipient(
+                ordinal: 0, deviceID: lost.deviceIDs[0], delay: .zero, attempts: 1, losses: 0)
             let ended = try await store.endJobs(
                 [queue.settled(lost, other: [0: .retried(.otherPassing)], again: [again]), queue.settled(held)],
                 workerID: 1)

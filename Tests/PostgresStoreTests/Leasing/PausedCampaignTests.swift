@@ -86,7 +86,8 @@ import Transport
                 try await queue.expireLeases()
                 #expect(try await queue.worker.rescue(grace: .zero) == 1)
             default:
-                let again = ContinuingRecipient(ordinal: 2, deviceID: job.deviceIDs[2], delay: .zero, attempts: 1, losses: 0)
+                let again = ContinuingRecipient(
+                    ordinal: 2, deviceID: job.deviceIDs[2], delay: .zero, attempts: 1, losses: 0)
                 let settled = queue.settled(job, other: [2: .retried(.otherPassing)], again: [again])
                 #expect(try await queue.worker.endJobs([settled], workerID: 1).keys.count == 1)
             }
@@ -125,7 +126,8 @@ import Transport
             #expect(kept.elsewhere == [held.key])
             // Each job keeps its end when it is retried again.
             for (job, isLong) in [(byHand, false), (held, true)] {
-                let again = ContinuingRecipient(ordinal: 0, deviceID: job.deviceIDs[0], delay: .zero, attempts: 1, losses: 0)
+                let again = ContinuingRecipient(
+                    ordinal: 0, deviceID: job.deviceIDs[0], delay: .zero, attempts: 1, losses: 0)
                 let settled = queue.settled(job, other: [0: .retried(.otherPassing)], again: [again])
                 _ = try await queue.worker.endJobs([settled], workerID: 1)
                 let next = try #require(try await queue.claim().first)
@@ -180,7 +182,8 @@ import Transport
                 try await queue.expireLeases()
                 #expect(try await queue.worker.rescue(grace: .zero) == 1)
             } else {
-                let again = ContinuingRecipient(ordinal: 2, deviceID: job.deviceIDs[2], delay: .zero, attempts: 1, losses: 0)
+                let again = ContinuingRecipient(
+                    ordinal: 2, deviceID: job.deviceIDs[2], delay: .zero, attempts: 1, losses: 0)
                 let settled = queue.settled(job, other: [2: .retried(.otherPassing)], again: [again])
                 #expect(try await queue.worker.endJobs([settled], workerID: 1).keys.count == 1)
             }

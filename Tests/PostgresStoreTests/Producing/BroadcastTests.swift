@@ -145,7 +145,8 @@ private func refusal(_ call: () async throws -> Void) async -> String {
             let old = try await broadcast(to: channel, in: queue)
             let held = try #require(try await claimed(queue).first)
             let newest = try await broadcast(to: channel, in: queue)
-            let again = ContinuingRecipient(ordinal: 0, deviceID: held.deviceIDs[0], delay: .zero, attempts: 1, losses: 0)
+            let again = ContinuingRecipient(
+                ordinal: 0, deviceID: held.deviceIDs[0], delay: .zero, attempts: 1, losses: 0)
             let settled = queue.settled(held, other: [0: .retried(.otherPassing)], again: [again])
             #expect(try await queue.worker.endJobs([settled], workerID: 1).keys.count == 1)
             let sendable = try await claimed(queue).map { ($0.rootID, !$0.activeIDs.isEmpty) }
@@ -158,7 +159,8 @@ private func refusal(_ call: () async throws -> Void) async -> String {
         let reason = outcome.reason ?? .other
         return SettledJob(
             key: job.key, outcomes: [outcome.rawValue],
-            again: pause.map { [.init(ordinal: 0, deviceID: job.deviceIDs[0], delay: $0, attempts: 1, losses: 0)] } ?? [],
+            again: pause.map { [.init(ordinal: 0, deviceID: job.deviceIDs[0], delay: $0, attempts: 1, losses: 0)] }
+                ?? [],
             reports: [], channelReport: .init(channelID: job.deviceIDs[0], reason: reason, pause: pause), notes: nil)
     }
 

@@ -42,7 +42,8 @@ import Testing
             #expect(try await stopped(root, in: queue) == [0, 2])
             let kept = try await queue.worker.renew([job.key], workerID: 1, lease: .seconds(15))
             #expect(kept.cancelled == [job.key])
-            let again = ContinuingRecipient(ordinal: 0, deviceID: job.deviceIDs[0], delay: .zero, attempts: 1, losses: 0)
+            let again = ContinuingRecipient(
+                ordinal: 0, deviceID: job.deviceIDs[0], delay: .zero, attempts: 1, losses: 0)
             _ = try await queue.worker.endJobs(
                 [queue.settled(job, other: [0: .retried(.otherPassing)], again: [again])], workerID: 1)
             let retry = try #require(try await queue.claim(lane: .normal).first)
@@ -98,7 +99,9 @@ import Testing
             let queue = try await QueueFixture(database)
             let root = try await send(2, in: queue)
             let job = try #require(try await queue.claim(lane: .normal).first)
-            let again = zip(0..., job.deviceIDs).map { ContinuingRecipient(ordinal: $0, deviceID: $1, delay: .zero, attempts: 0, losses: 1) }
+            let again = zip(0..., job.deviceIDs).map {
+                ContinuingRecipient(ordinal: $0, deviceID: $1, delay: .zero, attempts: 0, losses: 1)
+            }
             let lost = [0: Outcome.retried(.noAnswer), 1: .retried(.noAnswer)]
             _ = try await queue.worker.endJobs([queue.settled(job, other: lost, again: again)], workerID: 1)
             #expect(try await stopped(root, in: queue) == [0, 0])
@@ -114,7 +117,8 @@ import Testing
             #expect(try await queue.connection.cancelJob(cancelled, inQueue: Self.name).held == 2)
             _ = try await queue.worker.endJobs(
                 jobs.map { job in
-                    let again = ContinuingRecipient(ordinal: 1, deviceID: job.deviceIDs[1], delay: .zero, attempts: 1, losses: 0)
+                    let again = ContinuingRecipient(
+                        ordinal: 1, deviceID: job.deviceIDs[1], delay: .zero, attempts: 1, losses: 0)
                     return queue.settled(job, other: [1: .retried(.otherPassing)], again: [again])
                 }, workerID: 1)
             let retries = try await queue.claim(lane: .normal)

@@ -80,7 +80,8 @@ import Testing
             let settled = jobs.map { job in
                 queue.settled(
                     job, other: [0: .retried(.otherPassing)],
-                    again: [.init(ordinal: 0, deviceID: job.deviceIDs[0], delay: .seconds(120), attempts: 1, losses: 0)])
+                    again: [.init(ordinal: 0, deviceID: job.deviceIDs[0], delay: .seconds(120), attempts: 1, losses: 0)]
+                )
             }
             #expect(try await queue.worker.endJobs(settled, workerID: 1).keys.count == 3)
             let delays = try await queue.texts(

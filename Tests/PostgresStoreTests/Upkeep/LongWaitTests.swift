@@ -37,7 +37,8 @@ import Transport
             let queue = try await QueueFixture(database, devices: 3)
             let root = try await send(to: 3, queue, options: ", send_by => now() + interval '20 days'")
             let job = try #require(try await queue.claim(lane: .normal).first)
-            let again = ContinuingRecipient(ordinal: 1, deviceID: job.deviceIDs[1], delay: .zero, attempts: 1, losses: 0)
+            let again = ContinuingRecipient(
+                ordinal: 1, deviceID: job.deviceIDs[1], delay: .zero, attempts: 1, losses: 0)
             _ = try await queue.worker.endJobs(
                 [queue.settled(job, other: [1: .retried(Self.unavailable)], again: [again])], workerID: 1)
             #expect(try await status(root, queue) == ["running 3 1 2"])

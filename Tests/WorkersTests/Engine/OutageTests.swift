@@ -286,6 +286,70 @@ import Transport
         }
     }
 
+    /// The job of 300 has some pushes in flight, whose answers are awaited for 40 s more.
+    @Test func `by which one of two workers gets no answers leaves the rest of its jobs to the other one`() async throws
+    {
+        try await EngineFixture.run { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 300)
+            let mute = try await fixture.startSecondSimulator()
+            await mute.use(Rules(outcomes: [OutcomeRule(.silence)]))
+            let endpoint = try fixture.endpoint(of: mute, port: mute.port)
+            try await fixture.withEngine { settings in
+                settings.endpoint = endpoint
+                settings.inFlight = 40
+                // Noticed after a third of this time.
+                settings.connections.responseTime = .seconds(60)
+                settings.drain = .milliseconds(100)
+            } _: { _ in
+                try await fixture.startCampaign(queue)
+                try await eventually("the silence to be noticed", within: .seconds(60)) {
+                    fixture.events.contains("APNs currently answers nothing")
+                }
+                let sent = await mute.snapshot().arrived
+                #expect(sent > 0 && sent < 60)
+                try await fixture.withEngine { _ in
+                    try await eventually("the others to get their push", within: .seconds(30)) {
+                        await fixture.simulator.snapshot().accepted >= 300 - mute.snapshot().arrived
+                    }
+                    let silent = await mute.snapshot().arrived
+                    #expect(silent <= sent + 5)
+                    #expect(await fixture.simulator.snapshot().accepted == 300 - silent)
+                    try await eventually("that to be counted") { try await fixture.progress()["waiting"] == silent }
+                    #expect(try await fixture.progress()["total"] == 300)
+                }
+            }
+            await mute.stop()
+        }
+    }
+
+    @Test func `of one push does not delay the retries of others in its job`() async throws {
+        try await EngineFixture.run { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 300)
+            let tokens = try await fixture.text(
+                "select string_agg(encode(token, 'hex'), ',') from (select token from pushq.device order by id limit 9) d"
+            ).split(separator: ",").map(String.init)
+            let silence = OutcomeRule(.silence, tokenPrefix: tokens[0])
+            let refusals = tokens.dropFirst().map {
+                OutcomeRule(.refuse(.init(.serviceUnavailable)), tokenPrefix: $0)
+            }
+            await fixture.simulator.use(Rules(outcomes: [silence] + refusals))
+            try await fixture.withEngine {
+                $0.connections.responseTime = .seconds(3600)
+                $0.drain = .milliseconds(100)
+            } _: { _ in
+                try await fixture.startCampaign(queue)
+                try await eventually("all to arrive", within: .seconds(60)) {
+                    await fixture.simulator.snapshot().arrived == 300
+                }
+                await fixture.simulator.use(Rules(outcomes: [silence]))
+                try await eventually("all others to be delivered", within: .seconds(60)) {
+                    try await fixture.progress()["delivered"] == 299
+                }
+                #expect(await fixture.simulator.snapshot().accepted == 299)
+            }
+        }
+    }
+
     /// The worker whose way to APNs is silent gives its jobs to the other one and claims no more, but for those that
     /// try.
     @Test func `by which one of two workers gets no answers leaves the pushes to the other one`() async throws {

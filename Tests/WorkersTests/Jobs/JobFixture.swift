@@ -26,7 +26,8 @@ enum JobFixture {
         madeAt: Int64 = 0, queueID: Int32 = 1, id: Int64 = 7, rootID: Int64 = 5,
         epoch: Int32 = 1, lane: Lane = .bulk, slot: Int = 0,
         sendWithin: Duration = .seconds(60), capAnswer: CapAnswer? = nil, quietHolds: [Int64: QuietHold] = [:],
-        successors: [Int64: Int64] = [:], firstDevice: Int = 1, devices: [Int64]? = nil, now: ContinuousClock.Instant = .now
+        successors: [Int64: Int64] = [:], firstDevice: Int = 1, devices: [Int64]? = nil,
+        now: ContinuousClock.Instant = .now
     ) -> HeldJob {
         let devices = devices ?? (0..<recipients).map { Int64(firstDevice + $0) * 10 }
         let found = Set(devices).subtracting(inactive).union(strangers).sorted()
