@@ -225,6 +225,11 @@ extension `Real processes of tenants that move` {
                     ])
                 let arrived = try await place(list: list)
                 #expect(arrived.states == [5: "here"] && arrived.errors.isEmpty, "\(arrived)")
+                let former = "\(rig.folder)/former"
+                try rig.postgres.connectionString(database: rig.database).write(
+                    toFile: former, atomically: true, encoding: .utf8)
+                let asked = try await place(list: former)
+                #expect(asked.errors.contains("name the one that it has moved to as well"), "\(asked)")
                 let again = try await Executable.admin.run(
                     ["tenant", "move", "acme", "--to", other.url], environment: environment(rig))
                 #expect(again.code == 1 && again.errors.contains("acme has moved to database other"), "\(again.errors)")

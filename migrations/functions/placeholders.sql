@@ -21,6 +21,7 @@ declare
   place    int;                                           -- a position in `rest` or in `string`, from 1
   inside   text;                                          -- the text between the braces
   name     text;
+  written  text;                                          -- the name that escapes spell
   fallback text;                                          -- null: no default
 begin
   literals := array[payload];
@@ -72,6 +73,11 @@ begin
       name := btrim(split_part(inside, '|', 1), ' ');
       fallback := case when strpos(inside, '|') > 0
                        then btrim(substr(inside, strpos(inside, '|') + 1), ' ') end;
+      -- Serializers write letters beyond ASCII as escapes.
+      if name ~ E'\\\\u' and name !~ E'\\\\(?!u[0-9a-fA-F]{4})' and pushq.has_readable_escapes('"' || name || '"') then
+        written := ('"' || name || '"')::json #>> '{}';
+        name := case when written ~ E'[{}|\\\\\x01-\x1f\x7f]' then name else written end;
+      end if;
       if name = '' then
         problem := format('the placeholder at position %s names no attribute: write {{name}} or {{name|there}}',
                           done + 1);

@@ -4,7 +4,7 @@
 -- of every limit around it. So a worker can send with every permit that it gets: no worker holds a queue's permits
 -- while another holds its tenant's. A line is missing in the answer if another transaction has locked one of its limits
 -- at this moment: no caller waits. A line without a limit is missing, too, except that of a campaign, whose `rate` is
--- then null.
+-- then null. If the queue is removed, the campaign's line is missing, so that workers stop sending what they hold.
 --
 -- `wanted` and `held`: the permits that the caller can use, and those that it has not used yet. `shares`: the weight of
 -- a line among the caller's lines of the same outermost limit; the heaviest has 1. `horizon`: how far ahead permits may
@@ -102,7 +102,8 @@ begin
       on c.tenant = line.tenant and c.queue = line.queue and c.campaign = line.campaign and line.campaign <> 0
     where (t.tenant is null or t.rate is not null) and (q.tenant is null or q.rate is not null)
       and (c.tenant is null or c.rate is not null)
-      and (line.campaign <> 0 or coalesce(t.rate, q.rate, c.rate) is not null)
+      and (coalesce(t.rate, q.rate, c.rate) is not null
+           or line.campaign <> 0 and exists (select from pushq.queue p where p.id = line.queue))
     order by line.tenant, turn.place, random()
   loop
     if l.tenant is distinct from tenant then

@@ -50,8 +50,8 @@ extension Statement {
           from taken)
         -- The columns are in the order in which ClaimedJob reads them, so that each look-up succeeds at once.
         select m.id as message_id, b.device_ids, m.push_type, m.expiration, m.payload::text, m.priority, m.collapse_id,
-               m.is_broadcast, t.recipient_count, t.queue_id, t.id as job_id, t.epoch + 1 as epoch, t.lane, t.root_id,
-               t.attempt, t.losses, t.at_most_once, t.watermark as previous_watermark, t.outcomes,
+               m.is_broadcast, m.replaces, t.recipient_count, t.queue_id, t.id as job_id, t.epoch + 1 as epoch, t.lane,
+               t.root_id, t.attempt, t.losses, t.at_most_once, t.watermark as previous_watermark, t.outcomes,
                -- A push that APNs was told to forget by a certain time need not be sent after that time.
                (extract(epoch from least(case when t.id < f.new_end_before then f.send_by else t.send_by end,
                                          to_timestamp(nullif(m.expiration, 0))) - now()) * 1000000)::bigint

@@ -11,6 +11,8 @@ package struct StoredMessage: Equatable, Sendable {
     package let collapseID: String?
     /// Whether its recipient is a channel.
     package var isBroadcast = false
+    /// Whether it replaces updates of a Live Activity that wait for the same recipients and were due before it.
+    package var replacesWaiting = false
 }
 
 extension StoredMessage {
@@ -18,8 +20,8 @@ extension StoredMessage {
     static let missing = StoredMessage(
         id: 0, payload: [], pushType: .alert, priority: nil, expiration: .apnsDefault, collapseID: nil)
 
-    /// Reads the columns `message_id`, `payload`, `push_type`, `priority`, `expiration`, `collapse_id` and
-    /// `is_broadcast`; nil for a push type that only a newer version knows.
+    /// Reads the columns `message_id`, `payload`, `push_type`, `priority`, `expiration`, `collapse_id`,
+    /// `is_broadcast` and `replaces`; nil for a push type that only a newer version knows.
     init?(_ row: Row) {
         let id = row.int8("message_id")
         guard let pushType = PushType(rawValue: row.text("push_type")) else { return nil }
@@ -32,6 +34,7 @@ extension StoredMessage {
         self.init(
             id: id, payload: Array(row.text("payload").utf8), pushType: pushType,
             priority: row.optionalInt2("priority").flatMap { Priority(rawValue: Int($0)) }, expiration: expiration,
-            collapseID: row.optionalText("collapse_id"), isBroadcast: row.bool("is_broadcast"))
+            collapseID: row.optionalText("collapse_id"), isBroadcast: row.bool("is_broadcast"),
+            replacesWaiting: row.bool("replaces"))
     }
 }

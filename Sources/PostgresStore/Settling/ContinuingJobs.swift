@@ -57,7 +57,7 @@ extension Statement {
                       $again_delays::bigint[], $again_attempts::smallint[], $again_losses::smallint[],
                       $again_groups::smallint[], $again_quiet::timestamptz[])
             as r(place, ordinal, device_id, delay, attempts, losses, part, quiet_until)
-          -- A recipient of whom the lease says that it continues elsewhere has its job: the worker did not learn of that.
+          -- Who continues elsewhere by the lease has a job already: the worker did not learn of that.
           join fenced f on f.place = r.place and get_byte(f.stored, r.ordinal) < \#(Outcome.retries.lowerBound)
           join pushq.message m on m.day = f.body_day and m.queue_id = f.queue_id and m.id = f.message_id
           left join pushq.fan_out c on c.queue_id = f.queue_id and c.campaign_id = f.campaign_id),

@@ -1,3 +1,5 @@
+import FoundationEssentials
+
 /// A place in a text of a payload that is replaced for each recipient.
 struct Placeholder: Equatable {
     /// The bytes of the payload that are replaced.
@@ -92,11 +94,13 @@ struct PlaceholderReader: ~Copyable {
         let bar = payload[inside].firstIndex(of: UInt8(ascii: "|"))
         let name = trimmed(inside.lowerBound..<(bar ?? inside.upperBound))
         let fallback = bar.map { trimmed($0 + 1..<inside.upperBound) }
-        let attribute = String(decoding: payload[name], as: UTF8.self)
+        let attribute = Self.name(spelled: payload[name])
         guard !name.isEmpty else {
             throw error("names no attribute", "write {{name}} or {{name|there}}", at: range.lowerBound)
         }
-        guard name.count <= Self.maximumNameBytes, !payload[name].contains(where: { "{}\\".utf8.contains($0) }) else {
+        guard attribute.utf8.count <= Self.maximumNameBytes,
+            !attribute.utf8.contains(where: { "{}\\".utf8.contains($0) })
+        else {
             let shown = String(String.UnicodeScalarView(attribute.unicodeScalars.prefix(40)))
             throw error(
                 "asks for “\(shown)”",
@@ -107,6 +111,18 @@ struct PlaceholderReader: ~Copyable {
             throw error("has braces in its default", "leave them out", at: range.lowerBound)
         }
         return Placeholder(range: range, attribute: attribute, fallback: fallback)
+    }
+
+    /// The name that the payload spells: serializers write letters beyond ASCII as escapes. A name that is spelled in
+    /// any other way with backslashes stays as it is, and is refused.
+    private static func name(spelled bytes: ArraySlice<UInt8>) -> String {
+        let plain = String(decoding: bytes, as: UTF8.self)
+        let afterBackslashes = plain.split(separator: "\\", omittingEmptySubsequences: false).dropFirst()
+        guard !afterBackslashes.isEmpty, afterBackslashes.allSatisfy({ $0.hasPrefix("u") }),
+            let name = try? JSONDecoder().decode(String.self, from: Data("\"\(plain)\"".utf8)),
+            !name.utf8.contains(where: { "{}|\\".utf8.contains($0) || $0 < 0x20 || $0 == 0x7F })
+        else { return plain }
+        return name
     }
 
     private func trimmed(_ range: Range<Int>) -> Range<Int> {

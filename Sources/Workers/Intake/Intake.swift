@@ -261,7 +261,9 @@ final class Intake {
             maySend: !state.isStopping && queue.mayWork && queue.knows(claim.lane),
             delay: queue.delay(of: job, now: now))
         switch ClaimedJobRules.decide(over: job, circumstances) {
-        case .send: dispatcher.add(job, of: queue)
+        case .send:
+            for older in queue.updates.replaced(by: job) { settler.close(older, .yielded(after: .zero)) }
+            dispatcher.add(job, of: queue)
         case .end: settler.take(job)
         case .close(let reason): settler.close(job, reason)
         case .quarantine(let damage):

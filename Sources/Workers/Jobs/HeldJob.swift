@@ -151,8 +151,9 @@ final class HeldJob {
             claim.isAtMostOnce ? min(outcomes.count, claim.previousWatermark + window) : outcomes.count
         waiting = outcomes.count { $0 == 0 }
         handedOver = Set(outcomes.indices.filter { Outcome(rawValue: outcomes[$0]).goesOn })
-        // A device that is inactive while its campaign is paused may be active when the campaign continues.
-        if !claim.isPaused { ruleOut(maximumPayloadBytes) }
+        // A device that is inactive while its campaign is paused may be active when the campaign continues. What was
+        // cancelled ends as cancelled.
+        if !claim.isPaused, !claim.isCancelled { ruleOut(maximumPayloadBytes) }
         recallReports()
     }
 

@@ -40,6 +40,7 @@ final class QueueState {
     var inSilence = 0
     /// The number of its jobs that this worker holds, in whatever state.
     private(set) var heldJobs = 0
+    private(set) var updates = HeldUpdates()
     /// Set while this worker does not send for the queue, whatever its settings say: see ``ServedQueues``.
     var isBlocked = false
 
@@ -150,6 +151,7 @@ final class QueueState {
     func noteHeld(_ job: HeldJob, count: Int) {
         heldJobs += count
         campaigns[job.claim.lane]?.heldJobs += count
+        if job.isUpdate { updates.note(job, isHeld: count > 0) }
     }
 
     /// Called before a poll: forgets that jobs wait.

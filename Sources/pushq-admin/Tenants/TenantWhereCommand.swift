@@ -72,7 +72,11 @@ struct TenantWhereCommand: Command {
             }.keys.sorted() : []
         for tenant in lost {
             console.remark(
-                "\(tenant) is in none of these databases: it was removed, or a database was restored to before it arrived"
+                rows.contains { $0.tenant == tenant && $0.state.hasPrefix("moved to") }
+                    ? "\(tenant) is in none of these databases: name the one that it has moved to as well. If that was "
+                        + "asked already, \(tenant) was removed there, or the database was restored to before it arrived"
+                    : "\(tenant) is in none of these databases: it was removed, or a database was restored to before it "
+                        + "arrived"
             )
         }
         let twice = here.filter { $0.value.count > 1 }.keys.sorted()

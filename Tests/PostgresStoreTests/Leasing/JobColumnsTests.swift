@@ -17,7 +17,7 @@ import Testing
         ],
         "migrations/functions/recipients.sql": ["outcomes", "is_quiet"],
         "migrations/functions/restore.sql": [],
-        "Sources/PostgresStore/Settling/Ending.swift": ["epoch", "watermark", "outcomes"],
+        "Sources/PostgresStore/Settling/ContinuingJobs.swift": ["epoch", "watermark", "outcomes"],
         "Sources/PostgresStore/Settling/Yield.swift": ["is_quiet"],
         "Sources/PostgresStore/Settling/SetAside.swift": ["is_quiet"],
         "Sources/PostgresStore/Leasing/Rescue.swift": ["is_quiet"],

@@ -39,7 +39,7 @@ import Transport
 
     /// The text of a language. Each language has different placeholders.
     private static func text(_ language: String?) -> String {
-        "\(language ?? "default"): {{name\(language == "en" ? "" : "|nobody")}}, {{last order|-}} {{\(language == "de" ? "plan" : "name|x")}}"
+        "\(language ?? "default"): {{name\(language == "en" ? "" : "|nobody")}}, {{\(language == "pt-BR" ? #"last\u0020order"# : "last order")|-}} {{\(language == "de" ? "plan" : "name|x")}}"
     }
 
     private static let message =

@@ -25,6 +25,23 @@ struct CampaignMessageCase: Sendable {
     private static let placeholders: [CampaignMessageCase] = [
         alert("Hi {{name}}, {{ last order | soon }}, {{größe|}}{{{{ }} { }"),
         alert("a single { is none"),
+        alert(#"{{gr\u00f6\u00DFe}} {{\ud83d\ude00|there}} {{a \u0041}}"#),
+        alert(
+            #"{{a\u007cb}}"#,
+            #"the placeholder at position 18 asks for “a\u007cb”: the name of an attribute has 1 to 100 bytes here, "#
+                + "without braces and backslashes"),
+        alert(
+            #"{{\\u00e9}}"#,
+            #"the placeholder at position 18 asks for “\\u00e9”: the name of an attribute has 1 to 100 bytes here, "#
+                + "without braces and backslashes"),
+        alert(
+            #"{{a\n\u00e9}}"#,
+            #"the placeholder at position 18 asks for “a\n\u00e9”: the name of an attribute has 1 to 100 bytes here, "#
+                + "without braces and backslashes"),
+        alert(
+            "{{" + String(repeating: #"\u00e9"#, count: 51) + "}}",
+            "the placeholder at position 18 asks for “" + String(repeating: "é", count: 40)
+                + "”: the name of an attribute has 1 to 100 bytes here, without braces and backslashes"),
         alert(
             "Hi {{name",
             "the placeholder at position 21 has no end: close it with }}, or write {{{{ for two braces"),

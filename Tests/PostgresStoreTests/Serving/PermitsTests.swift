@@ -181,6 +181,19 @@ private let start: Int64 = 1_900_000_000_000_000
         }
     }
 
+    @Test func `says nothing of a campaign whose app was removed, so that nobody takes it for unlimited`() async throws
+    {
+        try await withTenant { world in
+            let campaign = RateLimitOwner.campaign(5, ofQueue: world.queue.id, ofTenant: world.tenant)
+            try await world.queue.run(
+                "select pushq.remove_app(tenant, bundle_id) from (select t.name as tenant, a.bundle_id from pushq.app a join pushq.tenant t on t.id = a.tenant_id) x"
+            )
+            let granted = try await world.queue.worker.takePermits(
+                [.init(owner: campaign, wanted: 5)], horizon: .seconds(1))
+            #expect(granted.isEmpty)
+        }
+    }
+
     @Test func `says nothing of queues and tenants without a limit`() async throws {
         try await withTenant { world in
             let granted = try await world.queue.worker.takePermits(

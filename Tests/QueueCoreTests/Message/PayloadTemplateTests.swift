@@ -38,6 +38,7 @@ import Testing
             (#"{"a":{"b":{}}}"#, [:], #"{"a":{"b":{}}}"#),
             (#"{"a":"\\{{x}}\\"}"#, ["x": "1"], #"{"a":"\\1\\"}"#),
             (#"{"a":"{{last order}}"}"#, ["last order": "7"], #"{"a":"7"}"#),
+            (#"{"a":"{{gr\u00f6\u00dfe}}\u00e9"}"#, ["größe": "7"], #"{"a":"7\u00e9"}"#),
             (#"{"a":"{{a|b|c}}"}"#, ["a": ""], #"{"a":"b|c"}"#),
         ] as [(String, [String: String], String?)])
     func `has the attributes in their places, and defaults where they are missing`(

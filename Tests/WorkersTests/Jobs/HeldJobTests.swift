@@ -35,6 +35,13 @@ import Testing
         #expect(job.outcomes == [UInt8](repeating: Outcome.suppressed.rawValue, count: 3))
     }
 
+    @Test func `ends as cancelled if it was, whatever became of its devices`() {
+        let job = JobFixture.job(recipients: 3, inactive: [10, 30], isCancelled: true)
+        job.close(.cancelled)
+        job.endWaitingAsClosed()
+        #expect(job.outcomes.allSatisfy { $0 == Outcome.cancelled.rawValue })
+    }
+
     @Test func `has nobody left to send to once the others are in flight, though its last devices are inactive`() {
         let job = JobFixture.job(recipients: 4, inactive: [30, 40])
         #expect(job.unsent == 2)

@@ -27,7 +27,7 @@ enum JobFixture {
         epoch: Int32 = 1, lane: Lane = .bulk, slot: Int = 0,
         sendWithin: Duration = .seconds(60), capAnswer: CapAnswer? = nil, quietHolds: [Int64: QuietHold] = [:],
         successors: [Int64: Int64] = [:], firstDevice: Int = 1, devices: [Int64]? = nil,
-        now: ContinuousClock.Instant = .now
+        messageID: Int64 = 3, replacesWaiting: Bool = false, now: ContinuousClock.Instant = .now
     ) -> HeldJob {
         let devices = devices ?? (0..<recipients).map { Int64(firstDevice + $0) * 10 }
         let found = Set(devices).subtracting(inactive).union(strangers).sorted()
@@ -35,8 +35,8 @@ enum JobFixture {
         var claim = ClaimedJob(
             key: LeaseKey(queueID: queueID, jobID: id, epoch: epoch), lane: lane,
             message: StoredMessage(
-                id: 3, payload: Array("{}".utf8), pushType: pushType, priority: nil, expiration: .apnsDefault,
-                collapseID: nil, isBroadcast: isBroadcast),
+                id: messageID, payload: Array("{}".utf8), pushType: pushType, priority: nil, expiration: .apnsDefault,
+                collapseID: nil, isBroadcast: isBroadcast, replacesWaiting: replacesWaiting),
             rootID: rootID, attempt: attempt, losses: losses, isAtMostOnce: isAtMostOnce,
             previousWatermark: previousWatermark,
             outcomes: outcomes, sendWithin: sendWithin, isCancelled: isCancelled, deviceIDs: devices, madeAt: madeAt,
