@@ -117,7 +117,7 @@ extension `Real processes that send campaigns` {
                 $0.lease = .seconds(15)
             } _: { rig in
                 try await Self.spoil("(leases)", .drop, rig) { spoiledAt, worker in
-                    try await worker.says("store_lost", within: .seconds(60))
+                    try await worker.says("store_silent", within: .seconds(60))
                     let unheard = try Self.arrivals(rig, spoiledAt + 3_000_000..<Self.now - 1_000_000)
                     #expect(unheard == 0, "it sent what it could not record")
                     try await rig.waitUntilFinished()

@@ -14,8 +14,9 @@ package final class ReconnectingConnection {
     /// The time limit of one attempt. A working server answers sooner.
     private static let attemptLimit = Duration.seconds(5)
 
-    /// Called once when an open connection is lost, with the reason.
-    package var onLost: ((PostgresError) -> Void)?
+    /// Called once when an open connection is lost, with the reason, and whether it was given up because a statement
+    /// was not answered in time.
+    package var onLost: ((PostgresError, _ isSilent: Bool) -> Void)?
     /// Called with the reason when an attempt to reconnect has failed.
     package var onStillLost: ((PostgresError) -> Void)?
     /// Called with the reason when the first attempt since the last connection has failed.
@@ -213,11 +214,12 @@ package final class ReconnectingConnection {
     }
 
     private func closed(_ error: PostgresError) {
-        if connection?.hasFallenSilent == true { nextHost += 1 }
+        let isSilent = connection?.hasFallenSilent ?? false
+        if isSilent { nextHost += 1 }
         connection = nil
         guard !isClosed, !isLost else { return }
         isLost = true
-        onLost?(error)
+        onLost?(error, isSilent)
         if reconnects { attemptInTurn() }
     }
 }

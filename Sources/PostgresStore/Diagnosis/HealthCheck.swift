@@ -43,18 +43,22 @@ package struct HealthCheck: Sendable {
             // The check `read_only` reports this.
             return []
         } catch {
+            let failure = error as? PostgresError
+            let isHeldUp = failure?.isContended ?? false
             throw CheckNotMade(
-                check: name, reason: "\(error)", isForbidden: (error as? PostgresError)?.isNotAllowed ?? false)
+                check: name, reason: isHeldUp ? "another transaction holds a lock that it needs" : "\(error)",
+                isForbidden: failure?.isNotAllowed ?? false, isHeldUp: isHeldUp)
         }
     }
 
-    /// All checks, in the order in which an operator fixes problems: the server first, then what depends on it.
+    /// All checks, in the order in which an operator fixes problems: the server first, then what depends on it. Locks
+    /// are first, because others may have to wait for them.
     /// - Parameters:
     ///   - version: the version of the calling program; workers should have the same.
     ///   - keys: the master keys of the calling program, if it has any.
     package static func all(version: String, keys: MasterKeys?) -> [HealthCheck] {
         [
-            readOnly, encoding, collation, settings, statistics, clock(), connections, transactions(),
+            locks(), readOnly, encoding, collation, settings, statistics, clock(), connections, transactions(),
             notifications(), disk(), walKept, archiving,
             standby,
             schema, roles, workerLogins, tenantLogins, partitions, oldPartitions, deadRows(), duties(),
@@ -74,10 +78,13 @@ package struct CheckNotMade: Error, Equatable {
     package let reason: String
     /// Whether the login lacks a right.
     package let isForbidden: Bool
+    /// Whether another transaction holds a lock for which the check had to wait: the check `locks` names it.
+    package let isHeldUp: Bool
 
-    package init(check: String, reason: String, isForbidden: Bool) {
+    package init(check: String, reason: String, isForbidden: Bool, isHeldUp: Bool = false) {
         self.check = check
         self.reason = reason
         self.isForbidden = isForbidden
+        self.isHeldUp = isHeldUp
     }
 }

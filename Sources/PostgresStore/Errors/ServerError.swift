@@ -62,7 +62,7 @@ package struct ServerError: Error, Equatable, Sendable {
     /// The hint is about this statement alone: a caller may have committed others before.
     private static let heldUp =
         "it was not carried out: another transaction holds a lock that it needs; try again, and if it fails again, "
-        + "find old transactions with: pushq-admin doctor"
+        + "pushq-admin doctor names who holds locks and old transactions"
     private static let missingDay =
         "history has no partition for this day, because no worker has made it: start a worker; if one runs, see its log"
 }

@@ -87,7 +87,7 @@ final class EngineConnections {
         // Parts of the engine keep connections that they use, so a connection may outlive this object.
         for connection in vital {
             connection.reconnects = true
-            connection.onLost = { [weak self] in self?.noteLost($0) }
+            connection.onLost = { [weak self] in self?.noteLost($0, isSilent: $1) }
             connection.onStillLost = { report(.storeStillLost($0.description)) }
             connection.onBack = { [weak self] in self?.noteBack() }
         }
@@ -175,9 +175,10 @@ final class EngineConnections {
         report(.sessionsBack)
     }
 
-    private func noteLost(_ error: PostgresError) {
+    private func noteLost(_ error: PostgresError, isSilent: Bool) {
         lostConnections += 1
-        if lostConnections == 1 { report(.storeLost(error.description)) }
+        guard lostConnections == 1 else { return }
+        report(isSilent ? .storeSilent(error.description) : .storeLost(error.description))
     }
 
     private func noteBack() {

@@ -9,6 +9,8 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
     /// One of several databases cannot be used yet.
     case storeUnavailable(database: String, reason: String)
     case storeLost(String)
+    /// A connection is replaced because a statement was not answered in time.
+    case storeSilent(String)
     /// Another attempt to connect has failed.
     case storeStillLost(String)
     case storeBack
@@ -76,6 +78,9 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
             "no queue matches \(pattern): waiting for one; list queues with: pushq-admin queue list"
         case .storeUnavailable(let database, let reason):
             "\(database) cannot be used, trying again: \(reason)"
+        case .storeSilent(let reason):
+            "PostgreSQL has not answered, connecting anew: \(reason). If it is in reach, somebody holds a lock; see: "
+                + "pushq-admin doctor"
         case .storeLost(let reason), .storeStillLost(let reason):
             "PostgreSQL is out of reach, trying again: \(reason)"
         case .storeBack: "PostgreSQL is back"

@@ -7,7 +7,7 @@ extension EngineFigures {
         case .jobsRescued(let count): counts.jobsRescued += count
         case .jobQuarantined: counts.jobsQuarantined += 1
         case .jobSetAside: counts.jobsSetAside += 1
-        case .storeLost: counts.storeLosses += 1
+        case .storeLost, .storeSilent: counts.storeLosses += 1
         case .oldPrimary: counts.oldPrimaries += 1
         case .outageBegun: counts.outages += 1
         default: break

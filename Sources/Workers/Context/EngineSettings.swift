@@ -57,7 +57,7 @@ package struct EngineSettings: Sendable {
     /// is slow.
     package var tokenAge = Duration.seconds(10)
     /// The same for an update of a Live Activity: meanwhile a newer one may have been sent by another worker.
-    package var updateAge = Duration.milliseconds(500)
+    package var updateAge = Duration.milliseconds(250)
     /// How long a drain waits for pushes in flight.
     package var drain = Duration.seconds(25)
     /// How far the sending of an at-most-once job may run ahead of its committed watermark.

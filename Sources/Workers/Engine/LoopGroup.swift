@@ -7,7 +7,7 @@ package enum EngineError: Error, CustomStringConvertible {
 
     package var description: String {
         switch self {
-        case .loopEnded(let name, let error?): "the engine ended, because its loop '\(name)' failed: \(error)"
+        case .loopEnded(let name, let error?): "\(error); the engine has ended with its loop '\(name)'"
         case .loopEnded(let name, nil): "the engine ended, because its loop '\(name)' ended before it was told to"
         }
     }

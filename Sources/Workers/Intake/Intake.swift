@@ -25,6 +25,7 @@ final class Intake {
     private let figures: EngineFigures
     private let delays: AnswerDelays
     private let signal: Signal
+    private let stopSignal: Signal
     private let drainProgress: Signal
     private var state: IntakeState
     private var kept = KeptRecipients()
@@ -48,6 +49,7 @@ final class Intake {
         figures = context.figures
         delays = context.delays
         signal = context.mayHaveWork
+        stopSignal = Signal(loop: context.loop)
         drainProgress = context.drainProgress
         state = IntakeState(busyPoll: settings.busyPoll, idlePoll: settings.idlePoll)
     }
@@ -72,6 +74,7 @@ final class Intake {
     func stop() {
         state.stop()
         signal.raise()
+        stopSignal.raise()
     }
 
     /// Polls, claims and sleeps until ``stop()``.
@@ -85,11 +88,10 @@ final class Intake {
             case .claim(let quotas):
                 await carryOut(\.claims) { () throws(PostgresError) in try await self.claim(quotas) }
             case .fallAsleep:
-                let isWritten: Void? = await store.attempt {
-                    try await $0.fallAsleep(workerID, serving: settings.queues)
-                }
-                state.noteRow(isWritten: isWritten != nil)
+                await store.attempt { try await $0.fallAsleep(workerID, serving: settings.queues) }
+                state.noteRow()
             case .wait(let pause): await signal.wait(atMost: pause)
+            case .rest(let pause): await stopSignal.wait(atMost: pause)
             case .end(let hasRow):
                 drainProgress.raise()
                 if hasRow { await store.attempt { try await $0.wakeUp(workerID) } }

@@ -16,10 +16,12 @@ struct IntakeState {
         case presume([LanePlace])
         /// Claim jobs. Answered by ``noteClaimed(_:now:)`` or ``noteFailed()``.
         case claim([ClaimQuota])
-        /// Write the row. Answered by ``noteRow(isWritten:)``.
+        /// Write the row. Answered by ``noteRow()``.
         case fallAsleep
         /// Wait for this time, or until there is a reason to poll.
         case wait(Duration)
+        /// Wait for this time because a statement has failed, whatever reason there is to poll, or until the stop.
+        case rest(Duration)
         /// Claim nothing more. If the row may exist, delete it.
         case end(hasRow: Bool)
     }
@@ -35,6 +37,7 @@ struct IntakeState {
         case claiming(then: [[ClaimQuota]], Wakefulness.Found?)
         case writingRow
         case waiting(Duration)
+        case failed
         case ended
     }
 
@@ -109,13 +112,16 @@ struct IntakeState {
         case .waiting(let pause):
             phase = .awake
             return .wait(pause)
+        case .failed:
+            phase = .awake
+            return .rest(idlePoll)
         case .polling, .presuming, .claiming, .writingRow, .ended: preconditionFailure("the step before is not through")
         }
     }
 
     private var isBetweenSteps: Bool {
         switch phase {
-        case .awake, .planned, .waiting: true
+        case .awake, .planned, .waiting, .failed: true
         case .polling, .presuming, .claiming, .writingRow, .ended: false
         }
     }
@@ -208,15 +214,16 @@ struct IntakeState {
     /// Notes that a poll or a claim has failed. It is tried again after a while.
     mutating func noteFailed() {
         switch phase {
-        case .polling, .claiming: phase = .waiting(idlePoll)
+        case .polling, .claiming: phase = .failed
         default: preconditionFailure("there was neither a poll nor a claim")
         }
     }
 
-    /// Notes whether the row that makes producers notify this worker was written.
-    mutating func noteRow(isWritten: Bool) {
+    /// Notes that the row that makes producers notify this worker was written, or refused. Then this worker polls as if
+    /// it were there: each ``EngineSettings/idlePoll``, and the row is written again after some seconds. If PostgreSQL
+    /// was out of reach, ``noteRowInDoubt()`` follows.
+    mutating func noteRow() {
         guard case .writingRow = phase else { preconditionFailure("there was no row to write") }
-        if !isWritten { isRowInDoubt = true }
         phase = .awake
     }
 }

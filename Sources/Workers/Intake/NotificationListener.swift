@@ -68,7 +68,7 @@ final class NotificationListener {
         // next one.
         let isOver = Signal(loop: loop)
         self.isOver = isOver
-        sessions.onLost = { _ in isOver.raise() }
+        sessions.onLost = { _, _ in isOver.raise() }
         try await connection.listen(to: Notice.channel(of: workerID))
         // Notifications before this moment were missed.
         intake.noteInterruption()

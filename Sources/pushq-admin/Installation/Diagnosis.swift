@@ -103,7 +103,10 @@ struct Diagnosis {
                     notMade.check,
                     HealthFinding(
                         .error, notMade.check, "could not be checked: \(notMade.reason)",
-                        .advice("correct what the line names, then run pushq-admin doctor again"))
+                        .advice(
+                            notMade.isHeldUp
+                                ? "end what the check locks names, then run pushq-admin doctor again"
+                                : "correct what the line names, then run pushq-admin doctor again"))
                 ))
         }
         // One line for all checks that the login may not run.

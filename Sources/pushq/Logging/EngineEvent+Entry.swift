@@ -8,7 +8,8 @@ extension EngineEvent {
     /// The severity of the event.
     var level: LogLevel {
         switch self {
-        case .storeUnavailable, .storeLost, .storeStillLost, .sessionMissing, .storeRefused, .endsRefused, .oldPrimary,
+        case .storeUnavailable, .storeLost, .storeSilent, .storeStillLost, .sessionMissing, .storeRefused, .endsRefused,
+            .oldPrimary,
             .databaseRestored,
             .queuePaused, .queueWithoutCredential,
             .credentialUnreadable, .gatewayUnreachable, .gatewayStillUnreachable, .outageBegun, .jobQuarantined,
@@ -65,6 +66,7 @@ extension EngineEvent {
         case .storeUnavailable(let database, let reason):
             ("store_unavailable", [("database", .string(database)), ("reason", .string(reason))])
         case .storeLost(let reason): ("store_lost", [("reason", .string(reason))])
+        case .storeSilent(let reason): ("store_silent", [("reason", .string(reason))])
         // Readers get the same event: a further failed attempt is nothing new.
         case .storeStillLost(let reason): ("store_lost", [("reason", .string(reason))])
         case .storeBack: ("store_back", [])
@@ -157,7 +159,8 @@ extension EngineEvent {
     /// The common cause, if many queues, jobs or engines report the event at once.
     private var cause: String? {
         switch self {
-        case .storeLost(let reason), .storeStillLost(let reason), .storeRefused(let reason), .endsRefused(let reason),
+        case .storeLost(let reason), .storeSilent(let reason), .storeStillLost(let reason), .storeRefused(let reason),
+            .endsRefused(let reason),
             .sessionMissing(let reason),
             .queuePaused(_, let reason),
             .gatewayStillUnreachable(_, let reason),
@@ -167,8 +170,10 @@ extension EngineEvent {
             .feedbackUnreachable(_, let reason), .webhookFailing(_, let reason), .scheduleFailed(_, _, _, let reason):
             reason
         case .dutyFailed(let name, let reason): "\(name): \(reason)"
+        // Of several statements that were refused, each is said to be taken again.
+        case .storeTakes(let statement): statement
         case .storeUnavailable(let database, let reason): "\(database): \(reason)"
-        case .storeBack, .sessionsBack, .storeTakes, .endsTaken, .queueIsPaused, .queueResumed,
+        case .storeBack, .sessionsBack, .endsTaken, .queueIsPaused, .queueResumed,
             .queueWithoutCredential,
             .gatewayReachable,
             .outageOver,
@@ -187,8 +192,8 @@ extension EngineEvent {
     /// The events that this event ends, or that end it.
     private var opposites: [String] {
         switch self {
-        case .storeLost, .storeStillLost: ["store_back"]
-        case .storeBack: ["store_lost"]
+        case .storeLost, .storeSilent, .storeStillLost: ["store_back"]
+        case .storeBack: ["store_lost", "store_silent"]
         case .sessionMissing: ["sessions_back"]
         case .sessionsBack: ["session_missing"]
         case .storeRefused: ["store_takes"]

@@ -60,7 +60,7 @@ struct `A database with several hosts` {
             let store = ReconnectingConnection(to: address, as: "test", on: actor.loop, backoff: Self.soon)
             defer { store.close() }
             var (losses, returns) = (0, 0)
-            store.onLost = { _ in losses += 1 }
+            store.onLost = { _, _ in losses += 1 }
             store.onBack = { returns += 1 }
             _ = try await store.current().execute(Self.write)
             try await primary.stop(.immediate)

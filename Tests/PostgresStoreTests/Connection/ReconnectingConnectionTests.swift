@@ -16,7 +16,7 @@ struct `A connection that comes back` {
         var entries: [String] = []
 
         init(of store: ReconnectingConnection) {
-            store.onLost = { [self] _ in entries.append("lost") }
+            store.onLost = { [self] _, isSilent in entries.append(isSilent ? "silent" : "lost") }
             store.onBack = { [self] in entries.append("back") }
         }
     }

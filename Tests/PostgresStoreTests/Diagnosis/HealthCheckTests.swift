@@ -98,6 +98,44 @@ import Transport
         }
     }
 
+    /// A report has read a table and keeps its transaction open, somebody wants to rebuild the table, and a worker has
+    /// to wait behind that.
+    @Test func `finds who holds what others wait for, at the end of the row`() async throws {
+        try await withDatabase { actor, database in
+            let (holder, looking) = (try await database.connect(as: "report.py"), try await database.connect())
+            let check = HealthCheck.locks(awaitedFor: .milliseconds(100))
+            try await holder.runScript("begin; select from pushq.device")
+            #expect(try await check.findings(in: looking) == [])
+            let (changing, claiming) = (try await database.connect(), try await database.connect())
+            let changed = Task {
+                _ = actor
+                try await changing.runScript("begin; lock table pushq.device in access exclusive mode; rollback")
+            }
+            try await eventually("it waits", within: .seconds(30)) {
+                try await check.findings(in: looking).first?.evidence.hasPrefix("1 session waits") == true
+            }
+            let read = Task {
+                _ = actor
+                try await claiming.runScript("select from pushq.device")
+            }
+            let findings = try await eventually("both wait", within: .seconds(30)) {
+                try await check.findings(in: looking)
+            } until: {
+                $0.first?.evidence.hasPrefix("2 sessions wait") == true
+            }
+            #expect(findings.map(\.subject) == ["session \(holder.backendProcessID)"])
+            let finding = try #require(findings.first)
+            #expect(
+                finding.evidence.contains(
+                    "to use pushq.device, first session \(changing.backendProcessID) to change the table"),
+                "\(finding.evidence)")
+            #expect(finding.evidence.contains("report.py, idle in transaction"), "\(finding.evidence)")
+            try await looking.runScript(finding.remedy.text)
+            _ = await (changed.result, read.result)
+            try await eventually("it is gone", within: .seconds(30)) { try await check.findings(in: looking).isEmpty }
+        }
+    }
+
     @Test(arguments: [
         (-3, HealthFinding.Severity?.some(.warning), "3 s ahead of"), (90, .error, "90 s behind"), (0, nil, ""),
     ])

@@ -55,7 +55,7 @@ import Transport
     @Test func `end with the error of the one that failed`() async {
         let course = Course()
         let error = await course.run { _ in throw Fault() }
-        #expect(error?.description == "the engine ended, because its loop 'faulty' failed: a fault")
+        #expect(error?.description == "a fault; the engine has ended with its loop 'faulty'")
         #expect(await course.ended.sorted() == ["one", "two"])
     }
 

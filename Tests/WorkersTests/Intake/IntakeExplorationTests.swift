@@ -7,7 +7,7 @@ import Testing
 @Suite struct `Intake, in any order of events` {
     @Test func `keeps its promises`() {
         let steps = ["poll", "poll from floors", "poll of some queues", "presumption", "claim", "asleep", "woken"]
-        explore(seeds: 100, reaching: steps, moreThan: 50) { seed in
+        explore(seeds: 150, reaching: steps, moreThan: 50) { seed in
             var world = IntakeWorld(seed: seed)
             world.run(steps: 300)
             return (world.violation.map { "broken: \($0.promise.rawValue): \($0.details)" }, world.reached)

@@ -44,7 +44,7 @@ import Testing
         poll(&state)
         let step = state.next(at: start)
         #expect(step == .fallAsleep)
-        state.noteRow(isWritten: true)
+        state.noteRow()
         poll(&state)
         let rest = state.next(at: start)
         #expect(rest == .wait(.milliseconds(5)))
@@ -138,7 +138,7 @@ import Testing
             poll(&state)
             _ = state.next(at: start)
         }
-        state.noteRow(isWritten: true)
+        state.noteRow()
         poll(&state)
         _ = state.next(at: start)
     }
@@ -220,24 +220,30 @@ import Testing
         }
     }
 
-    @Test func `falls asleep again when its row could not be written, or is in doubt`() {
+    /// A full disk, or a missing right: each try would fill PostgreSQL's log.
+    @Test func `writes its row again only after some seconds if that was refused, and polls meanwhile`() {
         var state = make()
-        for _ in 0..<2 {
-            poll(&state)
-            _ = state.next(at: start)
+        var (now, tries, polls) = (start, 0, 0)
+        while now < start + .seconds(60) {
+            switch state.next(at: now) {
+            case .poll:
+                polls += 1
+                state.noteFound(
+                    ReadyWork(jobs: [], fanOuts: [], end: nil), lanes: [],
+                    worker: .init(maximumHeld: 400_000, maximumLeases: 20_000), needsFanOut: false, now: now)
+            case .fallAsleep:
+                tries += 1
+                state.noteRow()
+            case .wait(let pause):
+                #expect(pause <= .milliseconds(500))
+                now += pause
+            case let step: Issue.record("\(step)")
+            }
         }
-        poll(&state)
-        _ = state.next(at: start)
-        state.noteRow(isWritten: false)
-        for pause in [4, 8] {
-            poll(&state)
-            let step = state.next(at: start)
-            #expect(step == .wait(.milliseconds(pause)))
-        }
-        poll(&state)
-        let step = state.next(at: start)
-        #expect(step == .fallAsleep)
+        #expect((10...13).contains(tries) && (110...150).contains(polls), "\(tries) tries, \(polls) polls")
+    }
 
+    @Test func `falls asleep again when its row is in doubt`() {
         var doubtful = asleep()
         doubtful.noteRowInDoubt()
         poll(&doubtful)
@@ -251,7 +257,7 @@ import Testing
             poll(&state, finding: work(dueIn: .milliseconds(2)))
             _ = state.next(at: start)
         }
-        state.noteRow(isWritten: true)
+        state.noteRow()
         poll(&state, finding: work(dueIn: .milliseconds(2)))
         let rest = state.next(at: start)
         #expect(rest == .wait(.milliseconds(2)))
@@ -262,12 +268,12 @@ import Testing
         _ = state.next(at: start)
         state.noteFailed()
         let first = state.next(at: start)
-        #expect(first == .wait(.milliseconds(500)))
+        #expect(first == .rest(.milliseconds(500)))
         poll(&state, finding: work())
         _ = state.next(at: start)
         state.noteFailed()
         let second = state.next(at: start)
-        #expect(second == .wait(.milliseconds(500)))
+        #expect(second == .rest(.milliseconds(500)))
         poll(&state)
     }
 

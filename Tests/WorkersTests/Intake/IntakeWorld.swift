@@ -74,6 +74,8 @@ struct IntakeWorld {
     private var pausedQueues: Set<Int32> = []
     private var maximumLeases: Int
     private var hasRow = false
+    /// Whether PostgreSQL refused the row when it was last to be written.
+    private var isRowRefused = false
     private var isSignalled = false
 
     /// The result of the last poll, and the state at that time.
@@ -203,8 +205,13 @@ struct IntakeWorld {
             let isWritten = isLikely(0.7, &chance)
             if isWritten, sabotage != .writesNoRow { hasRow = true }
             hasToPoll = isWritten
-            state.noteRow(isWritten: isWritten)
+            isRowRefused = !isWritten
+            state.noteRow()
         case .wait(let pause): wait(pause)
+        case .rest(let pause):
+            if !hasFailed { fail(.noSpinning, "it rests although nothing has failed") }
+            (pollsSincePause, hasFailed) = (0, false)
+            now += pause
         case .end(let hadRow):
             if hadRow, sabotage != .leavesItsRow { hasRow = false }
         }
@@ -221,7 +228,7 @@ struct IntakeWorld {
             isSignalled = false
             now += .milliseconds(1)
         } else {
-            let mayLast = hasFailed ? .milliseconds(500) : max(Self.busyPoll, pollTook * 10)
+            let mayLast = isRowRefused ? .milliseconds(500) : max(Self.busyPoll, pollTook * 10)
             if pause > mayLast, !hasRow { return fail(.sleepersAreNotified, "it waits \(pause) without its row") }
             now += pause
         }
