@@ -3,15 +3,17 @@ import QueueCore
 extension HealthCheck {
     static let refusedEnds = HealthCheck(
         "refused_ends",
-        "workers that do not send, because PostgreSQL refuses to store the ends of jobs, or what they need before"
+        "workers that do not send, because PostgreSQL refuses or does not answer what they need for it"
     ) { connection in
         try await connection.execute(.refusedEnds).map { row in
             HealthFinding(
                 .error, "worker \(row.text("name"))",
                 "does not send: \(row.text("problem"))",
                 .advice(
-                    "grant the right that is missing (pushq-admin migrate does so for pushq_worker), make room on the disk, "
-                        + "correct or drop the trigger, or repair the table or index"))
+                    row.text("problem").contains("refuses")
+                        ? "grant the right that is missing (pushq-admin migrate does so for pushq_worker), make room on "
+                            + "the disk, correct or drop the trigger, or repair the table or index"
+                        : "end the session that the check locks names; if there is none, see the worker's log"))
         }
     }
 }

@@ -79,8 +79,8 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
         case .storeUnavailable(let database, let reason):
             "\(database) cannot be used, trying again: \(reason)"
         case .storeSilent(let reason):
-            "PostgreSQL has not answered, connecting anew: \(reason). If it is in reach, somebody holds a lock; see: "
-                + "pushq-admin doctor"
+            "PostgreSQL has not answered, connecting anew: \(reason). If that succeeds at once, somebody may hold a lock; "
+                + "see: pushq-admin doctor"
         case .storeLost(let reason), .storeStillLost(let reason):
             "PostgreSQL is out of reach, trying again: \(reason)"
         case .storeBack: "PostgreSQL is back"

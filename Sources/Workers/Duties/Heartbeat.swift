@@ -88,6 +88,7 @@ final class Heartbeat {
         (report.unreachable, report.inOutage, report.unusable) = (queues.unreachable, queues.inOutage, queues.unusable)
         report.prevention =
             settler.prevention.map { "PostgreSQL refuses to store the ends of jobs: \($0)" } ?? delays.refusal
+            ?? settler.standstill ?? delays.obstacle
         let now = loop.now
         (report.interval, toldAt) = (toldAt.duration(to: now), now)
         report.throughput = queues.takeThroughput(limit: Self.maximumQueues)

@@ -80,9 +80,7 @@ extension EngineParts {
         }
         if settler.prevention != nil {
             snapshot.obstacles.append("PostgreSQL refuses to store the ends of jobs")
-        } else if settler.answerDelay.isLong, context.postgres.isConnected {
-            snapshot.obstacles.append("PostgreSQL has stored no end of a job for some seconds")
-        } else if let obstacle = context.delays.obstacle, context.postgres.isConnected {
+        } else if let obstacle = settler.standstill ?? context.delays.obstacle, context.postgres.isConnected {
             snapshot.obstacles.append(obstacle)
         }
         if !queues.isConnectedOrIdle { snapshot.obstacles.append("there is work, and no connection to APNs") }

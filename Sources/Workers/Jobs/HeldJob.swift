@@ -150,7 +150,7 @@ final class HeldJob {
         watermark =
             claim.isAtMostOnce ? min(outcomes.count, claim.previousWatermark + window) : outcomes.count
         waiting = outcomes.count { $0 == 0 }
-        handedOver = Set(outcomes.indices.filter { Outcome(rawValue: outcomes[$0]).goesOn })
+        handedOver = Set(claim.outcomes.indices.filter { Outcome(rawValue: outcomes[$0]).goesOn })
         // A device that is inactive while its campaign is paused may be active when the campaign continues. What was
         // cancelled ends as cancelled.
         if !claim.isPaused, !claim.isCancelled { ruleOut(maximumPayloadBytes) }
@@ -255,8 +255,9 @@ final class HeldJob {
     /// Records that a recipient continues in another job.
     func recordRetry(_ retry: Retry, because reason: Reason, for ordinal: Ordinal) {
         record(.retried(reason), for: ordinal)
+        var retry = retry
+        retry.ordinal = ordinal
         retries.append(retry)
-        retries[retries.count - 1].ordinal = ordinal
     }
 
     /// Notes that the first `count` retries have their other jobs.

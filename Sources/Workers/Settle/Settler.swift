@@ -51,6 +51,9 @@ final class Settler {
     /// Why PostgreSQL probably refuses the ends of all jobs; nil if it does not. Meanwhile nothing may be claimed.
     var prevention: String? { settlement.prevention?.problem }
 
+    /// That PostgreSQL has not answered a statement that ends jobs, for longer than it usually takes; nil if it has.
+    var standstill: String? { answerDelay.isLong ? "PostgreSQL has stored no end of a job for some seconds" : nil }
+
     /// The maximum number of leases that this worker may hold now. What it may not send, others can.
     var maximumLeases: Int { canRecord(now: .now) ? settlement.maximumLeases : 0 }
 

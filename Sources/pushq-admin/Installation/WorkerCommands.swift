@@ -9,13 +9,13 @@ enum WorkerCommands {
         static let users = CommandUsers.operatorsOfWorkers
         static let summary = "Lists the workers that run, and those that have fallen silent."
         static let discussion = """
-            The state of a worker is sending while requests wait for their answer; refused while it does not send, because \
-            PostgreSQL refuses to store the ends of its jobs, or what it needs before: then 'problem' says what and why; holding while it keeps jobs that it \
-            may not send yet, for instance because of a rate; idle while it polls for work; asleep while it waits for \
-            a notification; or draining. A worker reports this and its figures every five seconds: it is silent if it has \
-            missed three reports, because it was killed, hangs, or cannot reach the database. The figures of a silent \
-            worker are its last ones. After a minute another worker takes it off the list. Streams are the requests \
-            that a worker's connections take at once.
+            The state of a worker is sending while requests wait for their answer; refused while it does not send, \
+            because PostgreSQL refuses or does not answer what it needs for it: then 'problem' says what and why; \
+            holding while it keeps jobs that it may not send yet, for instance because of a rate; idle while it \
+            polls for work; asleep while it waits for a notification; or draining. A worker reports this and its \
+            figures every five seconds: it is silent if it has missed three reports, because it was killed, hangs, \
+            or cannot reach the database. The figures of a silent worker are its last ones. After a minute another \
+            worker takes it off the list. Streams are the requests that a worker's connections take at once.
             """
         static let examples = ["worker list", "worker list --state draining"]
 

@@ -50,7 +50,7 @@ extension Scenario {
                 silent.withLock { $0 = connections }
                 try await trial.pause(trial.rig.settings.lease)
                 try await trial.keepBusy()
-                try await trial.rig.workers[0].says("store_lost", within: .seconds(60))
+                try await trial.rig.workers[0].says("store_silent", within: .seconds(60))
                 trial.faultIsOver()
                 try await trial.rig.workers[0].says("store_back", within: .seconds(60))
                 try await trial.startCampaign()

@@ -48,6 +48,39 @@ extension `The trace of a notification` {
         }
     }
 
+    @Test func `goes on in the job to which a recipient was handed over, while the first one is held and after`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 3)
+            let root = try await send(to: 1...3, queue)
+            let device = Int64(try await queue.number("select id from pushq.device where token = int8send(2)"))
+            func words() async throws -> [String] {
+                try await trace(token(2), root: root, queue).filter { $0.attempt != nil }.map(\.what)
+            }
+            let job = try #require(try await queue.claim(lane: .normal).first)
+            let place = try #require(job.deviceIDs.firstIndex(of: device))
+            let goneOn = Outcome.retried(.givenBack)
+            var outcomes = [UInt8](repeating: 0, count: 3)
+            outcomes[place] = goneOn.rawValue
+            let handOver = HandOver(
+                progress: LeaseProgress(key: job.key, watermark: 3, outcomes: outcomes),
+                recipients: [
+                    ContinuingRecipient(ordinal: place, deviceID: device, delay: .zero, attempts: 0, losses: 0)
+                ])
+            _ = try await queue.worker.handOver([handOver], workerID: 1, lease: .seconds(15), number: 1)
+            let held = try await words()
+            #expect(held.count == 2 && held[0].hasSuffix("before APNs had taken it; its job has not ended yet"))
+            #expect(held[1].hasPrefix("it waits: the queue has no credential"), "\(held)")
+
+            let other = try #require(try await queue.claim(lane: .normal).first)
+            _ = try await queue.worker.endJobs([queue.settled(other)], workerID: 1)
+            #expect(try await words().last == "APNs accepted it")
+            _ = try await queue.worker.endJobs([queue.settled(job, other: [place: goneOn])], workerID: 1)
+            #expect(try await words() == ["a worker gave it back before APNs had taken it", "APNs accepted it"])
+        }
+    }
+
     @Test func `tells of sends that were lost, each once`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 2)

@@ -134,6 +134,10 @@ import Transport
                 try await eventually(
                     "it to say why it is not ready", within: .seconds(30), { await engine.snapshot().obstacles },
                     until: { $0 == ["PostgreSQL has stored no end of a job for some seconds"] })
+                try await eventually("it to be shown in the list of workers", within: .seconds(30)) {
+                    try await fixture.number(
+                        "select count(*) from pushq.worker where prevention like 'PostgreSQL has stored no end%'") == 1
+                }
                 try await session.runScript("rollback")
                 try await fixture.waitForCampaigns()
                 try await eventually("it to be ready again") { await engine.snapshot().obstacles.isEmpty }
@@ -153,8 +157,15 @@ import Transport
                 try await eventually(
                     "it to say why it is not ready", within: .seconds(30), { await engine.snapshot().obstacles },
                     until: { $0 == ["PostgreSQL has answered no search for jobs for some seconds"] })
+                try await eventually("it to be shown in the list of workers", within: .seconds(30)) {
+                    try await fixture.number(
+                        "select count(*) from pushq.worker where prevention like 'PostgreSQL has answered no%'") == 1
+                }
                 try await session.runScript("rollback")
                 try await eventually("it to be ready again") { await engine.snapshot().obstacles.isEmpty }
+                try await eventually("it to be shown no more", within: .seconds(30)) {
+                    try await fixture.number("select count(*) from pushq.worker where prevention is not null") == 0
+                }
             }
         }
     }
