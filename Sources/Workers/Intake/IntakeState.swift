@@ -43,8 +43,9 @@ struct IntakeState {
 
     /// The time between a claim without a poll and that poll, so that what was claimed is sent before.
     private static let timeToSend = Duration.milliseconds(1)
+    /// The time before the next poll when a poll or a claim has failed: each refusal fills PostgreSQL's log.
+    private static let pauseAfterFailure = Duration.milliseconds(500)
 
-    private let idlePoll: Duration
     private var phase = Phase.awake
     private var wakefulness: Wakefulness
     private var plan: PollPlan
@@ -65,7 +66,6 @@ struct IntakeState {
     ///   - idlePoll: the longest time between two polls of an idle worker.
     ///   - maximumLanes: see ``ClaimPlan/maximumLanes``.
     init(busyPoll: Duration, idlePoll: Duration, maximumLanes: Int32 = ClaimPlan.maximumLanes) {
-        self.idlePoll = idlePoll
         plan = PollPlan(maximumLanes: maximumLanes)
         wakefulness = Wakefulness(busyPoll: busyPoll, idlePoll: idlePoll)
     }
@@ -114,7 +114,7 @@ struct IntakeState {
             return .wait(pause)
         case .failed:
             phase = .awake
-            return .rest(idlePoll)
+            return .rest(Self.pauseAfterFailure)
         case .polling, .presuming, .claiming, .writingRow, .ended: preconditionFailure("the step before is not through")
         }
     }
