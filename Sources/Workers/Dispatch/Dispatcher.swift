@@ -197,10 +197,17 @@ final class Dispatcher {
         return sent
     }
 
-    /// Whether a job may still be sent: its `send_by` has not passed, and its lease was renewed recently enough.
+    /// Whether a job may still be sent: its `send_by` has not passed, its tokens were read recently enough, and its lease
+    /// was renewed recently enough.
     private func isFresh(_ job: HeldJob, now: ContinuousClock.Instant) -> Bool {
         if now >= job.sendBy {
             job.close(.expired)
+            finishIfThrough(job)
+            return false
+        }
+        // A push that had no answer for long comes back to be sent again: the device may be another user's by now.
+        if job.hasOldTokens(settings, now: now) {
+            job.close(.yielded(after: .zero))
             finishIfThrough(job)
             return false
         }

@@ -13,6 +13,11 @@ extension HeldJob {
         if !claim.lockedBadges.isEmpty { awaitBadges() }
     }
 
+    /// Whether the tokens that the claim has read are too old to be sent to.
+    func hasOldTokens(_ settings: EngineSettings, now: ContinuousClock.Instant) -> Bool {
+        now >= claimedAt + (isUpdate ? min(settings.updateAge, settings.tokenAge) : settings.tokenAge)
+    }
+
     /// Recovers what answers to earlier holders said about devices or the channel. Only the end of a job writes that,
     /// and the earlier holders did not reach it. It is unknown when those pushes were sent, except that it was after
     /// the message was created.

@@ -33,8 +33,7 @@ struct Settlement {
     }
 
     private let jobs: HeldJobs
-    private let tokenAge: Duration
-    private let updateAge: Duration
+    private let settings: EngineSettings
     private var endings: Endings
     private var renewals: Renewals
     /// Whether every job that was held at the stop was written, or the drain is over.
@@ -43,8 +42,7 @@ struct Settlement {
     /// - Parameter jobs: the held jobs. Jobs that are over are removed from them here.
     init(_ settings: EngineSettings, jobs: HeldJobs, now: ContinuousClock.Instant) {
         self.jobs = jobs
-        tokenAge = settings.tokenAge
-        updateAge = settings.updateAge
+        self.settings = settings
         endings = Endings(interval: settings.flushInterval, jobs: jobs, now: now)
         renewals = Renewals(
             interval: settings.lease / 3, window: settings.atMostOnceWindow, maximumLeases: settings.maximumLeases,
@@ -116,14 +114,11 @@ struct Settlement {
             close(job, .yielded(after: .zero))
         }
         for job in held where !job.isSettling && now >= job.sendBy { close(job, .expired) }
-        for job in held where !job.isSettling && now >= job.claimedAt + age(of: job) && job.unsent > 0 {
+        for job in held where !job.isSettling && job.unsent > 0 && job.hasOldTokens(settings, now: now) {
             close(job, .yielded(after: .zero))
         }
         renewals.beginRound(held, now: now)
     }
-
-    /// How long after its claim a job may be sent from.
-    private func age(of job: HeldJob) -> Duration { job.isUpdate ? min(updateAge, tokenAge) : tokenAge }
 
     /// The next statement of the round; nil when it is over.
     mutating func nextRenewal(

@@ -1,3 +1,4 @@
+import APNs
 import APNsSimulator
 import PostgresStore
 import QueueCore
@@ -30,6 +31,42 @@ import Testing
                 }
             }
             #expect(await fixture.simulator.snapshot().arrived == 59)
+        }
+    }
+
+    /// The push has no answer for longer than tokens are used. Other connections have room when it is given up.
+    @Test func `does not go again to a device that was deactivated while its answer was awaited`() async throws {
+        try await EngineFixture.run {
+            $0.streamLimit = 2
+        } _: { _, fixture in
+            let queue = try await fixture.makeQueue()
+            let (silent, healthy) = (String(repeating: "51", count: 32), String(repeating: "aa", count: 32))
+            await fixture.simulator.use(Rules(outcomes: [OutcomeRule(.silence, tokenPrefix: silent)]))
+            let send = { (token: String) in
+                _ = try await fixture.number(
+                    #"select pushq.send('\#(queue)', '{"aps":{"alert":"x"}}', array['\#(token)'])"#)
+            }
+            try await fixture.withEngine {
+                $0.tokenAge = .milliseconds(500)
+                $0.connections.responseTime = .seconds(3)
+                $0.drain = .milliseconds(100)
+            } _: { _ in
+                for _ in 0..<3 { try await send(silent) }
+                try await eventually("they to arrive") { await fixture.simulator.snapshot().arrived == 3 }
+                let change = try await fixture.connection.setDevice(
+                    DeviceToken(hex: silent), inQueue: queue, isActive: false)
+                #expect(change == .changed)
+                var others = 0
+                try await eventually("the silent ones to end", within: .seconds(60)) {
+                    try await send(healthy)
+                    others += 1
+                    return try await fixture.number("select coalesce(sum(unknown), 0) from pushq.result") == 3
+                }
+                try await eventually("the others to arrive") {
+                    await fixture.simulator.snapshot().accepted == others
+                }
+                #expect(await fixture.simulator.snapshot().arrived == 3 + others)
+            }
         }
     }
 }
