@@ -338,8 +338,8 @@ create or replace function pushq.note_free_capped(
 language sql set enable_seqscan = off set enable_mergejoin = off set jit = off as $$
   with given as materialized (
     -- One row for each device: an update changes a row only once, however many of the jobs concern it.
-    select l.queue_id, p.device_id, array_agg(l.root_id) as root_ids,
-           coalesce(array_agg(l.root_id) filter (where d.arrived), '{}') as arrived
+    select l.queue_id, p.device_id, array_agg(l.root_id) as root_ids, array_agg(l.job_id) as job_ids,
+           coalesce(array_agg(l.job_id) filter (where d.arrived), '{}') as arrived
     from unnest($2, $3, $4, $5, $6) as g(queue_id, job_id, epoch, first, last)
     join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.worker_id = $1
     cross join lateral unnest($7[g.first : g.last], $8[g.first : g.last]) as d(device_id, arrived)
@@ -360,10 +360,11 @@ language sql set enable_seqscan = off set enable_mergejoin = off set jit = off a
   update pushq.recent_push r
   set (root_ids, job_ids, sent_at) = (
     select coalesce(array_agg(e.root order by e.at), '{}'),
-           coalesce(array_agg(case when e.root = any (g.arrived) then 0 else e.job end order by e.at), '{}'),
+           coalesce(array_agg(case when e.job = any (g.arrived) then 0 else e.job end order by e.at), '{}'),
            coalesce(array_agg(e.at order by e.at), '{}')
     from unnest(r.root_ids, r.job_ids, r.sent_at) e(root, job, at)
-    where e.root <> all (g.root_ids) or e.root = any (g.arrived))
+    -- A place belongs to the job that took it last: the recipient may continue in another one.
+    where e.job <> all (g.job_ids) or e.job = any (g.arrived))
   from given g
   where r.queue_id = g.queue_id and r.device_id = g.device_id and r.root_ids && g.root_ids
 $$;

@@ -229,13 +229,14 @@ language plpgsql stable as $$
 #variable_conflict use_column
 declare
   b       pushq.body;
+  n       pushq.body;                                     -- of the next job
   e       pushq.result;
   l       pushq.lease;
   j       pushq.job;
   m       pushq.message;
   place   int;
   outcome int;
-  slices  smallint[] := '{0}';
+  slices  smallint[];
   -- Sends without an answer: those by then, those that rows have told, and those that no other row tells.
   losses  int;
   told    int        := 0;
@@ -325,23 +326,32 @@ begin
         what := what || coalesce('; it still lacks: ' || pushq.trace_lacks(m, device), '; it has them by now');
       end if;
     end if;
-    return next;
     -- The next job of the recipient: of this or the next attempt, or, after a retry by hand, a new first one.
-    if outcome between 192 and 255 then
-      slices := array[-attempt, -attempt - 1];
-    elsif outcome between 128 and 191 and e.retried_at is not null then
-      slices := '{-1}';
-      told := 0;
-    else
-      return;
+    slices := case when outcome between 192 and 255 then array[-attempt, -attempt - 1]
+                   when outcome between 128 and 191 and e.retried_at is not null then '{-1}' end;
+    n := null;
+    if slices is not null then
+      select * into n
+      from pushq.body c
+      where c.queue_id = q and c.root_id = root and c.slice = any (slices) and c.first_device_id <= device
+        and c.last_device_id >= device and c.job_id > b.job_id and device = any (c.device_ids)
+      order by c.day, c.job_id
+      limit 1;
     end if;
-    select * into b
-    from pushq.body c
-    where c.queue_id = q and c.root_id = root and c.slice = any (slices) and c.first_device_id <= device
-      and c.last_device_id >= device and c.job_id > b.job_id and device = any (c.device_ids)
-    order by c.day, c.job_id
-    limit 1;
-    if not found and reason = 'GivenBack' then
+    -- A recipient that was handed over may reach the end of its next job before its first one ends.
+    if outcome between 192 and 255 and e.job_id is not null then
+      at := least(at, (select r.ended_at
+                       from pushq.result r
+                       where r.queue_id = q and r.root_id = root and r.job_id = n.job_id));
+    end if;
+    return next;
+    if slices is null then
+      return;
+    elsif outcome < 192 then
+      told := 0;
+    end if;
+    b := n;
+    if b.job_id is null and reason = 'GivenBack' then
       what := 'it goes on by a newer token of the same installation';
       worker := null; status := null; reason := null;
       return next;

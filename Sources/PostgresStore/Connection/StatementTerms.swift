@@ -11,7 +11,7 @@ package struct StatementTerms: Sendable {
     /// ASCII characters.
     package var program: String?
     /// How long a statement may wait for one lock, if that is shorter than what its own limit gives.
-    var lockLimit: Duration?
+    package var lockLimit: Duration?
 
     package init(program: String? = nil) { self.program = program }
 

@@ -197,8 +197,8 @@ final class Dispatcher {
         return sent
     }
 
-    /// Whether a job may still be sent: its `send_by` has not passed, its tokens were read recently enough, and its lease
-    /// was renewed recently enough.
+    /// Whether a job may still be sent: its `send_by` has not passed, its tokens were read recently enough, and its
+    /// lease was renewed recently enough.
     private func isFresh(_ job: HeldJob, now: ContinuousClock.Instant) -> Bool {
         if now >= job.sendBy {
             job.close(.expired)

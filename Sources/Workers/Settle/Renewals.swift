@@ -2,8 +2,8 @@ import PostgresStore
 
 /// Decides in rounds which leases are written and renewed, and what happens to their jobs after the answers.
 ///
-/// A round first asks for queues that were paused, then writes the jobs that have news, then hands over recipients
-/// whose jobs are held up by others, then renews the other leases that are due. Each statement has a bounded number of
+/// A round first asks for queues that were paused, then writes the jobs that have news, then renews the other leases
+/// that are due, then hands over recipients whose jobs are held up by others. Each statement has a bounded number of
 /// leases. A statement that was refused for good is tried in halves, so that one lease that cannot be written does not
 /// prevent the renewal of the others. From then on, that lease is tried alone and rarely.
 ///
@@ -147,6 +147,7 @@ struct Renewals {
                 let nextTry = refusedHandOvers[job.claim.key]
                 if nextTry.map({ now >= $0 }) ?? true {
                     if nextTry == nil { heldUp.append(job) } else { heldUpAlone.append(job) }
+                    if isDue(job, now: now) { quiet.append(job) }
                     continue
                 }
             }
@@ -214,13 +215,14 @@ struct Renewals {
             let jobs = left.dirty.removeFirst().filter { $0.mayBeFlushed && $0.closing != .lost }
             if !jobs.isEmpty { return .flush(flush(of: jobs, now: now)) }
         }
-        while !left.heldUp.isEmpty {
-            let jobs = left.heldUp.removeFirst().filter { !$0.isSettling && $0.closing != .lost }
-            if !jobs.isEmpty { return .handOver(handOver(of: jobs, now: now, using: &generator)) }
-        }
         while !left.quiet.isEmpty {
             let jobs = left.quiet.removeFirst().filter { $0.closing != .lost }
             if !jobs.isEmpty { return .renew(Batch(jobs: jobs, watermarks: nil, sentAt: now)) }
+        }
+        // Last, because a lock on a table that only they need would keep the leases from being renewed.
+        while !left.heldUp.isEmpty {
+            let jobs = left.heldUp.removeFirst().filter { !$0.isSettling && $0.closing != .lost }
+            if !jobs.isEmpty { return .handOver(handOver(of: jobs, now: now, using: &generator)) }
         }
         return nil
     }

@@ -41,10 +41,14 @@ struct Diagnosis {
                 let standing = try await first.loginRights()
                 if standing != nil { try await first.checkReadsWorkers() }
                 var results: [(String, Result<[HealthFinding], CheckNotMade>)] = []
+                var isHeldUp = false
                 for check in checks {
                     do throws(CheckNotMade) {
-                        results.append((check.name, .success(try await findings(of: check, in: store))))
+                        let found = try await findings(of: check, in: store, isHurried: isHeldUp)
+                        if check.findsLocks { isHeldUp = !found.isEmpty }
+                        results.append((check.name, .success(found)))
                     } catch {
+                        if error.isHeldUp { isHeldUp = true }
                         results.append((check.name, .failure(error)))
                     }
                 }
@@ -68,8 +72,9 @@ struct Diagnosis {
     }
 
     /// Returns what a check finds. If the check before has lost the connection, there is another one.
+    /// - Parameter isHurried: whether somebody holds locks, for which the checks need not wait again and again.
     private static func findings(
-        of check: HealthCheck, in store: ReconnectingConnection
+        of check: HealthCheck, in store: ReconnectingConnection, isHurried: Bool
     ) async throws(CheckNotMade) -> [HealthFinding] {
         let connection: PostgresConnection
         do throws(PostgresError) {
@@ -77,6 +82,7 @@ struct Diagnosis {
         } catch {
             throw CheckNotMade(check: check.name, reason: "\(error)", isForbidden: false)
         }
+        if isHurried { connection.terms?.lockLimit = .milliseconds(200) }
         return try await check.findings(in: connection)
     }
 

@@ -133,6 +133,18 @@ import Transport
             try await looking.runScript(finding.remedy.text)
             _ = await (changed.result, read.result)
             try await eventually("it is gone", within: .seconds(30)) { try await check.findings(in: looking).isEmpty }
+
+            // Nobody waits at this moment.
+            try await changing.runScript("begin; lock table pushq.job in access exclusive mode")
+            let alone = try await eventually("it is found", within: .seconds(30)) {
+                try await check.findings(in: looking)
+            } until: {
+                !$0.isEmpty
+            }
+            #expect(alone.first?.evidence.hasPrefix("nobody else can use pushq.job, in its transaction of") == true)
+            #expect(alone.map(\.subject) == ["session \(changing.backendProcessID)"])
+            try await changing.runScript("rollback")
+            #expect(try await check.findings(in: looking) == [])
         }
     }
 

@@ -39,6 +39,7 @@ struct CappedWorld: HeldJobsWorld {
     var held: [HeldByWorker] = []
     /// The recipients of held jobs that continue in other jobs.
     private var handedOver: [LeaseKey: Set<Int>] = [:]
+    private var lastHandOver: (HandOver, worker: Int64)?
 
     private(set) var allowed = 0
     private(set) var heldForGood = 0
@@ -87,9 +88,9 @@ struct CappedWorld: HeldJobsWorld {
             try await queue.fanOut(
                 try await queue.startCampaign(key: "\(UInt64.random(in: 0 ... .max, using: &random))"))
         case ..<60: try await claim()
-        case ..<78: try await end()
-        case ..<82: try await giveBack()
-        case ..<85: try await handOver()
+        case ..<75: try await end()
+        case ..<79: try await giveBack()
+        case ..<86: try await handOver()
         case ..<90: try await lose()
         case ..<98: try await pass(seconds: Int.random(in: 600...60_000, using: &random))
         case ..<99: try await pass(seconds: -Int.random(in: 600...7_000, using: &random))
@@ -194,6 +195,14 @@ struct CappedWorld: HeldJobsWorld {
 
     /// Hands recipients of a held job over to another job. The job itself is held further.
     private mutating func handOver() async throws {
+        // A worker repeats what it does not know to be carried out.
+        if let (last, worker) = lastHandOver, held.contains(where: { $0.job.key == last.progress.key }),
+            Bool.random(using: &random)
+        {
+            let kept = try await queue.worker.handOver([last], workerID: worker, lease: .seconds(15), number: 1)
+            #expect(kept.keys == [last.progress.key], "seed \(seed)")
+            return
+        }
         guard let (job, worker) = held.randomElement(using: &random).map({ ($0.job, $0.worker) }), job.losses == 0
         else { return }
         let before = known(job)
@@ -206,9 +215,10 @@ struct CappedWorld: HeldJobsWorld {
         }
         let news = job.capAnswer == nil ? [] : chosen.map { CapNews(deviceID: job.deviceIDs[$0], hasArrived: false) }
         let progress = LeaseProgress(key: job.key, watermark: job.deviceIDs.count, outcomes: known(job))
+        let handOver = HandOver(progress: progress, recipients: recipients, capNews: news)
+        lastHandOver = (handOver, worker)
         let kept = try await queue.worker.handOver(
-            [HandOver(progress: progress, recipients: recipients, capNews: news)], workerID: worker,
-            lease: .seconds(15), number: 1)
+            [handOver], workerID: worker, lease: .seconds(15), number: 1)
         #expect(kept.keys == [job.key], "seed \(seed)")
         for one in news { settle(one.deviceID, root: job.rootID, hasArrived: false) }
         handOvers += chosen.count

@@ -78,6 +78,8 @@ extension `The trace of a notification` {
             #expect(try await words().last == "APNs accepted it")
             _ = try await queue.worker.endJobs([queue.settled(job, other: [place: goneOn])], workerID: 1)
             #expect(try await words() == ["a worker gave it back before APNs had taken it", "APNs accepted it"])
+            let times = try await trace(token(2), root: root, queue).compactMap(\.at)
+            #expect(times == times.sorted())
         }
     }
 

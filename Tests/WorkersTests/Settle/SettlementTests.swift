@@ -509,6 +509,29 @@ private func written(_ jobs: [HeldJob], isRepeated: Bool = false) -> Endings.Ans
         #expect(dialogue.round().flatMap(\.batch.ids).sorted() == Array(4001...6000))
     }
 
+    /// Somebody has locked a table that only hand-overs need.
+    @Test func `renews leases whose hand-over is not answered, and repeats that`() {
+        let dialogue = Dialogue()
+        let job = dialogue.hold(recipients: 2)
+        _ = job.sendAll()
+        job.noteEnded()
+        _ = AnswerRules.refused(
+            0, of: job, in: dialogue.queue, Refusal(status: 503, text: "ServiceUnavailable"),
+            .init(sentAt: dialogue.now, now: dialogue.now))
+        dialogue.round()
+        dialogue.pass(.seconds(1.1))
+        for _ in 0..<3 {
+            let first = dialogue.round { $0.handOvers.isEmpty ? .kept(KeptLeases(keys: Set($0.keys))) : .unanswered }
+            #expect(first.last?.batch.handOvers.first?.recipients.count == 1)
+            #expect(job.isHandOverInDoubt && job.retries.count == 1)
+            dialogue.pass(.seconds(5))
+            let second = dialogue.round { $0.handOvers.isEmpty ? .kept(KeptLeases(keys: Set($0.keys))) : .unanswered }
+            #expect(second.map(\.batch.handOvers.isEmpty) == [true, false], "the lease is renewed first")
+        }
+        #expect(dialogue.round().last?.batch.handOvers.count == 1)
+        #expect(!job.isHandOverInDoubt && job.retries.isEmpty && job.handedOver == [0])
+    }
+
     @Test func `gives back what cannot be renewed in time, of that of which nothing was sent`() {
         let dialogue = Dialogue()
         let sent = (0..<500).map { _ in dialogue.hold() }
