@@ -167,7 +167,7 @@ MUTANTS = [
     ),
     Mutant(
         "held back by what was refused",
-        "where e.root <> all (g.root_ids) or e.root = any (g.arrived))",
+        "where e.job <> all (g.job_ids) or e.job = any (g.arrived))",
         "where true)",
     ),
     Mutant(
@@ -177,8 +177,8 @@ MUTANTS = [
     ),
     Mutant(
         "one of two places given up",
-        "where e.root <> all (g.root_ids) or e.root = any (g.arrived))",
-        "where e.root <> g.root_ids[1] or e.root = any (g.arrived))",
+        "where e.job <> all (g.job_ids) or e.job = any (g.arrived))",
+        "where e.job <> g.job_ids[1] or e.job = any (g.arrived))",
     ),
     # Quiet hours.
     Mutant("sent in quiet hours", "where x.until is not null),", "where x.until is not null and z.device_id % 5 > 0),"),

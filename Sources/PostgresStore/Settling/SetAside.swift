@@ -37,9 +37,10 @@ extension Statement {
                  send_by, message_id, campaign_id, root_id, body_day, recipient_count, attempt,
                  losses + $losses::smallint, epoch, at_most_once, $watermark::smallint,
                  -- A recipient of whom the lease says that it continues elsewhere has its job, even if the worker did
-                 -- not learn of that.
-                 (select string_agg(substr(case when get_byte(back.outcomes, n) < \#(Outcome.retries.lowerBound)
-                                                then $outcomes::bytea else back.outcomes end, n + 1, 1), '' order by n)
+                 -- not learn of that. A damaged row may have fewer outcomes.
+                 (select string_agg(substr(case when octet_length(back.outcomes) <= n then $outcomes::bytea
+                                                when get_byte(back.outcomes, n) < \#(Outcome.retries.lowerBound)
+                                                then $outcomes else back.outcomes end, n + 1, 1), '' order by n)
                   from generate_series(0, recipient_count - 1) n)
           from back, noted)
         select is_aside, false as is_locked from noted

@@ -67,6 +67,7 @@ extension HeldJob {
         capNews(of: outcomes.indices.filter { !handedOver.contains($0) }, isGivenBack: isGivenBack)
     }
 
+    /// The same about these recipients.
     func capNews(of recipients: [Ordinal], isGivenBack: Bool) -> [CapNews] {
         guard let answer = claim.capAnswer, claim.damage == nil,
             answer.wasAsked || claim.previousWatermark > 0 || claim.losses > 0
