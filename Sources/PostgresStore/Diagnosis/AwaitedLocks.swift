@@ -33,14 +33,16 @@ extension Statement {
     fileprivate static let awaitedLocks = Statement(
         "awaited_locks",
         #"""
-        with recursive waiting as materialized (
-          select l.pid, c.relname, l.mode,
-                 extract(epoch from clock_timestamp() - coalesce(l.waitstart, clock_timestamp()))::float8 as seconds
+        with recursive lock as materialized (
+          select l.pid, l.mode, l.granted, l.waitstart, c.relkind, 'pushq.' || c.relname as name
           from pg_locks l
           join pg_class c on c.oid = l.relation
-          where not l.granted and l.database = (select oid from pg_database where datname = current_database())
-            and c.relnamespace = to_regnamespace('pushq')
-            and l.waitstart < clock_timestamp() - $wait::interval),
+          where l.database = (select oid from pg_database where datname = current_database())
+            and c.relnamespace = to_regnamespace('pushq')),
+        waiting as materialized (
+          select pid, name, mode, extract(epoch from clock_timestamp() - waitstart)::float8 as seconds
+          from lock
+          where not granted and waitstart < clock_timestamp() - $wait::interval),
         chain as (
           select w.pid as waiter, b.pid as blocker
           from waiting w
@@ -53,7 +55,7 @@ extension Statement {
         -- Who waits for an exclusive lock keeps later ones waiting, so it is named, too: it may be stopped instead.
         root as (
           select c.blocker as pid, count(distinct w.pid) as waiters, max(w.seconds) as seconds,
-                 string_agg(distinct 'pushq.' || w.relname, ', ' order by 'pushq.' || w.relname) as tables,
+                 string_agg(distinct w.name, ', ' order by w.name) as tables,
                  min(w.pid) filter (where w.mode = 'AccessExclusiveLock') as exclusive
           from chain c
           join waiting w on w.pid = c.waiter
@@ -63,12 +65,10 @@ extension Statement {
           select * from root
           union all
           select l.pid, 0, extract(epoch from clock_timestamp() - min(a.xact_start))::float8,
-                 string_agg(distinct 'pushq.' || c.relname, ', ' order by 'pushq.' || c.relname), null
-          from pg_locks l
-          join pg_class c on c.oid = l.relation and c.relkind in ('r', 'p')
+                 string_agg(distinct l.name, ', ' order by l.name), null
+          from lock l
           join pg_stat_activity a on a.pid = l.pid
-          where l.granted and l.mode = 'AccessExclusiveLock' and c.relnamespace = to_regnamespace('pushq')
-            and l.database = (select oid from pg_database where datname = current_database())
+          where l.granted and l.mode = 'AccessExclusiveLock' and l.relkind in ('r', 'p')
             and a.xact_start < clock_timestamp() - $wait::interval and l.pid not in (select pid from root)
             -- It holds one for a moment when it gives space back, and lets others go first.
             and not exists (select from pg_stat_progress_vacuum v where v.pid = l.pid)

@@ -202,16 +202,14 @@ final class Dispatcher {
     private func isFresh(_ job: HeldJob, now: ContinuousClock.Instant) -> Bool {
         if now >= job.sendBy {
             job.close(.expired)
-            finishIfThrough(job)
-            return false
-        }
-        // A push that had no answer for long comes back to be sent again: the device may be another user's by now.
-        if job.hasOldTokens(settings, now: now) {
+        } else if job.hasOldTokens(settings, now: now) {
+            // A push that had no answer for long comes back to be sent again: the device may be another user's by now.
             job.close(.yielded(after: .zero))
-            finishIfThrough(job)
-            return false
+        } else {
+            return now < job.renewedAt + settings.fence
         }
-        return now < job.renewedAt + settings.fence
+        finishIfThrough(job)
+        return false
     }
 
     /// Asks for jobs and permits where they run low.
