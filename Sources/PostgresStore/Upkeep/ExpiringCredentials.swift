@@ -7,28 +7,32 @@ extension Statement {
     static let noteExpiringCredentials = Statement(
         "note_expiring_credentials",
         #"""
-        with near as materialized (
+        with due as materialized (
           select c.tenant_id, c.id, min(t) as days
           from pushq.credential c
           join unnest($thresholds::int[]) t on c.not_after <= now() + make_interval(days => t)
-          group by c.tenant_id, c.id),
-        -- A certificate that is being replaced at this moment need not be reported.
+          group by c.tenant_id, c.id
+          having c.warned_days is null or c.warned_days > min(t)),
+        -- A certificate that is being replaced at this moment need not be reported. One whose queue is being paused is
+        -- locked, too, and is reported next time.
         free as materialized (
-          select n.*
-          from near n
-          join pushq.credential c on c.tenant_id = n.tenant_id and c.id = n.id
-          where c.warned_days is null or c.warned_days > n.days
+          select d.*
+          from due d
+          join pushq.credential c on c.tenant_id = d.tenant_id and c.id = d.id
           for no key update of c skip locked),
         noted as (
           update pushq.credential c
-          set warned_days = n.days
-          from free n
-          where c.tenant_id = n.tenant_id and c.id = n.id and (c.warned_days is null or c.warned_days > n.days)
-          returning c.tenant_id, c.id, c.name, c.not_after)
-        select t.name as tenant, n.name, n.not_after, now() as now,
-               (select count(*) from pushq.queue q where q.tenant_id = n.tenant_id and q.credential_id = n.id) as queues
-        from noted n join pushq.tenant t on t.id = n.tenant_id
-        order by n.not_after
+          set warned_days = f.days
+          from free f
+          where c.tenant_id = f.tenant_id and c.id = f.id and (c.warned_days is null or c.warned_days > f.days)
+          returning c.tenant_id, c.id)
+        select t.name as tenant, c.name, c.not_after, now() as now, n.id is not null as is_noted,
+               (select count(*) from pushq.queue q where q.tenant_id = c.tenant_id and q.credential_id = c.id) as queues
+        from due d
+        join pushq.credential c on c.tenant_id = d.tenant_id and c.id = d.id
+        join pushq.tenant t on t.id = d.tenant_id
+        left join noted n on n.tenant_id = d.tenant_id and n.id = d.id
+        order by c.not_after
         """#)
 }
 
@@ -43,14 +47,18 @@ package struct ExpiringCredential: Sendable {
 
 extension PostgresConnection {
     /// Returns the certificates that have crossed a threshold of ``CredentialExpiry`` since the last call on this
-    /// database.
-    package func noteExpiringCredentials() async throws(PostgresError) -> [ExpiringCredential] {
+    /// database, and whether these are all: another transaction may hold some at this moment.
+    package func noteExpiringCredentials() async throws(PostgresError) -> (noted: [ExpiringCredential], areAll: Bool) {
         let thresholds = CredentialExpiry.thresholds.map(Int32.init)
-        return try await execute(.noteExpiringCredentials, ["thresholds": .int4Array(thresholds)]).map { row in
-            ExpiringCredential(
-                tenant: row.text("tenant"), name: row.text("name"),
-                expiry: CredentialExpiry(notAfter: row.time("not_after"), now: row.time("now")),
-                queueCount: row.count("queues"))
+        let due = try await execute(.noteExpiringCredentials, ["thresholds": .int4Array(thresholds)]).map { row in
+            (
+                isNoted: row.bool("is_noted"),
+                credential: ExpiringCredential(
+                    tenant: row.text("tenant"), name: row.text("name"),
+                    expiry: CredentialExpiry(notAfter: row.time("not_after"), now: row.time("now")),
+                    queueCount: row.count("queues"))
+            )
         }
+        return (due.filter(\.isNoted).map(\.credential), due.allSatisfy(\.isNoted))
     }
 }

@@ -2,9 +2,17 @@ import PostgresStore
 import QueueCore
 
 /// Reports certificates that expire: 30, 14 and 7 days and one day before the end, and at the end.
-struct CredentialsDuty: Duty {
+///
+/// Belongs to the engine's event loop.
+final class CredentialsDuty: Duty {
     let name = "credentials"
-    let pause = Duration.seconds(600)
+    /// The pause. It is short after a run that found a certificate locked, as by a worker that pauses its queue at that
+    /// moment.
+    private(set) var pause = CredentialsDuty.usualPause
+    let longestPause = CredentialsDuty.usualPause
+
+    private static let usualPause = Duration.seconds(600)
+    private static let retry = Duration.seconds(5)
 
     private let store: RetryingConnection
     private let report: (EngineEvent) -> Void
@@ -15,7 +23,9 @@ struct CredentialsDuty: Duty {
     }
 
     func run(_ lease: DutyLease) async throws(PostgresError) {
-        for credential in try await store.connection().noteExpiringCredentials() {
+        let due = try await store.connection().noteExpiringCredentials()
+        pause = due.areAll ? Self.usualPause : Self.retry
+        for credential in due.noted {
             report(
                 .credentialExpires(
                     name: "\(credential.tenant)/\(credential.name)", warning: credential.expiry.warning ?? "",

@@ -54,16 +54,16 @@ final class DutyRunner {
                 duties.map { ($0.name, $0.longestPause) }, workerID: workerID, lease: lease)
         }
         guard let name = taken ?? nil, let duty = duties.first(where: { $0.name == name }) else { return nil }
-        var pause = duty.pause
+        let pause: Duration
         var problem: String?
         do throws(PostgresError) {
             let held = DutyLease(
                 name: name, workerID: workerID, length: lease, store: store, takenAt: takenAt,
                 isStopping: { [unowned self] in isStopping })
             try await duty.run(held)
-            if held.isCutShort { pause = .zero }
+            pause = held.isCutShort ? .zero : duty.pause
         } catch {
-            pause = min(pause, retry)
+            pause = min(duty.pause, retry)
             problem = error.description
             report(.dutyFailed(name: name, reason: error.description))
         }

@@ -24,19 +24,35 @@ import Testing
             let (store, other) = (try await database.connect(), try await database.connect())
             try await add("far", daysLeft: 31, to: store)
             try await add("near", daysLeft: 29.5, to: store)
-            let told = try await store.noteExpiringCredentials()
+            let told = try await store.noteExpiringCredentials().noted
             #expect(told.map(\.name) == ["near"])
             #expect(told.map(\.expiry.warning) == ["expires in 29 days"])
             #expect(told.map(\.queueCount) == [1])
-            #expect(try await other.noteExpiringCredentials().isEmpty)
+            #expect(try await other.noteExpiringCredentials().noted.isEmpty)
 
             // Three thresholds have passed, but there is only one warning.
             try await store.runScript(
                 "update pushq.credential set not_after = now() + interval '5 days' where name = 'near'")
-            #expect(try await other.noteExpiringCredentials().map(\.expiry.threshold) == [7])
-            #expect(try await store.noteExpiringCredentials().isEmpty)
+            #expect(try await other.noteExpiringCredentials().noted.map(\.expiry.threshold) == [7])
+            #expect(try await store.noteExpiringCredentials().noted.isEmpty)
             try await store.runScript("update pushq.credential set not_after = now() where name = 'near'")
-            #expect(try await store.noteExpiringCredentials().map(\.expiry.warning) == ["expired"])
+            #expect(try await store.noteExpiringCredentials().noted.map(\.expiry.warning) == ["expired"])
+        }
+    }
+
+    @Test func `are announced next time if another transaction holds them, as when a queue is paused`() async throws {
+        try await withDatabase { _, database in
+            let (store, other) = (try await database.connect(), try await database.connect())
+            try await add("near", daysLeft: 0, to: store)
+            try await other.runScript("begin; select from pushq.credential for share")
+            let held = try await store.noteExpiringCredentials()
+            #expect(held.noted.isEmpty)
+            #expect(!held.areAll)
+
+            try await other.runScript("rollback")
+            let free = try await store.noteExpiringCredentials()
+            #expect(free.noted.map(\.name) == ["near"])
+            #expect(free.areAll)
         }
     }
 
@@ -44,13 +60,13 @@ import Testing
         try await withDatabase { _, database in
             let store = try await database.connect()
             try await add("near", daysLeft: 5, to: store)
-            #expect(try await store.noteExpiringCredentials().count == 1)
+            #expect(try await store.noteExpiringCredentials().noted.count == 1)
             let id = try #require(try await store.sealedCredential("near", of: "acme")).id
             let next = NewCredential(
                 kind: .certificate(topics: ["com.near"], fingerprint: [2], notAfter: Date.now + 6 * 86_400),
                 environments: ["production"], sealed: [2])
             _ = try await store.replaceCredential(id, by: next)
-            #expect(try await store.noteExpiringCredentials().count == 1)
+            #expect(try await store.noteExpiringCredentials().noted.count == 1)
         }
     }
 

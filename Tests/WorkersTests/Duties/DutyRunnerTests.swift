@@ -151,4 +151,33 @@ import Transport
             await running.value
         }
     }
+
+    /// A duty that finds that it is due again at once.
+    private final class EagerDuty: Duty {
+        let name = "credentials"
+        private(set) var pause = Duration.seconds(3600)
+        let longestPause = Duration.seconds(3600)
+        private(set) var runs = 0
+
+        func run(_ lease: DutyLease) async throws(PostgresError) {
+            runs += 1
+            pause = .zero
+        }
+    }
+
+    /// The pause that stood before the run used to be taken, so that an expired certificate that a worker had locked
+    /// was reported ten minutes late.
+    @Test func `that finds in its run when it is due again is due then`() async throws {
+        try await withDatabase { actor, database in
+            let duty = EagerDuty()
+            let runner = DutyRunner(EngineContext.testing(over: database.address, on: actor.loop), duties: [duty])
+            let running = Task { [runner] in
+                _ = actor
+                await runner.run()
+            }
+            try await eventually("another run", within: .seconds(30)) { duty.runs > 1 }
+            runner.stop()
+            await running.value
+        }
+    }
 }
