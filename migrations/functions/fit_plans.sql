@@ -19,8 +19,9 @@ declare
     pg_relation_size('pushq.newest_update'), pg_relation_size('pushq.list_member'), pg_relation_size('pushq.cancelled'),
     pg_relation_size('pushq.rate_limit'),
     coalesce(pg_relation_size(to_regclass('pushq.body' || day)), 0),
-    coalesce(pg_relation_size(to_regclass('pushq.result' || day)), 0)];
-  planned bigint[] := coalesce(nullif(current_setting('pushq.planned_sizes', true), ''), '{0,0,0,0,0,0,0,0,0,0,0,0}');
+    coalesce(pg_relation_size(to_regclass('pushq.result' || day)), 0),
+    coalesce(pg_relation_size(to_regclass('pushq.feedback' || day)), 0)];
+  planned bigint[] := coalesce(nullif(current_setting('pushq.planned_sizes', true), ''), '{0,0,0,0,0,0,0,0,0,0,0,0,0}');
   lowest  bigint[] := array[]::bigint[];
 begin
   for i in 1 .. cardinality(sizes) loop

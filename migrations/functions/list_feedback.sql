@@ -9,11 +9,15 @@
 -- become visible with its own commit. So a reader that has seen a cursor has seen all lower ones, and a report that
 -- another transaction commits late gets a higher one. After a restore, cursors continue above all earlier ones, as ids
 -- do. After a tenant has moved, they also continue above those that it got in the other database.
+--
+-- Reports are found by their keys: of joins, only nested loops are allowed, whatever statistics say about a new day.
 create or replace function pushq.list_feedback(most int) returns int
-language plpgsql as $$
+language plpgsql set search_path = pg_catalog, pg_temp
+set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set jit = off as $$
 declare
   done int;
 begin
+  perform pushq.fit_plans();
   -- The usual case, without a lock.
   if not exists (
     select from pushq.feedback f where f.cursor is null and f.verdict in ('deactivated', 'undone')) then

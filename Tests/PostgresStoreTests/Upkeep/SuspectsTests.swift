@@ -6,8 +6,10 @@ import Transport
 
 @Suite(.timeLimit(.minutes(10))) struct `Judging suspects` {
     /// Sends to `devices`, and lets APNs answer that every `nth` token is bad.
-    private func send(_ devices: Int, badEvery nth: Int, in queue: QueueFixture) async throws {
-        try await queue.fanOut(try await queue.startCampaign())
+    private func send(
+        _ devices: Int, badEvery nth: Int, key: String = "nightly", in queue: QueueFixture
+    ) async throws {
+        try await queue.fanOut(try await queue.startCampaign(key: key))
         for job in try await queue.claim() {
             let bad = job.deviceIDs.indices.filter { $0 % nth == 0 }
             let reason = Reason.named("BadDeviceToken")
@@ -53,6 +55,36 @@ import Transport
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 500)
             try await queue.addHistoryOfReports(20_000, known: known)
+            try await send(500, badEvery: 25, in: queue)
+            let before = try await queue.reportsRead()
+            #expect(try await queue.worker.judgeSuspects().deactivated == 20)
+            let judged = try await queue.reportsRead()
+            #expect(judged - before < 1000, "\(judged - before)")
+            #expect(try await queue.worker.listFeedback() == 20)
+            let listed = try await queue.reportsRead() - judged
+            #expect(listed < 1000, "\(listed)")
+        }
+    }
+
+    /// The plan was made on a day that had few reports yet: it read all of the day's reports for each suspect.
+    @Test func `reads few reports of a day with very many, of which the plan knew few`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 500)
+            try await queue.addHistoryOfReports(0, known: "none")
+            // PostgreSQL keeps a plan from the sixth call on.
+            for day in 1...7 {
+                try await queue.run("update pushq.device set active = true, inactive_since = null")
+                try await send(500, badEvery: 25, key: "\(day)", in: queue)
+                #expect(try await queue.worker.judgeSuspects().deactivated == 20)
+                #expect(try await queue.worker.listFeedback() == 20)
+            }
+            try await queue.run("update pushq.device set active = true, inactive_since = null")
+            try await queue.run(
+                """
+                insert into pushq.feedback (queue_id, device_id, reason, reported_at, recorded_at, verdict)
+                select \(queue.id), -i, \(Reason.badDeviceToken.code), now(), now() - interval '1 hour', 'kept'
+                from generate_series(1, 20000) i
+                """)
             try await send(500, badEvery: 25, in: queue)
             let before = try await queue.reportsRead()
             #expect(try await queue.worker.judgeSuspects().deactivated == 20)
