@@ -286,8 +286,12 @@ begin
     end if;
     job_id := b.job_id;
     outcome := get_byte(e.outcomes, place - 1);
+    -- Until a job ends, its losses are those of the recipients that wait.
     losses := case when m.at_most_once then 0
-                   else coalesce(get_byte(e.losses, place - 1), l.losses, j.losses, 0) end;
+                   when e.job_id is not null then coalesce(get_byte(e.losses, place - 1), 0)
+                   when coalesce(get_byte(coalesce(l.outcomes, j.outcomes), place - 1), 0) = 0
+                     then coalesce(l.losses, j.losses, 0)
+                   else told end;
     -- The outcomes unknown (5) and NoAnswer (227) tell of one loss themselves.
     untold := losses - told - case when outcome in (5, 227) then 1 else 0 end;
     if untold > 0 then

@@ -49,5 +49,8 @@ extension ClaimedJob {
         .map { deviceIDs[$0] }
     }
 
+    /// Whether the message can be made for a recipient: a personal one may need an attribute that the device lacks.
+    func canBeMade(for ordinal: Int) -> Bool { personal.map { $0.byteCount(of: ordinal) != nil } ?? true }
+
     private func isOpen(_ ordinal: Int) -> Bool { outcomes.isEmpty || outcomes[ordinal] == 0 }
 }

@@ -24,9 +24,10 @@ extension PostgresConnection {
         _ jobs: [ClaimedJob], workerID: Int64, patience: Duration = rowPatience
     ) async throws(PostgresError) -> [ClaimedJob] {
         let held = try await heldRecipients(
-            by: .holdToCaps, of: jobs.filter { $0.capAnswer != nil }, workerID: workerID
-        ) {
-            _ in
+            by: .holdToCaps, of: jobs.filter { $0.capAnswer != nil }, workerID: workerID,
+            // A recipient that lacks an attribute gets no push, and needs no place for it.
+            where: { $0.canBeMade(for: $1) }
+        ) { _ in
             ["patience": .int8(patience.wholeMicroseconds)]
         } hold: { row in
             row.optionalInt8("wait").map { RecipientHold.until(.microseconds($0)) } ?? .forGood

@@ -22,7 +22,7 @@ extension PostgresConnection {
     ) async throws(PostgresError) -> [ClaimedJob] {
         let asked = AskedJobs(jobs.filter { $0.badgeIncrement != nil }) { job, ordinal in
             // A recipient that is held back, or lacks an attribute, gets no push now.
-            job.capAnswer?.held[job.deviceIDs[ordinal]] == nil && job.personal?.byteCount(of: ordinal) != nil
+            job.capAnswer?.held[job.deviceIDs[ordinal]] == nil && job.canBeMade(for: ordinal)
         }
         guard !asked.jobs.isEmpty else { return jobs }
         let more: Parameters = [

@@ -48,7 +48,7 @@ package struct HandOver: Sendable {
     /// The progress of the held job. It tells of these recipients that they continue elsewhere.
     package let progress: LeaseProgress
     package let recipients: [ContinuingRecipient]
-    /// What the queue's frequency cap must learn about them.
+    /// What the queue's frequency cap must learn about them, and about others that got nothing.
     package let capNews: [CapNews]
 
     package init(progress: LeaseProgress, recipients: [ContinuingRecipient], capNews: [CapNews] = []) {

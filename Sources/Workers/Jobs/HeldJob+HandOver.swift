@@ -24,7 +24,17 @@ extension HeldJob {
     /// Whether nothing can be sent, and recipients only wait until others have their answers.
     private var isHeldUp: Bool {
         guard inFlight > 0, unsent == 0, closing != .lost else { return false }
-        return !retries.isEmpty || yieldDelay != nil && waiting > inFlight
+        return !retries.isEmpty || yieldDelay != nil && waiting > inFlight || !freeingPlaces.isEmpty
+    }
+
+    /// What the queue's frequency cap must learn about recipients that got nothing and do not continue: their next push
+    /// must not wait for the answers to others either.
+    private var freeingPlaces: [CapNews] {
+        claim.capAnswer == nil ? [] : capNews(of: endedRecipients.filter { !freed.contains($0) }, isGivenBack: false)
+    }
+
+    private var endedRecipients: [Ordinal] {
+        outcomes.indices.filter { outcomes[$0] != 0 && !Outcome(rawValue: outcomes[$0]).goesOn }
     }
 
     /// How long the job is to wait once it is given back; nil if it is not to be.
@@ -39,9 +49,12 @@ extension HeldJob {
             AnswerRules.spendAttemptsOfReturned(of: self, in: queue)
             splitWaiting(after: yieldDelay)
         }
+        let freeing = freeingPlaces
+        // If the statement fails, the end of the job says it again.
+        if claim.capAnswer != nil { freed.formUnion(endedRecipients) }
         return HandOver(
             progress: LeaseProgress(key: claim.key, watermark: watermark, outcomes: outcomes),
             recipients: continuing(delay: delay),
-            capNews: capNews(of: retries.map(\.ordinal), isGivenBack: false))
+            capNews: capNews(of: retries.map(\.ordinal), isGivenBack: false) + freeing)
     }
 }

@@ -32,12 +32,14 @@ extension HeldJob {
         return LeaseProgress(key: claim.key, watermark: watermark, outcomes: known)
     }
 
-    /// Whether the whole job can be given back: it has no news that only the end of a job can write, and its waiting
-    /// recipients were lost equally often. A job has one count, and no recipient may get the losses of another.
+    /// Whether the whole job can be given back: it has no news that only the end of a job can write, and all its
+    /// recipients were lost equally often. A job has one count, and no recipient may get the losses of another, nor may
+    /// one that has its outcome.
     var canBeYielded: Bool {
+        guard retries.isEmpty, reports.isEmpty, channelNews == nil, notes.isEmpty else { return false }
         let losses = lossesOfWaiting
-        return retries.isEmpty && reports.isEmpty && channelNews == nil && notes.isEmpty
-            && losses.lowerBound == losses.upperBound
+        return losses.lowerBound == losses.upperBound
+            && (claim.losses + losses.upperBound == 0 || waiting == outcomes.count)
     }
 
     /// Moves the waiting recipients that are not in flight to another job, which knows what became of their sends.

@@ -102,6 +102,8 @@ final class HeldJob {
     private(set) var retries: [Retry] = []
     /// The recipients that continue in other jobs which exist already. Usually empty.
     private(set) var handedOver: Set<Ordinal> = []
+    /// The recipients with an outcome of which the queue's frequency cap was told before the end of the job.
+    var freed: Set<Ordinal> = []
     /// Whether PostgreSQL may have handed over recipients without this worker knowing. A flush would undo that.
     var isHandOverInDoubt = false
     /// Since when recipients could continue in another job while the job waits for the answers to others.
@@ -115,6 +117,8 @@ final class HeldJob {
     /// The number of unanswered sends of each recipient in this lease, and the recipients of which APNs has reset one.
     /// Usually empty.
     private var losses: [Ordinal: Int] = [:]
+    /// Whether the worker that held the job before was lost with it.
+    private(set) lazy var wasHolderLost = claim.wasHolderLost
     private var resets: Set<Ordinal> = []
     /// What became of the last send of recipients that are to be sent to again: the reason of a refusal, or no answer.
     /// Usually empty.
@@ -322,7 +326,16 @@ final class HeldJob {
 
     /// The number of unanswered sends of a recipient, including those of earlier holders.
     func losses(of ordinal: Ordinal) -> Int {
-        losses.isEmpty ? claim.losses : claim.losses + losses[ordinal, default: 0]
+        let earlier = claim.losses == 0 ? 0 : earlierLosses(of: ordinal)
+        return losses.isEmpty ? earlier : earlier + losses[ordinal, default: 0]
+    }
+
+    /// The number of unanswered sends of earlier holders. A recipient that had its outcome when a worker was lost has no
+    /// part in that loss. A job that is given back has no outcomes once it has losses (``canBeYielded``), so any loss
+    /// before that one may be the recipient's.
+    private func earlierLosses(of ordinal: Ordinal) -> Int {
+        let hadOutcome = claim.outcomes.indices.contains(ordinal) && claim.outcomes[ordinal] != 0
+        return hadOutcome && wasHolderLost ? claim.losses - 1 : claim.losses
     }
 
     /// The smallest and the largest number of unanswered sends in this lease, of the recipients that are to be sent to

@@ -83,6 +83,32 @@ extension `The trace of a notification` {
         }
     }
 
+    /// The losses of a job that is under way are those of the recipients that wait.
+    @Test func `tells of no send that was lost to whom APNs has answered before`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 2)
+            let root = try await send(to: 1...2, queue)
+            let (of, other) = (try token(1), try token(2))
+            let device = try await queue.number("select id from pushq.device where token = int8send(1)")
+            let job = try #require(try await queue.claim(lane: .normal).first)
+            let place = try #require(job.deviceIDs.firstIndex(of: Int64(device)))
+            var outcomes = [UInt8](repeating: 0, count: 2)
+            outcomes[place] = Outcome.delivered.rawValue
+            let progress = LeaseProgress(key: job.key, watermark: 2, outcomes: outcomes)
+            _ = try await queue.worker.flush([progress], workerID: 1, lease: .seconds(15), number: 1)
+            try await queue.run("update pushq.lease set deadline = now() - interval '1 minute'")
+            _ = try await queue.worker.rescue(grace: .zero)
+            func words(_ token: TraceQuery.Subject) async throws -> [String] {
+                try await trace(token, root: root, queue).dropFirst(2).map(\.what)
+            }
+            for _ in ["it waits", "it is held"] {
+                #expect(try await words(of).first?.hasPrefix("APNs accepted it") == true)
+                #expect(try await words(other).first?.hasPrefix("it may have been sent once before") == true)
+                _ = try await queue.claim(lane: .normal)
+            }
+        }
+    }
+
     @Test func `tells of sends that were lost, each once`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 2)

@@ -136,6 +136,45 @@ import Transport
         }
     }
 
+    /// The next push to a person used to wait until APNs had answered, or not, what another person got by the same job.
+    @Test(arguments: ["refused", "lacking"])
+    func `lets the next push through to whom nothing was sent, though others wait for an answer`(reason: String)
+        async throws
+    {
+        try await EngineFixture.run { _, fixture in
+            let queue = try await fixture.makeQueue()
+            try await fixture.connection.setFrequencyCap(
+                FrequencyCap(pushes: 1, period: .seconds(3600)), includesUrgent: nil, timeZone: nil, of: queue)
+            let (mute, next) = (String(repeating: "51", count: 32), String(repeating: "52", count: 32))
+            try await fixture.connection.runScript(
+                """
+                select pushq.register_device('\(queue)', t, null, attributes => a)
+                from (values ('\(mute)', '{"name":"Mia"}'::jsonb), ('\(next)', null)) d(t, a)
+                """)
+            var rules = [OutcomeRule(.silence, tokenPrefix: mute)]
+            if reason == "refused" {
+                rules.append(OutcomeRule(.refuse(.init(.duplicateHeaders)), tokenPrefix: next, times: 1))
+            }
+            await fixture.simulator.use(Rules(outcomes: rules))
+            try await fixture.withEngine { _ in
+                let text = reason == "lacking" ? "{{name}}" : "x"
+                _ = try await fixture.number(
+                    #"select pushq.start_campaign('\#(queue)', 'k', '{"aps":{"alert":"\#(text)"}}')"#)
+                try await eventually("the silent push", within: .seconds(30)) {
+                    await fixture.simulator.snapshot().arrived == (reason == "lacking" ? 1 : 2)
+                }
+                let begun = ContinuousClock.now
+                let send = try await fixture.number(
+                    #"select pushq.send('\#(queue)', '{"aps":{"alert":"y"}}', array['\#(next)'])"#)
+                try await eventually("its arrival", within: .seconds(25)) {
+                    try await fixture.number("select delivered from pushq.status('\(queue)', \(send))") == 1
+                }
+                #expect(begun.duration(to: .now) < .seconds(20))
+                #expect(try await fixture.number("select count(*) from pushq.lease") == 1, "the silent push is awaited")
+            }
+        }
+    }
+
     /// A period is over, and its places are gone. So it is unknown whether a lost worker has sent this push.
     @Test(arguments: [true, false])
     func `calls unknown what may have been sent longer ago than it counts`(isOld: Bool) async throws {

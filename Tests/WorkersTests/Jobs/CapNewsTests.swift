@@ -55,6 +55,39 @@ import Testing
         }
     }
 
+    /// Losses are those of the recipients that wait, and not of one that had failed before.
+    @Test func `is also who had failed when a worker was lost, if only that one was`() {
+        let failed = Outcome.failed(.otherPassing).rawValue
+        for (losses, expected) in [(1, [10: false] as [Int64: Bool]), (2, [:])] {
+            let job = JobFixture.job(
+                recipients: 3, previousWatermark: 3, outcomes: [failed, 0, 0], losses: losses, capAnswer: asked())
+            _ = job.sendAll()
+            for ordinal in [1, 2] {
+                job.record(.delivered, for: ordinal)
+                job.noteEnded()
+            }
+            #expect(news(job.settled { _ in .zero }.capNews) == expected)
+            #expect(job.settled { _ in .zero }.losses == [UInt8(losses - 1), UInt8(losses), UInt8(losses)])
+        }
+    }
+
+    @Test func `is told before the end of who got nothing, once, while others wait for an answer`() {
+        let job = JobFixture.job(recipients: 3, capAnswer: asked())
+        _ = job.sendAll()
+        job.record(.delivered, for: 0)
+        job.record(.rejected(.unregistered), for: 1)
+        for _ in 0..<2 { job.noteEnded() }
+        let begun = ContinuousClock.now
+        #expect(!job.isToHandOver(now: begun))
+        #expect(job.isToHandOver(now: begun + HeldJob.handOverPatience))
+        let handOver = job.handOver(in: JobFixture.queue(), watermark: 3) { _ in .zero }
+        #expect(handOver.recipients.isEmpty)
+        #expect(news(handOver.capNews) == [20: false])
+        job.noteHandedOver(0)
+        #expect(!job.isToHandOver(now: begun + .seconds(60)))
+        #expect(!job.isToHandOver(now: begun + .seconds(120)))
+    }
+
     @Test func `leaves alone what earlier holders may have sent`() {
         let job = JobFixture.job(recipients: 3, previousWatermark: 3, losses: 1, capAnswer: asked())
         #expect(news(job.yielded(after: .zero).capNews) == [:])

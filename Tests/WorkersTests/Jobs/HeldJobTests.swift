@@ -111,16 +111,35 @@ import Testing
         #expect(job.yielded(after: .zero).addedLosses == 0)
     }
 
-    @Test func `goes back whole with its losses, if all who wait were lost as often`() {
+    @Test func `goes back whole with its losses, if all were lost as often`() {
         let job = JobFixture.job(recipients: 5)
         _ = job.sendAll()
-        for ordinal in 0..<5 where ordinal != 2 { job.accept(ordinal) }
-        job.noteEnded()
-        AnswerRules.unanswered(2, of: job)
+        for ordinal in 0..<5 {
+            job.noteEnded()
+            AnswerRules.unanswered(ordinal, of: job)
+        }
         #expect(job.canBeYielded)
         let back = job.yielded(after: .zero)
-        #expect(back.progress.watermark == 2)
+        #expect(back.progress.watermark == 0)
         #expect(back.addedLosses == 1)
+    }
+
+    /// Who had an outcome would have the losses of others from then on.
+    @Test func `does not go back with losses and outcomes, but continues in another job`() {
+        for losses in [0, 1] {
+            let job = JobFixture.job(recipients: 5, losses: losses)
+            _ = job.sendAll()
+            for ordinal in 0..<5 where ordinal != 2 { job.accept(ordinal) }
+            job.noteEnded()
+            if losses == 0 {
+                AnswerRules.unanswered(2, of: job)
+            } else {
+                AnswerRules.untouched(2, of: job)
+            }
+            #expect(!job.canBeYielded)
+            job.splitWaiting(after: .zero)
+            #expect(job.retries.map(\.ordinal) == [2])
+        }
     }
 
     @Test func `does not go back with the losses of one recipient for the others`() {
