@@ -98,12 +98,15 @@ enum Messages {
     // MARK: Settings
 
     static let masterKeyMissing =
-        "no master key: credentials are sealed with one, which only operators have. Make it once for the installation with "
-        + "'openssl rand -hex 32 > master.key' and set PUSHQ_MASTER_KEY_FILE=master.key"
+        "no master key: credentials are sealed with one, which only operators have. Set PUSHQ_MASTER_KEY_FILE to the "
+        + "file that has it. Only for a new installation, make it with '\(newMasterKey)'"
+
+    /// A shell command that overwrites no key.
+    private static let newMasterKey = "(umask 077; set -C; openssl rand -hex 32 > master.key)"
 
     static func masterKeyInvalid(_ source: String) -> String {
-        "the master key in \(source) is not 32 bytes written as 64 hexadecimal digits, or several of these. Make one with "
-            + "'openssl rand -hex 32'"
+        "the master key in \(source) is not 32 bytes written as 64 hexadecimal digits, or several of these. Only for a "
+            + "new installation, make one with '\(newMasterKey)'"
     }
 
     /// Returns a mode in octal, as for `chmod`.

@@ -26,6 +26,11 @@ begin
     return case when tenant is not null then array(
       select n.queue_id from pushq.queue_name n where n.tenant = readable_queues.tenant) end;
   end if;
+  -- An operator must not take the installation for empty. PostgresStore/Tenants/LoginRights.swift says what to do.
+  if pg_has_role(who::name, to_regrole('pushq_owner')::oid, 'usage') then
+    raise exception using errcode = '42501',
+      message = format('the schema pushq belongs to %I and not to pushq_owner', current_user);
+  end if;
   for door in
     select t.id, t.name, o.max_calls
     from pushq.tenant_login l

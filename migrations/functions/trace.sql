@@ -431,6 +431,7 @@ begin
     when reason = 'GivenBack' then 'a worker gave it back before APNs had taken it'
     when reason = 'QuietHours' then 'not sent: the device has quiet hours; it is sent after they have ended'
     when reason = 'NoAnswer' then 'sent, but no answer came; it is sent again'
+    when reason = 'OtherPassing' then 'refused for now, without a reason; it is sent again'
     else format('refused for now: %s; it is sent again', reason) end;
 end $$;
 

@@ -3,7 +3,8 @@ import QueueCore
 /// The useful parts of the body of an answer other than 200: `{"reason":"Unregistered","timestamp":1458114061260}`.
 ///
 /// A campaign may bring a hundred thousand of these, so a small scanner reads the bytes once and allocates no objects.
-/// It implements as much of RFC 8259 as needed, and finds nothing in a text that is not a JSON object.
+/// It implements as much of RFC 8259 as needed, and finds nothing in a text that is not one whole JSON object: the
+/// timestamp may follow the reason, and without it a device that has registered since would count as dead.
 struct RefusalBody: Equatable {
     /// The maximum length of a text that is kept from the peer, in bytes.
     private static let maximumTextBytes = 256
@@ -13,20 +14,18 @@ struct RefusalBody: Equatable {
     /// The reason, or the beginning of a body that has none; nil for an empty body.
     let text: String?
 
-    /// - Parameter isComplete: whether the body came to its end. Of an incomplete body, only a whole JSON object
-    ///   counts, because the timestamp may follow the reason.
-    init(_ bytes: [UInt8], isComplete: Bool = true) {
+    init(_ bytes: [UInt8]) {
         var reason: String?
         var timestamp: Int64?
         var scanner = Scanner(bytes: bytes)
         let isWhole = scanner.object { name, scanner in
             switch name {
             case "reason": reason = scanner.string()
-            case "timestamp": timestamp = scanner.integer()
+            case "timestamp": timestamp = scanner.wholeNumber()
             default: break
             }
         }
-        if !isComplete, !isWhole { (reason, timestamp) = (nil, nil) }
+        if !isWhole || !scanner.isAtEnd() { (reason, timestamp) = (nil, nil) }
         // An empty reason says as little as none.
         if reason?.isEmpty == true { reason = nil }
         // The peer's text goes into logs, tables and PostgreSQL, so it must be printable.
@@ -59,6 +58,12 @@ extension RefusalBody {
         }
 
         private var current: UInt8 { position < bytes.count ? bytes[position] : 0 }
+
+        /// Whether nothing but space follows.
+        mutating func isAtEnd() -> Bool {
+            skipSpace()
+            return position == bytes.count
+        }
 
         private mutating func skipSpace() {
             while current == 0x20 || current == 0x09 || current == 0x0A || current == 0x0D { position += 1 }
@@ -107,20 +112,17 @@ extension RefusalBody {
             return String(decoding: bytes[first..<position], as: UTF8.self)
         }
 
-        /// Takes the integer at the position; drops a fraction or an exponent.
-        mutating func integer() -> Int64? {
+        /// Takes the number at the position, in any notation of JSON, or its digits as a string; drops a fraction.
+        /// Returns nil and consumes nothing if there is none.
+        mutating func wholeNumber() -> Int64? {
             let start = position
             skipSpace()
             let first = position
-            if current == UInt8(ascii: "-") { position += 1 }
-            while (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(current) { position += 1 }
-            let value = Int64(String(decoding: bytes[first..<position], as: UTF8.self))
-            if value == nil { position = start } else { skipRestOfNumber() }
-            return value
-        }
-
-        private mutating func skipRestOfNumber() {
             while "+-.eE0123456789".utf8.contains(current) { position += 1 }
+            let text = string() ?? String(decoding: bytes[first..<position], as: UTF8.self)
+            let value = Int64(text) ?? Double(text).flatMap { Int64(exactly: $0.rounded(.towardZero)) }
+            if value == nil { position = start }
+            return value
         }
 
         private mutating func skipValue() -> Bool {

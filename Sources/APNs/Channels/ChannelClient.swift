@@ -59,7 +59,7 @@ package final class ChannelClient {
         let body = Array((try? JSONEncoder().encode(Configuration(policy: policy.rawValue))) ?? Data())
         let response = try await response("POST", "channels", body: body)
         guard let text = response.channelID, let id = try? ChannelID(text) else {
-            throw .unreadable(status: response.status)
+            throw .unsure("APNs answered \(response.status) without the ID of the channel")
         }
         return id
     }

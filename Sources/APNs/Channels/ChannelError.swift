@@ -30,9 +30,12 @@ extension ChannelError: CustomStringConvertible {
             return "\(what). The channel may exist: look for it with pushq-admin channel list before you try again"
         case .refused(let status, let reason, let text):
             let answer = "APNs answered \(status)" + (text.map { " \($0)" } ?? "")
+            // Apple documents this reason for updates. There are none here.
+            if reason.broadcastAction == .throttleChannel { return "\(answer): try again later" }
             return reason.broadcastMeaning.map { "\(answer): \($0)" } ?? answer
         case .unreadable(let status):
-            return "APNs answered \(status) with something that cannot be read; is this its port for channels?"
+            return
+                "APNs answered \(status) with something that cannot be read: check that this is its port for channels"
         }
     }
 

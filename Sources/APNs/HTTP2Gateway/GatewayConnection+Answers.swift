@@ -251,7 +251,7 @@ extension GatewayConnection: HTTP2Handler {
         if isCommon, let last = lastRefusal, last.status == partial.status, last.body == partial.body {
             return last.refusal
         }
-        let body = RefusalBody(partial.body, isComplete: partial.isComplete)
+        let body = RefusalBody(partial.body)
         let refusal = Refusal(
             status: partial.status, text: body.reason, excerpt: body.text, isComplete: partial.isComplete,
             retryAfter: partial.retryAfter,

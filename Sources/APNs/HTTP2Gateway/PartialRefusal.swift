@@ -35,6 +35,6 @@ struct PartialRefusal {
             body.last(where: { !" \t\r\n".utf8.contains($0) }) == UInt8(ascii: "}")
         else { return false }
         searchCount += 1
-        return RefusalBody(body, isComplete: false).reason != nil
+        return RefusalBody(body).reason != nil
     }
 }

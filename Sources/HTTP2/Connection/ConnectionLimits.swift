@@ -21,7 +21,7 @@ package struct ConnectionLimits: Sendable {
     /// The size of one encoded header block, and the number of its CONTINUATION frames (CONTINUATION floods,
     /// VU#421644).
     package var headerBlockByteCount = 32 * 1024
-    package var continuationCount = 8
+    package var continuationCount = 32
     /// The rate of PING, SETTINGS, PRIORITY, unknown frames, and 1xx beyond the next limit (CVE-2019-9512, -9515). Each
     /// answer earns a few of them.
     package var controlFrames = Rate(perSecond: 500, burst: 1000)

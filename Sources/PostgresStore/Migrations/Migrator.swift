@@ -95,6 +95,7 @@ package struct Migrator {
     private func checkDatabase() async throws {
         if let wrong = try await connection.wrongEncoding() { throw MigrationError.wrongEncoding(wrong.sentence) }
         if let sentence = try await connection.foreignSchema() { throw MigrationError.foreignSchema(sentence) }
+        if let problem = try await connection.loginRights()?.ownerProblem { throw MigrationError.notAllowed(problem) }
     }
 
     // MARK: One transaction

@@ -34,13 +34,14 @@ extension Statement {
     private static let wasGranted =
         "(coalesce(pg_has_role(r.oid, to_regrole('pushq_producer'), 'member'), false) "
         + "or coalesce(pg_has_role(r.oid, to_regrole('pushq_reader'), 'member'), false))"
-    fileprivate static let otherTenants = Statement(
-        "other_tenants",
+    /// The tenants of a login, except one.
+    static let tenantsOfLogin = Statement(
+        "tenants_of_login",
         #"""
         select t.name
         from pushq.tenant_login l
         join pushq.tenant t on t.id = l.tenant_id
-        where l.login = $login and t.name <> $tenant
+        where l.login = $login and t.name is distinct from $but
         order by t.name
         """#)
     /// The statement that makes a login a producer or reader; no row if there is no such role. Another session may do
@@ -53,7 +54,11 @@ extension Statement {
                  w.role, r.rolname) as statement,
                w.role, quote_ident(current_user) as me,
                coalesce(pg_has_role(r.oid, to_regrole(w.role), 'member'), false) as is_member,
-               \#(wasGranted) as was_granted
+               \#(wasGranted) as was_granted,
+               exists (
+                 select
+                 from pg_auth_members m
+                 where m.roleid = to_regrole('pushq_worker') and m.member = r.oid) as is_worker
         from pg_roles r
         cross join lateral (
           select case when $read_only::boolean then 'pushq_reader' else 'pushq_producer' end) w(role)
@@ -84,6 +89,8 @@ package enum TenantGrantError: Error, Equatable {
     case mayNotGrant(GrantRefusal)
     /// The name is one of pushq's own roles, which never log in.
     case isOwnRole
+    /// The login runs workers, and so reads what belongs to all tenants.
+    case isWorker
     /// The role would not have the rights of the roles that it is a member of.
     case doesNotInherit
     /// A role of this name was granted these tenants, and the present role was granted none. It may belong to another
@@ -118,10 +125,10 @@ extension PostgresConnection {
         try await transaction {
             let readOnly = Parameter.bool(isReadOnly)
             // Read before the role, because another session may grant the login a tenant at this moment.
-            let others = try await execute(.otherTenants, ["login": .text(login), "tenant": .text(tenant)])
-                .map { $0.text("name") }
+            let others = try await tenants(of: login, but: tenant)
             let grants = try await execute(.grantRole, ["login": .text(login), "read_only": readOnly])
             guard let grant = grants.first else { throw TenantGrantError.noRole }
+            guard !grant.bool("is_worker") else { throw TenantGrantError.isWorker }
             // A role that is dropped loses its memberships, but the tenants know it only by its name.
             guard others.isEmpty || grant.bool("was_granted") else {
                 throw TenantGrantError.hadNamesake(tenants: others)
@@ -153,6 +160,11 @@ extension PostgresConnection {
                 throw TenantGrantError.doesNotInherit
             }
         }
+    }
+
+    /// The names of the tenants that a login was granted.
+    func tenants(of login: String, but one: String? = nil) async throws(PostgresError) -> [String] {
+        try await execute(.tenantsOfLogin, ["login": .text(login), "but": .text(one)]).map { $0.text("name") }
     }
 
     /// Revokes what ``grantTenant(_:to:isReadOnly:)`` granted. The login stays a member of its role, because other

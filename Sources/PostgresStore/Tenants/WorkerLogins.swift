@@ -34,6 +34,8 @@ package enum WorkerGrantError: Error, Equatable {
     case noRole
     /// The login would not have the rights of the roles that it is a member of.
     case doesNotInherit
+    /// The login acts for this tenant, and would read what belongs to all others.
+    case actsFor(tenant: String)
     case mayNotGrant(GrantRefusal)
 }
 
@@ -43,6 +45,10 @@ extension PostgresConnection {
         let rows = try await execute(.changeWorkerLogin, ["login": .text(login), "is_granted": .bool(isGranted)])
         guard let row = rows.first else { throw WorkerGrantError.noLogin }
         guard row.bool("has_role") else { throw WorkerGrantError.noRole }
+        // An administrator of the server who may not read the table may grant the role, too.
+        if isGranted, row.bool("is_owner"), row.bool("has_audit"), let tenant = try await tenants(of: login).first {
+            throw WorkerGrantError.actsFor(tenant: tenant)
+        }
         let isNews = row.bool("is_member") != isGranted
         try await transaction {
             // Without the right to do so, the statement fails here, even if there is nothing to revoke.

@@ -10,6 +10,7 @@ package struct Refusal: Error {
 
     /// Returns the message for a command that is for `users`.
     func description(for users: CommandUsers) -> String {
+        if let problem = standing.ownerProblem { return problem }
         let login = standing.login
         switch (standing.kind, users) {
         case (.stranger, .operators(let reason)): return "\(login) may not do this, which is for operators: \(reason)"

@@ -12,7 +12,8 @@ struct CredentialAddCommand: Command {
         alone, such as VoIP, cannot send a queue's alerts: no queue uses it until you name one, with --queue or with \
         'queue set --credential'.
 
-        The master key is read from PUSHQ_MASTER_KEY_FILE or PUSHQ_MASTER_KEY; make one with: openssl rand -hex 32
+        The master key is read from PUSHQ_MASTER_KEY_FILE or PUSHQ_MASTER_KEY. For a new installation, make it once:
+        (umask 077; set -C; openssl rand -hex 32 > master.key)
         """
     static let examples = [
         "credential add acme main --p8 AuthKey_ABC123DEFG.p8 --team-id TEAM123456",

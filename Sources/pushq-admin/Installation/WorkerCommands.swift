@@ -96,6 +96,10 @@ enum WorkerCommands {
             throw Failure("\(refusal)")
         } catch WorkerGrantError.doesNotInherit {
             throw Failure.doesNotInherit(login)
+        } catch WorkerGrantError.actsFor(let tenant) {
+            throw Failure(
+                "\(login) acts for tenant \(tenant), and a worker reads what belongs to all tenants: give workers a login of their own"
+            )
         } catch WorkerGrantError.noWorker {
             throw Failure("\(login) had no right to run workers; nothing was changed")
         }

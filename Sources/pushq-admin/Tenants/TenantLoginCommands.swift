@@ -36,6 +36,10 @@ enum TenantLoginCommands {
                 throw Failure.noRole(login)
             } catch TenantGrantError.isOwnRole {
                 throw Failure("\(login) is a role of pushq's own: grant the tenant to the login of its programs")
+            } catch TenantGrantError.isWorker {
+                throw Failure(
+                    "\(login) runs workers, and so reads what belongs to all tenants: grant the tenant to another login"
+                )
             } catch TenantGrantError.doesNotInherit {
                 throw Failure.doesNotInherit(login)
             } catch TenantGrantError.hadNamesake(let tenants) {

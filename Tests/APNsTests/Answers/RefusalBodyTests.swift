@@ -9,8 +9,11 @@ import Testing
             (#"{"reason":"Unregistered","timestamp":1458114061260}"#, "Unregistered", 1_458_114_061_260),
             (#" { "timestamp" : 1458114061260 , "reason" : "ExpiredToken" } "#, "ExpiredToken", 1_458_114_061_260),
             (#"{"more":{"reason":"x","a":[1,{"b":"]}"}]},"reason":"Forbidden"}"#, "Forbidden", nil),
-            (#"{"timestamp":1.458114061260E12,"reason":"Unregistered"}"#, "Unregistered", 1),
-            (#"{"timestamp":"1458114061260","reason":"Unregistered"}"#, "Unregistered", nil),
+            (#"{"timestamp":1.458114061260E12,"reason":"Unregistered"}"#, "Unregistered", 1_458_114_061_260),
+            (#"{"timestamp":1458114061260.75,"reason":"Unregistered"}"#, "Unregistered", 1_458_114_061_260),
+            (#"{"timestamp": "1458114061260" ,"reason":"Unregistered"}"#, "Unregistered", 1_458_114_061_260),
+            (#"{"timestamp":"yesterday","reason":"Unregistered"}"#, "Unregistered", nil),
+            (#"{"timestamp":1e400,"reason":"Unregistered"}"#, "Unregistered", nil),
             (#"{"a":true,"b":null,"c":-1.5e3,"reason":"Shutdown"}"#, "Shutdown", nil),
             (#"{"reason":"With \"quotes\""}"#, #"With \"quotes\""#, nil),
         ] as [(String, String?, Int64?)])
@@ -22,7 +25,8 @@ import Testing
 
     @Test(arguments: [
         "", "null", "<html>502</html>", "{", #"{"reason""#, #"{"reason":"#, #"{"reason":"cut"#, "[]", "{{{{",
-        #"{"reason":""}"#,
+        #"{"reason":""}"#, #"{"reason":"Unregistered","timest"#, #"{"reason":"Unregistered"} <html>"#,
+        #"{"reason":"BadDeviceToken""#, #"{"reason":"Unregistered"}{"timestamp":1458114061260}"#,
     ])
     func `tells nothing where there is nothing`(text: String) {
         #expect(RefusalBody(Array(text.utf8)).reason == nil)

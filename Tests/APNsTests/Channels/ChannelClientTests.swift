@@ -184,6 +184,18 @@ import Transport
         }
     }
 
+    /// A repetition of the command would leave a channel that nobody uses.
+    @Test func `says that a channel may exist whose ID the answer lacks`() async throws {
+        try await MockServer.run {
+            $0.answer(body: "{}")
+        } with: { client in
+            let error = await #expect(throws: ChannelError.self) { _ = try await client.create(.none) }
+            #expect(
+                error?.description.hasPrefix("APNs answered 200 without the ID of the channel. The channel may exist")
+                    == true)
+        }
+    }
+
     @Test(arguments: ["", "[]", "<html>"])
     func `says what it cannot read`(body: String) async throws {
         try await MockServer.run {

@@ -70,7 +70,7 @@ import Testing
         let client = Peer.client()
         client.request()
         client.receive(frame(FrameType.headers, on: 1))
-        #expect(flood(client, with: frame(FrameType.continuation, on: 1)) == 8)
+        #expect(flood(client, with: frame(FrameType.continuation, on: 1)) == 32)
         #expect(client.failure == .connection(.enhanceYourCalm, .tooManyContinuations))
     }
 

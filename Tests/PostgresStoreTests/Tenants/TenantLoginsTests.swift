@@ -60,6 +60,30 @@ import Transport
         }
     }
 
+    /// A worker reads the tokens of all tenants.
+    @Test func `is refused to a login of workers, and workers to a tenant's login`() async throws {
+        try await withDatabase { _, database in
+            let admin = try await database.connect()
+            let (worker, producer) = ("worker_\(database.name)", "producer_\(database.name)")
+            _ = try await admin.createTenant("acme")
+            try await admin.runScript("create role \(worker) login; create role \(producer) login")
+            try await admin.setWorker(worker, isGranted: true)
+            try await admin.grantTenant("acme", to: producer, isReadOnly: true)
+            await #expect(throws: TenantGrantError.isWorker) {
+                try await admin.grantTenant("acme", to: worker, isReadOnly: true)
+            }
+            await #expect(throws: WorkerGrantError.actsFor(tenant: "acme")) {
+                try await admin.setWorker(producer, isGranted: true)
+            }
+            // Once one right is revoked, the other can be granted.
+            #expect(try await admin.revokeTenant("acme", from: producer))
+            try await admin.setWorker(producer, isGranted: true)
+            try await admin.setWorker(worker, isGranted: false)
+            try await admin.grantTenant("acme", to: worker, isReadOnly: true)
+            for login in [worker, producer] { try await admin.runScript("drop owned by \(login); drop role \(login)") }
+        }
+    }
+
     /// A new role does not inherit the grants of a dropped role with the same name.
     @Test func `is refused to a namesake of the role that other tenants were granted to, until they are revoked`()
         async throws
