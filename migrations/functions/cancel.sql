@@ -14,7 +14,7 @@ declare
 begin
   if exists (select from pushq.campaign c where c.queue_id = q and c.id = send) then
     raise exception using errcode = 'PQ400', message = format('%s is a campaign, not a send', send),
-      hint = 'cancel it by its key, with pushq.cancel_campaign';
+      hint = 'cancel it by its key: pushq-admin campaign cancel, or pushq.cancel_campaign';
   elsif not exists (select from pushq.body b where b.queue_id = q and b.root_id = send)
     and not exists (select from pushq.result r where r.queue_id = q and r.root_id = send)
     and not exists (select from pushq.empty_send e where e.queue_id = q and e.root_id = send) then

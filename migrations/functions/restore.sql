@@ -57,9 +57,11 @@ begin
   if before = here and not is_loaded and not declared then
     return;
   end if;
-  if declared then
+  if declared or pushq.is_behind_devices() then
     perform pushq.skip_ids();
     perform pushq.skip_setting_ids();
+  else
+    perform pushq.catch_up_sequences();
   end if;
   declared := declared or coalesce(is_loaded, false);
   insert into pushq.lineage (name, found_at, is_restore, back_to, lost_id, old_id)

@@ -142,6 +142,18 @@ begin
   end loop;
 end $$;
 
+-- Whether `pushq.id` is behind ids of devices. Logical replication has copied the rows, but not the sequence, into
+-- tables that `migrate` had made: so it is not seen that this is another copy.
+create or replace function pushq.is_behind_devices() returns boolean
+language sql stable set enable_seqscan = off as $$
+  select exists (
+    select
+    from pushq.queue q
+    cross join lateral (
+      select d.id from pushq.device d where d.queue_id = q.id order by d.id desc limit 1) d
+    where d.id > (select s.last_value from pushq.id s))
+$$;
+
 -- Skips ids before the first tenant, app, credential or queue that is created in another copy of the database.
 create or replace function pushq.follow_creation() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$

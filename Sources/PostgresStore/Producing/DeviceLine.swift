@@ -234,7 +234,8 @@ extension DeviceLine {
 
     private static func time(_ text: String, _ column: DeviceColumn) throws(DeviceFieldProblem) -> Int64 {
         guard let time = DeviceTime.microseconds(text) else {
-            throw DeviceFieldProblem("'\(column.rawValue)' is not a time: use one such as 2026-11-21T09:30:00Z")
+            throw DeviceFieldProblem(
+                "'\(column.rawValue)' is not a time: use one such as 2026-11-21T09:30:00Z or 2026-11-21T10:30:00+01:00")
         }
         return time
     }

@@ -1,7 +1,7 @@
 /// A time in a file of devices.
 enum DeviceTime {
-    /// Reads a day, or a time in UTC such as `2026-11-21T09:30:00Z` with up to six digits after the seconds. Returns
-    /// microseconds since 1970; nil for any other text.
+    /// Reads a day, or a time such as `2026-11-21T09:30:00Z` or `2026-11-21 10:30:00.5+01`, with up to six digits after
+    /// the seconds, as ISO 8601 and PostgreSQL write it. Returns microseconds since 1970; nil for any other text.
     ///
     /// Works on bytes: an export has two times per line, and a regular expression took most of an import's time.
     static func microseconds(_ text: String) -> Int64? {
@@ -22,15 +22,31 @@ enum DeviceTime {
         else { return nil }
         let midnight = (Int64(date.daysSince2000) + 10957) * 86_400_000_000
         guard bytes.count > 10 else { return midnight }
-        guard (20...27).contains(bytes.count), has("T", at: 10) || has(" ", at: 10), has(":", at: 13),
-            has(":", at: 16), has("Z", at: bytes.count - 1), let hours = number(11..<13),
-            let minutes = number(14..<16), let seconds = number(17..<19), hours < 24, minutes < 60, seconds < 60
+        guard bytes.count >= 20, has("T", at: 10) || has(" ", at: 10), has(":", at: 13), has(":", at: 16),
+            let hours = number(11..<13), let minutes = number(14..<16), let seconds = number(17..<19),
+            hours < 24, minutes < 60, seconds < 60
         else { return nil }
+        var zone = 19
         var micros: Int32 = 0
-        if bytes.count > 20 {
-            guard has(".", at: 19), bytes.count > 21, let fraction = number(20..<bytes.count - 1) else { return nil }
-            micros = (bytes.count..<27).reduce(fraction) { value, _ in value * 10 }
+        if has(".", at: zone) {
+            zone = bytes[20...].firstIndex { !(UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) } ?? bytes.count
+            guard (21...26).contains(zone), let fraction = number(20..<zone) else { return nil }
+            micros = (zone..<26).reduce(fraction) { value, _ in value * 10 }
         }
-        return midnight + Int64((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + Int64(micros)
+        guard let ahead = minutesAhead(bytes[zone...]) else { return nil }
+        return midnight + Int64((hours * 60 + minutes - ahead) * 60 + seconds) * 1_000_000 + Int64(micros)
+    }
+
+    /// The minutes that a zone is ahead of UTC: `Z`, `+01`, `+0530` or `-03:30`.
+    private static func minutesAhead(_ zone: ArraySlice<UInt8>) -> Int32? {
+        if zone.elementsEqual("Z".utf8) { return 0 }
+        guard let sign = zone.first, sign == UInt8(ascii: "+") || sign == UInt8(ascii: "-") else { return nil }
+        var digits = Array(zone.dropFirst())
+        if digits.count == 5, digits[2] == UInt8(ascii: ":") { digits.remove(at: 2) }
+        let values = digits.compactMap { Character(Unicode.Scalar($0)).wholeNumberValue.map(Int32.init) }
+        guard values.count == digits.count, values.count == 2 || values.count == 4 else { return nil }
+        let (hours, minutes) = (values[0] * 10 + values[1], values.count == 4 ? values[2] * 10 + values[3] : 0)
+        guard hours < 16, minutes < 60 else { return nil }
+        return (hours * 60 + minutes) * (sign == UInt8(ascii: "-") ? -1 : 1)
     }
 }

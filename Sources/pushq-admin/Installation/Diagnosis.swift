@@ -40,19 +40,7 @@ struct Diagnosis {
                 // refused.
                 let standing = try await first.loginRights()
                 if standing != nil { try await first.checkReadsWorkers() }
-                var results: [(String, Result<[HealthFinding], CheckNotMade>)] = []
-                var isHeldUp = false
-                for check in checks {
-                    do throws(CheckNotMade) {
-                        let found = try await findings(of: check, in: store, isHurried: isHeldUp)
-                        if check.findsLocks { isHeldUp = !found.isEmpty }
-                        results.append((check.name, .success(found)))
-                    } catch {
-                        if error.isHeldUp { isHeldUp = true }
-                        results.append((check.name, .failure(error)))
-                    }
-                }
-                return (standing?.kind == .operator ? nil : standing?.login, results)
+                return (standing?.kind == .operator ? nil : standing?.login, await makeAll(checks, in: store))
             }
             diagnosis.note([], of: "database")
             for case (let check, .success(let findings)) in results {
@@ -69,6 +57,38 @@ struct Diagnosis {
             diagnosis.note([HealthFinding(.error, "database", "\(error)", remedy)], of: "database")
         }
         return diagnosis
+    }
+
+    private static func makeAll(
+        _ checks: [HealthCheck], in store: ReconnectingConnection
+    ) async -> [(check: String, result: Result<[HealthFinding], CheckNotMade>)] {
+        var results: [(check: String, result: Result<[HealthFinding], CheckNotMade>)] = []
+        var isHeldUp = false
+        for check in checks {
+            let result = await make(check, in: store, isHurried: isHeldUp)
+            switch result {
+            case .success(let found): isHeldUp = check.findsLocks ? !found.isEmpty : isHeldUp
+            case .failure(let error): isHeldUp = isHeldUp || error.isHeldUp
+            }
+            results.append((check.name, result))
+        }
+        // A lock that was taken just before is found once it has lasted.
+        if isHeldUp, let locks = checks.firstIndex(where: \.findsLocks),
+            case .success(let found) = results[locks].result, found.isEmpty
+        {
+            results[locks].result = await make(checks[locks], in: store, isHurried: true)
+        }
+        return results
+    }
+
+    private static func make(
+        _ check: HealthCheck, in store: ReconnectingConnection, isHurried: Bool
+    ) async -> Result<[HealthFinding], CheckNotMade> {
+        do throws(CheckNotMade) {
+            return .success(try await findings(of: check, in: store, isHurried: isHurried))
+        } catch {
+            return .failure(error)
+        }
     }
 
     /// Returns what a check finds. If the check before has lost the connection, there is another one.

@@ -80,6 +80,25 @@ import Testing
         try await server.stop(.immediate)
     }
 
+    /// The check of locks is among the first, when the lock has not lasted yet.
+    @Test func `names who holds a lock that was taken just before`() async throws {
+        let server = try await PrivatePostgres.start(minder: Minder())
+        let environment = ["PUSHQ_DATABASE_URL": server.connectionString()]
+        #expect(try await Executable.admin.run(["migrate"], environment: environment).code == 0)
+        let lock = "begin; lock table pushq.queue in access exclusive mode; select pg_sleep(600)"
+        let holder = Task { try? await server.client("psql", ["-qXc", lock, "postgres"]).run() }
+        let held = """
+            select count(*) from pg_locks where relation = 'pushq.queue'::regclass and mode = 'AccessExclusiveLock'
+            """
+        try await eventually("the lock") {
+            try await server.client("psql", ["-qXAtc", held, "postgres"]).run().contains("1")
+        }
+        let ended = try await Executable.admin.run(["doctor"], environment: environment)
+        #expect(ended.output.contains("nobody else can use pushq.queue, in its transaction of"), "\(ended.output)")
+        try await server.stop(.immediate)
+        _ = await holder.value
+    }
+
     @Test func `fails as a login that does not see all, says so once, and advises it to take no rights`() async throws {
         let server = try await PrivatePostgres.start(minder: Minder())
         let admin = ["PUSHQ_DATABASE_URL": server.connectionString()]

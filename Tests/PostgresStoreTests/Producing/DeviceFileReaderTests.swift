@@ -185,10 +185,13 @@ import Testing
         ("{\"token\":\"ab\",\"locale\":1}\n", 1, "'locale' is not a text"),
         ("token,attributes\nab,{}x\n", 2, "the attributes are not valid JSON"),
         ("token,tags\nab,[1]\n", 2, "the tags are not a list of texts"),
-        ("token,seen_at\nab,2026-02-30\n", 2, "'seen_at' is not a time: use one such as 2026-11-21T09:30:00Z"),
+        (
+            "token,seen_at\nab,2026-02-30\n", 2,
+            "'seen_at' is not a time: use one such as 2026-11-21T09:30:00Z or 2026-11-21T10:30:00+01:00"
+        ),
         (
             "token,seen_at\nab,2026-02-20T24:00:00Z\n", 2,
-            "'seen_at' is not a time: use one such as 2026-11-21T09:30:00Z"
+            "'seen_at' is not a time: use one such as 2026-11-21T09:30:00Z or 2026-11-21T10:30:00+01:00"
         ),
         ("token,token\nab,cd\n", 1, "the column 'token' is there twice"),
         (

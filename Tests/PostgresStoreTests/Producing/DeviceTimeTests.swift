@@ -8,7 +8,7 @@ import Testing
     /// Parses a time with a regular expression, which is slow.
     private static func plainly(_ text: String) -> Int64? {
         let form =
-            /([0-9]{4})-([0-9]{2})-([0-9]{2})(?:[T ]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,6}))?Z)?/
+            /([0-9]{4})-([0-9]{2})-([0-9]{2})(?:[T ]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,6}))?(Z|[+-](?:[0-9]{2}){1,2}|[+-][0-9]{2}:[0-9]{2}))?/
             .matchingSemantics(.unicodeScalar)
         guard let match = text.wholeMatch(of: form), let day = CalendarDay("\(match.1)-\(match.2)-\(match.3)")
         else { return nil }
@@ -17,7 +17,11 @@ import Testing
         let fraction = String(match.7 ?? "")
         let micros = Int64(fraction + String(repeating: "0", count: 6 - fraction.count))!
         let seconds = (Int64(day.daysSince2000) + 10957) * 86_400 + (clock[0] * 60 + clock[1]) * 60 + clock[2]
-        return seconds * 1_000_000 + micros
+        let zone = (match.8 ?? "Z").filter(\.isNumber)
+        let (hours, minutes) = (Int64(zone.prefix(2)) ?? 0, Int64(zone.dropFirst(2)) ?? 0)
+        guard hours < 16, minutes < 60 else { return nil }
+        let ahead = (hours * 60 + minutes) * (match.8?.first == "-" ? -60 : 60)
+        return (seconds - ahead) * 1_000_000 + micros
     }
 
     private static func written(_ micros: Int64, digits: Int, separator: String) -> String {
@@ -50,7 +54,15 @@ import Testing
                 let time = Int64.random(in: -62_000_000_000_000_000..<253_000_000_000_000_000, using: &dice)
                 var text = Array(
                     Self.written(abs(time), digits: Int.random(in: 0...6, using: &dice), separator: "T"))
-                if Int.random(in: 0..<4, using: &dice) == 0 { text = Array(text.prefix(10)) }
+                switch Int.random(in: 0..<4, using: &dice) {
+                case 0: text = Array(text.prefix(10))
+                case 1:
+                    let (hours, minutes) = (Int.random(in: 0...15, using: &dice), Int.random(in: 0...59, using: &dice))
+                    let two = { (number: Int) in String(number + 100).suffix(2) }
+                    let rest = ["", ":\(two(minutes))", "\(two(minutes))"].randomElement(using: &dice)!
+                    text = text.dropLast() + ["+", "-"].randomElement(using: &dice)! + two(hours) + rest
+                default: break
+                }
                 for _ in 0..<Int.random(in: 0...2, using: &dice) {
                     let place = Int.random(in: 0..<text.count, using: &dice)
                     switch Int.random(in: 0..<3, using: &dice) {
@@ -68,9 +80,18 @@ import Testing
     }
 
     @Test(arguments: [
+        "2026-11-21T09:30:00.5Z", "2026-11-21 10:30:00.5+01", "2026-11-21T04:00:00.50-05:30",
+        "2026-11-21T09:30:00.500+0000",
+    ])
+    func `may be of any zone`(text: String) {
+        #expect(DeviceTime.microseconds(text) == 1_795_253_400_500_000)
+    }
+
+    @Test(arguments: [
         "", "2026-11-21T", "2026-11-21T09:30:00", "2026-11-21T09:30:00.Z", "2026-11-21T09:30:00.1234567Z",
         "2026-11-21T09:30:60Z", "2026-11-21T24:00:00Z", "2026-02-29", "2026-11-21 09:30:00 Z", "2026-11-21T09:30Z",
-        "2026-11-21T09:30:00+00:00", "-026-11-21", "2026-11-21Z",
+        "2026-11-21T09:30:00+1", "2026-11-21T09:30:00+01:0", "2026-11-21T09:30:00+16", "2026-11-21T09:30:00+01:60",
+        "2026-11-21T09:30:00+", "2026-11-21T09:30:00Z+01", "2026-11-21T09:30:00 +01", "-026-11-21", "2026-11-21Z",
     ])
     func `has no other form than the ones that the page of imports names`(text: String) {
         #expect(DeviceTime.microseconds(text) == nil)

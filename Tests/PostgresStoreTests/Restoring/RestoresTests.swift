@@ -216,6 +216,35 @@ import Transport
         }
     }
 
+    /// As at a subscriber of logical replication, in whose tables `migrate` had recorded this copy of the database.
+    @Test func `sequences that are behind rows that came after a migration catch up`() async throws {
+        try await withQueue { _, queue in
+            try await queue.run(Backlog.all[0].script)
+            let drawn = "select max(root_id) from pushq.job"
+            let last = try await queue.number(drawn)
+            try await queue.run(
+                """
+                update pushq.lineage set name = '1/2/3/4';
+                do $$
+                declare
+                  one text;
+                begin
+                  for one in
+                    select sequencename from pg_sequences
+                    where schemaname = 'pushq' and sequencename not in ('known_lineage', 'known_start')
+                  loop
+                    execute format('alter sequence pushq.%I restart', one);
+                  end loop;
+                end $$
+                """)
+            #expect(try await found(queue).undecidedQueues == 1)
+            try await queue.run("select pushq.send('\(Self.name)', \(Self.payload), tokens => array['cc'])")
+            #expect(try await queue.number(drawn) > last + 1 << 49)
+            #expect(try await queue.connection.createTenant("beta"))
+            #expect(try await queue.connection.createApp("com.beta", of: "beta") == .created)
+        }
+    }
+
     @Test func `a job that a worker holds is taken from it`() async throws {
         try await withQueue { _, queue in
             try await queue.fanOut(try await queue.startCampaign())

@@ -29,7 +29,8 @@ import Testing
             let owner = try await admin.loginRights()?.login
             #expect(missed.kind != .operator && missed.otherOwner == owner)
             await #expect {
-                _ = try await session.execute(Statement("show", "select count(*) from pushq.show_queues(null, null, 10, 10)"))
+                _ = try await session.execute(
+                    Statement("show", "select count(*) from pushq.show_queues(null, null, 10, 10)"))
             } throws: { error in
                 "\(error)".contains("the schema pushq belongs to") && (error as? PostgresError)?.isNotAllowed == true
             }
