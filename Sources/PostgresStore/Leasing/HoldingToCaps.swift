@@ -26,12 +26,9 @@ extension PostgresConnection {
         let held = try await heldRecipients(
             by: .holdToCaps, of: jobs.filter { $0.capAnswer != nil }, workerID: workerID,
             // A recipient that lacks an attribute gets no push, and needs no place for it.
-            where: { $0.canBeMade(for: $1) }
-        ) { _ in
-            ["patience": .int8(patience.wholeMicroseconds)]
-        } hold: { row in
-            row.optionalInt8("wait").map { RecipientHold.until(.microseconds($0)) } ?? .forGood
-        }
+            where: { $0.canBeMade(for: $1) },
+            { _ in ["patience": .int8(patience.wholeMicroseconds)] },
+            hold: { row in row.optionalInt8("wait").map { RecipientHold.until(.microseconds($0)) } ?? .forGood })
         return jobs.map { job in
             var job = job
             if let devices = held[JobKey(job.key)] {

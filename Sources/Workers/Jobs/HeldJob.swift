@@ -330,9 +330,9 @@ final class HeldJob {
         return losses.isEmpty ? earlier : earlier + losses[ordinal, default: 0]
     }
 
-    /// The number of unanswered sends of earlier holders. A recipient that had its outcome when a worker was lost has no
-    /// part in that loss. A job that is given back has no outcomes once it has losses (``canBeYielded``), so any loss
-    /// before that one may be the recipient's.
+    /// The number of unanswered sends of earlier holders. A recipient that had its outcome when a worker was lost has
+    /// no part in that loss. A job that is given back has no outcomes once it has losses (``canBeYielded``), so any
+    /// loss before that one may be the recipient's.
     private func earlierLosses(of ordinal: Ordinal) -> Int {
         let hadOutcome = claim.outcomes.indices.contains(ordinal) && claim.outcomes[ordinal] != 0
         return hadOutcome && wasHolderLost ? claim.losses - 1 : claim.losses

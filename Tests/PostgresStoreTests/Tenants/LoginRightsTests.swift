@@ -4,8 +4,8 @@ import Testing
 @testable import PostgresStore
 
 @Suite(.timeLimit(.minutes(10))) struct `The rights of a login` {
-    /// As when a dump is restored by a superuser with `--no-owner`. The operator once got empty lists, and was told that
-    /// it acts for a tenant.
+    /// As when a dump is restored by a superuser with `--no-owner`. The operator once got empty lists, and was told
+    /// that it acts for a tenant.
     @Test func `of an operator are missed where the schema has another owner, which is said`() async throws {
         try await withDatabase { _, database in
             let admin = try await database.connect()
