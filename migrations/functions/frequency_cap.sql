@@ -292,7 +292,7 @@ begin
       select count(*) filter (where not e.is_open) as arrived, min(e.at) filter (where e.is_open) as oldest
       from (
         select x.at,
-               exists (select from pushq.lease l where l.queue_id = g.queue_id and l.job_id = x.job)
+               x.job = -1 or exists (select from pushq.lease l where l.queue_id = g.queue_id and l.job_id = x.job)
                  or exists (select from pushq.job j where j.queue_id = g.queue_id and j.id = x.job) as is_open
         from unnest(r.job_ids, r.sent_at) x(job, at)
         where x.at between g.since and now() + interval '1 minute') e) c;
@@ -300,16 +300,17 @@ begin
 end $$;
 
 -- Records what became of places under frequency caps: places of recipients that got nothing are given up, and places of
--- recipients that got the push become final. The recipients of a job are the elements of `device_ids` from its `firsts`
--- to its `lasts`. The lease fences this, and its row is only read: a worker calls this right before it ends the job or
--- gives it back. If that fails, the next holder takes new places.
+-- recipients that got the push become final. Recipients that are `undecided` may have got it and continue in another
+-- job: their places are open (-1) until that job takes them over, or says what became of them. The recipients of a job
+-- are the elements of `device_ids` from its `firsts` to its `lasts`. The lease fences this, and its row is only read: a
+-- worker calls this right before it ends the job or gives it back. If that fails, the next holder takes new places.
 --
 -- Places that another transaction keeps locked for more than 50 ms stay unchanged, so the device may get one push less
 -- in this period. A worker that waited for them could not renew its leases meanwhile, and pushes of other tenants would
 -- be sent twice.
 create or replace function pushq.note_capped(
   worker bigint, queue_ids int[], job_ids bigint[], epochs int[], firsts int[], lasts int[], device_ids bigint[],
-  arrived boolean[]
+  arrived boolean[], undecided boolean[]
 ) returns void
 language plpgsql set lock_timeout = '50ms' as $$
 begin
@@ -318,7 +319,7 @@ begin
   for try in 1..3 loop
     begin
       perform pushq.note_free_capped(
-        worker, queue_ids, job_ids, epochs, firsts, lasts, device_ids, arrived,
+        worker, queue_ids, job_ids, epochs, firsts, lasts, device_ids, arrived, undecided,
         pushq.lock_rows(
           'recent_push', queue_ids, pushq.with_newer_tokens(queue_ids, device_ids),
           clock_timestamp() + interval '50 ms'));
@@ -333,16 +334,18 @@ end $$;
 -- taken, too.
 create or replace function pushq.note_free_capped(
   worker bigint, queue_ids int[], job_ids bigint[], epochs int[], firsts int[], lasts int[], device_ids bigint[],
-  arrived boolean[], except_devices bigint[]
+  arrived boolean[], undecided boolean[], except_devices bigint[]
 ) returns void
 language sql set enable_seqscan = off set enable_mergejoin = off set jit = off as $$
   with given as materialized (
     -- One row for each device: an update changes a row only once, however many of the jobs concern it.
     select l.queue_id, p.device_id, array_agg(l.root_id) as root_ids, array_agg(l.job_id) as job_ids,
-           coalesce(array_agg(l.job_id) filter (where d.arrived), '{}') as arrived
+           coalesce(array_agg(l.job_id) filter (where d.arrived), '{}') as arrived,
+           coalesce(array_agg(l.job_id) filter (where d.undecided), '{}') as undecided
     from unnest($2, $3, $4, $5, $6) as g(queue_id, job_id, epoch, first, last)
     join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.worker_id = $1
-    cross join lateral unnest($7[g.first : g.last], $8[g.first : g.last]) as d(device_id, arrived)
+    cross join lateral unnest($7[g.first : g.last], $8[g.first : g.last], $9[g.first : g.last])
+      as d(device_id, arrived, undecided)
     -- A place moves to the newer token of a device, even while the push is being sent (pushq.move_recent_pushes).
     cross join lateral (
       select case
@@ -354,17 +357,21 @@ language sql set enable_seqscan = off set enable_mergejoin = off set jit = off a
         else coalesce(
           (select v.replaced_by from pushq.device v where v.queue_id = l.queue_id and v.id = d.device_id),
           d.device_id) end as device_id) p
-    where p.device_id <> all ($9)
+    where p.device_id <> all ($10)
     group by l.queue_id, p.device_id
     order by l.queue_id, p.device_id)
   update pushq.recent_push r
   set (root_ids, job_ids, sent_at) = (
     select coalesce(array_agg(e.root order by e.at), '{}'),
-           coalesce(array_agg(case when e.job = any (g.arrived) then 0 else e.job end order by e.at), '{}'),
+           coalesce(array_agg(case when o.owner = any (g.arrived) then 0
+                                   when o.owner = any (g.undecided) then -1 else e.job end order by e.at), '{}'),
            coalesce(array_agg(e.at order by e.at), '{}')
     from unnest(r.root_ids, r.job_ids, r.sent_at) e(root, job, at)
-    -- A place belongs to the job that took it last: the recipient may continue in another one.
-    where e.job <> all (g.job_ids) or e.job = any (g.arrived))
+    -- A place belongs to the job that took it last: the recipient may continue in another one. An open place belongs to
+    -- the send's job.
+    cross join lateral (
+      select case when e.job = -1 then g.job_ids[array_position(g.root_ids, e.root)] else e.job end as owner) o
+    where (o.owner = any (g.job_ids)) is not true or o.owner = any (g.arrived) or o.owner = any (g.undecided))
   from given g
   where r.queue_id = g.queue_id and r.device_id = g.device_id and r.root_ids && g.root_ids
 $$;

@@ -256,7 +256,10 @@ begin
       select coalesce(sum(j.recipient_count), 0)
       from (
         select j.recipient_count from pushq.job j where j.queue_id = any (queues) limit quota.max_waiting + 1) j)
-      + (select coalesce(sum(l.recipient_count), 0) from pushq.lease l where l.queue_id = any (queues))
+      + (
+        select coalesce(sum(pushq.held_recipients(l.recipient_count, l.outcomes)), 0)
+        from pushq.lease l
+        where l.queue_id = any (queues))
       -- Tokens of lists that are in no job yet, and users, because users without a device are stored, too.
       + (
         select coalesce(

@@ -11,6 +11,18 @@ declare
   ids   bigint[];                                         -- the older tokens, and those that they have replaced
   nexts bigint[];                                         -- where the pushes for these continue
 begin
+  -- A worker may be taking the first place or badge of an older token at this moment, and does not see yet that it is
+  -- replaced. Then it waits for these rows.
+  if exists (select from pushq.frequency_cap c where c.queue_id = q) then
+    insert into pushq.recent_push (queue_id, device_id, root_ids, job_ids, sent_at)
+    select q, o.id, '{}', '{}', '{}' from unnest(olders) o(id) order by o.id
+    on conflict do nothing;
+  end if;
+  if exists (select from pushq.badge b where b.queue_id = q) then
+    insert into pushq.badge (queue_id, device_id, count, root_ids, figures, kept_until)
+    select q, o.id, 0, '{}', '{}', '{}' from unnest(olders) o(id) order by o.id
+    on conflict do nothing;
+  end if;
   perform from pushq.badge b where b.queue_id = q and b.device_id = any (olders) order by b.device_id for update;
   -- The app's icon is the same as before, and a push that continues keeps its number.
   with old as (
@@ -22,6 +34,7 @@ begin
   select q, o.newer, o.count, case when o.goes_on then o.root_ids else '{}' end,
          case when o.goes_on then o.figures else '{}' end, case when o.goes_on then o.kept_until else '{}' end
   from old o
+  where o.count > 0 or o.root_ids <> '{}'
   order by o.newer
   -- The app may already have set the badge of the newer token.
   on conflict do nothing;
@@ -54,7 +67,7 @@ begin
     where r.queue_id = q and r.device_id = any (olders) and r.device_id = p.older
     returning p.newer, r.root_ids, r.job_ids, r.sent_at)
   insert into pushq.recent_push as n (queue_id, device_id, root_ids, job_ids, sent_at)
-  select q, o.newer, o.root_ids, o.job_ids, o.sent_at from old o order by o.newer
+  select q, o.newer, o.root_ids, o.job_ids, o.sent_at from old o where o.sent_at <> '{}' order by o.newer
   on conflict on constraint recent_push_pkey do update
   set (root_ids, job_ids, sent_at) = (
     select coalesce(array_agg(e.root order by e.at), '{}'), coalesce(array_agg(e.job order by e.at), '{}'),

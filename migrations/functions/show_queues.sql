@@ -75,7 +75,7 @@ begin
     select count(*) as jobs, coalesce(sum(recipient_count), 0)::bigint as recipients
     from (select recipient_count from pushq.job where queue_id = n.queue_id order by id limit b.rows) j) j
   cross join lateral (
-    select count(*) as jobs, coalesce(sum(recipient_count), 0)::bigint as recipients
+    select count(*) as jobs, coalesce(sum(pushq.held_recipients(recipient_count, outcomes)), 0)::bigint as recipients
     from pushq.lease where queue_id = n.queue_id) l
   cross join lateral (
     select count(*) as seen,

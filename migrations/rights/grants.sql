@@ -147,7 +147,7 @@ begin
         ('list', 'select', 'queue_id id'), ('list', 'update', 'abandoned'), ('list_member', 'select', null),
         ('list_user', 'select', null),
         -- The recipients.
-        ('device', 'select', 'ctid queue_id id token user_key kind active registered_at reactivated_at '
+        ('device', 'select', 'queue_id id token user_key kind active registered_at reactivated_at '
                              'inactive_since inactive_reason replaced_by'),
         ('device', 'update', 'active inactive_since inactive_reason'),
         ('profile', 'select', 'queue_id device_id locale time_zone app_version tags attributes first_seen_at seen_at '

@@ -86,7 +86,7 @@ extension Statement {
           -- old it is.
           order by f.queue_id, x.device_id, x.suspect, t.reported_at desc),
         dying as materialized (
-          select d.ctid as spot, d.queue_id, d.id, r.reason, r.reported_at
+          select d.queue_id, d.id, r.reason, r.reported_at
           from report r
           join pushq.device d on d.queue_id = r.queue_id and d.id = r.device_id
           -- A device that is inactive because of bad tokens is dead from now on: undoing those deactivations does not
@@ -94,11 +94,12 @@ extension Statement {
           where (d.active or d.inactive_reason = any ($suspicions::smallint[])) and not r.suspect
             and pushq.known_since(d.registered_at, d.reactivated_at) <= r.reported_at
           for no key update of d skip locked),
+        -- By key, not by ctid: the lock above may be on a version of the row that this statement does not see yet.
         dead as (
           update pushq.device d
           set active = false, inactive_since = y.reported_at, inactive_reason = y.reason
           from dying y
-          where d.ctid = y.spot
+          where d.queue_id = y.queue_id and d.id = y.id
           returning d.queue_id, d.id),
         -- The statement does not wait for a device that another transaction is writing: a duty acts on its report
         -- later.

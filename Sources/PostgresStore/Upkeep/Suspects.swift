@@ -113,7 +113,7 @@ extension Statement {
               and f.verdict = 'suspect' and f.day >= pushq.today() - 1
             for no key update skip locked) f),
         free_device as materialized (
-          select d.ctid as spot, d.queue_id, d.id
+          select d.queue_id, d.id
           from pushq.device d
           join (select distinct queue_id, device_id from suspect where not spares) s
             on s.queue_id = d.queue_id and s.device_id = d.id
@@ -139,12 +139,12 @@ extension Statement {
           update pushq.device d
           set active = false, inactive_since = v.reported_at, inactive_reason = v.reason
           from (
-            select distinct on (s.queue_id, s.device_id) s.reason, s.reported_at, f.spot
+            select distinct on (s.queue_id, s.device_id) s.*
             from suspect s
             join free_device f on f.queue_id = s.queue_id and f.id = s.device_id
             where not s.spares
             order by s.queue_id, s.device_id, s.reported_at desc) v
-          where d.ctid = v.spot and d.active
+          where d.queue_id = v.queue_id and d.id = v.device_id and d.active
             and pushq.known_since(d.registered_at, d.reactivated_at) <= v.reported_at
           returning d.queue_id, d.id,
                     pushq.known_since(d.registered_at, d.reactivated_at) as known_since),

@@ -53,7 +53,7 @@ extension HeldJob {
         // If the statement fails, the end of the job says it again.
         if claim.capAnswer != nil { freed.formUnion(endedRecipients) }
         return HandOver(
-            progress: LeaseProgress(key: claim.key, watermark: watermark, outcomes: outcomes),
+            progress: LeaseProgress(key: claim.key, watermark: watermark, outcomes: known),
             recipients: continuing(delay: delay),
             capNews: capNews(of: retries.map(\.ordinal), isGivenBack: false) + freeing)
     }

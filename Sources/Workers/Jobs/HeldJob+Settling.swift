@@ -27,19 +27,25 @@ extension HeldJob {
     /// A recipient that is to continue in another job is written as waiting until that other job exists: the end of
     /// this job creates it, or a hand-over before. Until then, the next holder of this job must send to the recipient.
     func progress(watermark: Int) -> LeaseProgress {
-        var known = outcomes
+        var known = known
         for retry in retries { known[retry.ordinal] = 0 }
         return LeaseProgress(key: claim.key, watermark: watermark, outcomes: known)
     }
 
-    /// Whether the whole job can be given back: it has no news that only the end of a job can write, and all its
-    /// recipients were lost equally often. A job has one count, and no recipient may get the losses of another, nor may
-    /// one that has its outcome.
+    /// The outcomes that a lease may have before the job ends. An outcome has no place for losses, and a recipient that
+    /// has failed may have got the push. If this worker is lost, that is as uncertain as of those in flight.
+    var known: [UInt8] {
+        guard claim.losses + mostLossesInLease > 0 else { return outcomes }
+        return outcomes.indices.map { hasFailedInDoubt($0) ? 0 : outcomes[$0] }
+    }
+
+    /// Whether the whole job can be given back: it has no news that only the end of a job can write, and its waiting
+    /// recipients were lost equally often. A job has one count, and no recipient may get the losses of another.
     var canBeYielded: Bool {
         guard retries.isEmpty, reports.isEmpty, channelNews == nil, notes.isEmpty else { return false }
         let losses = lossesOfWaiting
         return losses.lowerBound == losses.upperBound
-            && (claim.losses + losses.upperBound == 0 || waiting == outcomes.count)
+            && !outcomes.indices.contains(where: hasFailedInDoubt)
     }
 
     /// Moves the waiting recipients that are not in flight to another job, which knows what became of their sends.
@@ -63,8 +69,9 @@ extension HeldJob {
             capNews: capNews(isGivenBack: true))
     }
 
-    /// What the queue's frequency cap has to learn: which recipients got nothing and, if the job is given back, which
-    /// got the push. A recipient that may have got it keeps its place.
+    /// What the queue's frequency cap has to learn: which recipients got nothing, which may have got the push and
+    /// continue in another job and, if the job is given back, which got the push. Others that may have got it keep
+    /// their place.
     private func capNews(isGivenBack: Bool) -> [CapNews] {
         capNews(of: outcomes.indices.filter { !handedOver.contains($0) }, isGivenBack: isGivenBack)
     }
@@ -78,13 +85,24 @@ extension HeldJob {
             let outcome = Outcome(rawValue: outcomes[ordinal])
             let hasArrived: Bool?
             switch outcome.kind {
-            case .delivered, .unknown: hasArrived = isGivenBack ? true : nil
+            case .delivered, .unknown:
+                // If this job has not asked, a place may still be open since the recipient's job before.
+                guard isGivenBack || !answer.wasAsked else { return nil }
+                hasArrived = true
             case .rejected, .expired, .cancelled: hasArrived = false
-            case .suppressed: hasArrived = outcome == .capped ? nil : false
-            case .failed, .retried, .postponed: hasArrived = losses(of: ordinal) == 0 ? false : nil
-            case .waiting, nil: hasArrived = isUncertain(ordinal) ? nil : false
+            case .suppressed:
+                guard outcome != .capped else { return nil }
+                hasArrived = false
+            case .failed:
+                let mayHaveArrived = losses(of: ordinal) > 0
+                guard !mayHaveArrived || !answer.wasAsked else { return nil }
+                hasArrived = mayHaveArrived
+            case .retried, .postponed: hasArrived = losses(of: ordinal) == 0 ? false : nil
+            case .waiting, nil:
+                guard !isUncertain(ordinal) else { return nil }
+                hasArrived = false
             }
-            return hasArrived.map { CapNews(deviceID: claim.deviceIDs[ordinal], hasArrived: $0) }
+            return CapNews(deviceID: claim.deviceIDs[ordinal], hasArrived: hasArrived)
         }
     }
 

@@ -117,8 +117,6 @@ final class HeldJob {
     /// The number of unanswered sends of each recipient in this lease, and the recipients of which APNs has reset one.
     /// Usually empty.
     private var losses: [Ordinal: Int] = [:]
-    /// Whether the worker that held the job before was lost with it.
-    private(set) lazy var wasHolderLost = claim.wasHolderLost
     private var resets: Set<Ordinal> = []
     /// What became of the last send of recipients that are to be sent to again: the reason of a refusal, or no answer.
     /// Usually empty.
@@ -330,12 +328,17 @@ final class HeldJob {
         return losses.isEmpty ? earlier : earlier + losses[ordinal, default: 0]
     }
 
-    /// The number of unanswered sends of earlier holders. A recipient that had its outcome when a worker was lost has
-    /// no part in that loss. A job that is given back has no outcomes once it has losses (``canBeYielded``), so any
-    /// loss before that one may be the recipient's.
+    /// The number of unanswered sends of earlier holders. They are those of the recipients that were still to be sent
+    /// to: a recipient that failed although it may have got the push has no outcome until the end of its job
+    /// (``known``).
     private func earlierLosses(of ordinal: Ordinal) -> Int {
         let hadOutcome = claim.outcomes.indices.contains(ordinal) && claim.outcomes[ordinal] != 0
-        return hadOutcome && wasHolderLost ? claim.losses - 1 : claim.losses
+        return hadOutcome ? 0 : claim.losses
+    }
+
+    /// Whether a recipient has failed, and may have got the push before.
+    func hasFailedInDoubt(_ ordinal: Ordinal) -> Bool {
+        Outcome(rawValue: outcomes[ordinal]).kind == .failed && losses(of: ordinal) > 0
     }
 
     /// The smallest and the largest number of unanswered sends in this lease, of the recipients that are to be sent to

@@ -11,7 +11,7 @@ enum RescuedJobRules {
         if claim.isAtMostOnce {
             for ordinal in 0..<claim.previousWatermark { job.record(.unknown, for: ordinal) }
         }
-        guard job.wasHolderLost, claim.losses >= EngineSettings.lossesBeforeSplit, job.waiting > 0 else { return }
+        guard claim.wasHolderLost, claim.losses >= EngineSettings.lossesBeforeSplit, job.waiting > 0 else { return }
         if job.waiting > 1 {
             job.splitInHalves()
         } else if claim.losses >= EngineSettings.maximumLosses {
@@ -23,7 +23,7 @@ enum RescuedJobRules {
 extension ClaimedJob {
     /// Whether the worker that held the job before was lost with it. A worker that lives gives a job back with the
     /// watermark at the first recipient that waits.
-    var wasHolderLost: Bool {
+    fileprivate var wasHolderLost: Bool {
         outcomes.isEmpty ? previousWatermark > 0 : outcomes.prefix(previousWatermark).contains(0)
     }
 }

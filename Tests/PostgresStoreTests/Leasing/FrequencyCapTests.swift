@@ -336,6 +336,75 @@ import Transport
         }
     }
 
+    /// A recipient that may have got a push continues in another job. As long as that waits, other pushes wait, too.
+    @Test(arguments: [true, false])
+    func `holds others back for now while a push that may have arrived waits for its next attempt`(arrives: Bool)
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await queue.run("insert into pushq.frequency_cap values (\(queue.id), 1, '1 day')")
+            let send = "select pushq.send('\(QueueFixture.name)', '{\"aps\":{\"alert\":\"x\"}}', tokens => '{a1}')"
+            func claim() async throws -> ClaimedJob {
+                var job = try #require(try await queue.claim(1, lane: .normal, workerID: 1).first)
+                job.capAnswer = CapAnswer()
+                return try #require(try await queue.worker.heldToCaps([job], workerID: 1).first)
+            }
+            func end(_ job: ClaimedJob, as outcome: Outcome, arrives: Bool?, losses: Int = 0) async throws {
+                let again = ContinuingRecipient(
+                    ordinal: 0, deviceID: job.deviceIDs[0], delay: .zero, attempts: 0, losses: losses)
+                let end = SettledJob(
+                    key: job.key, outcomes: [outcome.rawValue], again: outcome.goesOn ? [again] : [], reports: [],
+                    notes: nil, capNews: [CapNews(deviceID: job.deviceIDs[0], hasArrived: arrives)])
+                #expect(try await queue.worker.endJobs([end], workerID: 1).keys == [job.key])
+            }
+            try await queue.run(send)
+            try await end(try await claim(), as: .retried(.noAnswer), arrives: nil, losses: 1)
+            try await queue.run("update pushq.job set run_at = 'infinity'")
+            try await queue.run(send)
+            let other = try await claim()
+            guard case .until? = other.capAnswer?.held[other.deviceIDs[0]] else {
+                Issue.record("\(String(describing: other.capAnswer))")
+                return
+            }
+            try await end(other, as: .retried(.givenBack), arrives: false)
+
+            // The first push's next job says what became of it without having asked, as when its time has passed.
+            try await queue.run(
+                "update pushq.job set run_at = case when losses > 0 then now() else 'infinity'::timestamptz end")
+            let next = try #require(try await queue.claim(1, lane: .normal, workerID: 1).first)
+            #expect(next.losses == 1)
+            try await end(next, as: arrives ? .unknown : .rejected(.badDeviceToken), arrives: arrives)
+            try await queue.run("update pushq.job set run_at = now()")
+            let last = try await claim()
+            #expect(last.capAnswer?.held == (arrives ? [last.deviceIDs[0]: .forGood] : [:]))
+        }
+    }
+
+    /// A worker once found the token active and without a row to wait for: the newer one then got another push.
+    @Test func `counts a push to a token that a transaction is replacing, as the first that it counts`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let register = { (token: String) in
+                "select pushq.register_device('\(QueueFixture.name)', '\(token)', 'ann', installation => 'i')"
+            }
+            try await queue.run("insert into pushq.frequency_cap values (\(queue.id), 1, '1 day'); \(register("a1"))")
+            try await queue.run(
+                "select pushq.send('\(QueueFixture.name)', '{\"aps\":{\"alert\":\"x\"}}', user_key => 'ann')")
+            let producer = try await database.connect()
+            try await producer.runScript("begin; \(register("b2"))")
+            var job = try #require(try await queue.claim(1, lane: .normal, workerID: 1).first)
+            job.capAnswer = CapAnswer()
+            let held = try #require(try await queue.worker.heldToCaps([job], workerID: 1).first)
+            guard case .until? = held.capAnswer?.held[job.deviceIDs[0]] else {
+                Issue.record("\(String(describing: held.capAnswer))")
+                return
+            }
+            try await producer.runScript("commit")
+            #expect(try await queue.number("select count(*) from pushq.recent_push") == 0)
+        }
+    }
+
     @Test func `forgets what it does not ask for any more, and all when it is lifted`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 3)
