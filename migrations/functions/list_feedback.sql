@@ -17,7 +17,7 @@ set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off se
 declare
   done int;
 begin
-  perform pushq.fit_plans();
+  perform pushq.fit_report_plans();
   -- The usual case, without a lock.
   if not exists (
     select from pushq.feedback f where f.cursor is null and f.verdict in ('deactivated', 'undone')) then

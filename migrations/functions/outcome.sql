@@ -1,10 +1,3 @@
--- The recipients of a held job, without those that continue in another job, which has them, too.
-create or replace function pushq.held_recipients(recipient_count int, outcomes bytea) returns bigint
-language sql immutable parallel safe as $$
-  select recipient_count - (
-    select count(*) from generate_series(0, octet_length(outcomes) - 1) n where get_byte(outcomes, n) >= 192)
-$$;
-
 -- The kind of an outcome byte, as `Outcome.kind` (QueueCore/Outcome/Outcome.swift) has it: a test compares the two for
 -- all bytes. Null for a byte that no version of pushq writes. The planner inlines it.
 create or replace function pushq.outcome_kind(outcome int) returns text
@@ -21,4 +14,12 @@ language sql immutable parallel safe as $$
     -- GivenBack and QuietHours.
     when outcome in (229, 240) then 'postponed'
     when outcome between 192 and 255 then 'retried' end
+$$;
+
+-- The recipients of a held job, without those that continue in another job, which has them, too.
+create or replace function pushq.held_recipients(recipient_count int, outcomes bytea) returns bigint
+language sql immutable parallel safe as $$
+  select recipient_count - (
+    select count(*) from generate_series(0, octet_length(outcomes) - 1) n
+    where pushq.outcome_kind(get_byte(outcomes, n)) in ('retried', 'postponed'))
 $$;

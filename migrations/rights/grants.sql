@@ -19,6 +19,7 @@ declare
     'day_began', 'deal_wave', 'device_kind',
     'devices_of_user', 'due_jobs', 'fan_out_shares', 'fan_out_step',
     'filter_condition_sql', 'filter_order', 'filtered_devices', 'find_recipients', 'fit_plans',
+    'fit_plans_to', 'fit_report_plans',
     'forget_recent_pushes',
     'give_back_badges', 'give_back_free_badges',
     'has_old_days', 'held_until', 'hold_to_caps', 'hold_to_quiet_hours', 'inactive_among', 'is_alive',

@@ -21,7 +21,7 @@ extension Statement {
           (select f.queue_id
            from pushq.feedback f
            -- Called once for the statement: the day's reports may be many more than when it was planned.
-           cross join pushq.fit_plans()
+           cross join pushq.fit_report_plans()
            where f.verdict = 'suspect' and f.day >= pushq.today() - 1
            order by f.queue_id
            limit 1)

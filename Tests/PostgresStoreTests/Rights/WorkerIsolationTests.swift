@@ -101,7 +101,7 @@ import Transport
         "count_usage", "days_of_history", "days_to_clear", "day_began", "deal_wave", "device_kind", "devices_of_user",
         "drop_partition", "due_jobs",
         "fan_out_shares", "fan_out_step", "filter_condition_sql", "filter_order", "filtered_devices", "find_recipients",
-        "fit_plans",
+        "fit_plans", "fit_plans_to", "fit_report_plans",
         "follow_lineage", "follow_timeline", "forget_audit", "forget_list", "forget_old", "forget_recent_pushes",
         "forget_sends", "forget_updates",
         "give_back_badges", "give_back_free_badges",

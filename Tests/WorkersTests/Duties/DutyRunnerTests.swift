@@ -1,4 +1,5 @@
 import PostgresStore
+import QueueCore
 import TestSupport
 import Testing
 import Transport
@@ -134,6 +135,40 @@ import Transport
             #expect(try await connection.hasToday())
             try await duty.run(lease)
             #expect(try await look(past, in: database) == 0)
+        }
+    }
+
+    /// After days without a worker, a run failed for PostgreSQL's reasons, and was tried again a minute later.
+    @Test func `that is schedules starts nothing before upkeep has made the day's partitions`() async throws {
+        try await withDatabase { actor, database in
+            let connection = try await database.connect()
+            let today = try await look("pushq.today() - date '2000-01-01'", in: database)
+            let setToday = { (days: Int64) in
+                """
+                create or replace function pushq.today() returns date
+                language sql stable parallel safe as $$ select date '2000-01-01' + \(days) $$
+                """
+            }
+            _ = try await connection.createTenant("acme")
+            _ = try await connection.createApp("com.acme", of: "acme")
+            _ = try await connection.createQueue(.init(tenant: "acme", app: "com.acme", environment: .sandbox))
+            try await connection.runScript(
+                #"""
+                select pushq.add_schedule('acme/com.acme/sandbox', 's', '* * * * *', '{"aps":{"alert":"x"}}');
+                update pushq.schedule set next_at = now();
+                """#)
+            try await connection.runScript(setToday(today + 100))
+            let context = EngineContext.testing(over: database.address, on: actor.loop)
+            let duty = SchedulesDuty(context)
+            let lease = DutyLease(
+                name: duty.name, workerID: 1, length: .seconds(60), store: context.postgres.upkeep, takenAt: .now,
+                isStopping: { false })
+            try await duty.run(lease)
+            #expect(try await look("select count(*) from pushq.schedule where problem is null", in: database) == 1)
+            #expect(try await look("select count(*) from pushq.campaign", in: database) == 0)
+            try await connection.runScript(setToday(today))
+            try await duty.run(lease)
+            #expect(try await look("select count(*) from pushq.campaign", in: database) == 1)
         }
     }
 
