@@ -167,8 +167,8 @@ MUTANTS = [
     ),
     Mutant(
         "held back by what was refused",
-        "where e.job <> all (g.job_ids) or e.job = any (g.arrived))",
-        "where true)",
+        "where (o.owner = any (g.job_ids)) is not true or",
+        "where true or",
     ),
     Mutant(
         "held back by what is on its way",
@@ -177,8 +177,8 @@ MUTANTS = [
     ),
     Mutant(
         "one of two places given up",
-        "where e.job <> all (g.job_ids) or e.job = any (g.arrived))",
-        "where e.job <> g.job_ids[1] or e.job = any (g.arrived))",
+        "where (o.owner = any (g.job_ids)) is not true or",
+        "where (o.owner = g.job_ids[1]) is not true or",
     ),
     # Quiet hours.
     Mutant("sent in quiet hours", "where x.until is not null),", "where x.until is not null and z.device_id % 5 > 0),"),

@@ -16,6 +16,9 @@ struct Definition: Sendable {
         }.joined()
     }
 
+    /// The number of objects that the definition creates.
+    var objectCount: Int { sql.split(separator: "\n").count { $0.hasPrefix("create or replace ") } }
+
     /// The comment on each object that the definition creates.
     var mark: String { "\(name) \(checksum)" }
 

@@ -17,7 +17,8 @@ struct MigrationPlan {
 
 /// The definitions to apply, and the objects that no longer belong to one. Does no I/O.
 struct DefinitionPlan {
-    /// The definitions whose text differs from what the database was made from, in order.
+    /// The definitions whose text differs from what the database was made from, or of whose objects one is missing, in
+    /// order.
     let changed: [Definition]
     /// The objects of deleted files. Objects that a changed file no longer creates are known only after it is applied.
     let orphans: [DefinedObject]
@@ -27,7 +28,7 @@ struct DefinitionPlan {
         changed = definitions.filter { definition in
             guard let objects = made[definition.name] else { return true }
             let checksum = definition.checksum
-            return objects.contains { $0.checksum != checksum }
+            return objects.count < definition.objectCount || objects.contains { $0.checksum != checksum }
         }
         let names = Set(definitions.map(\.name))
         orphans = present.filter { !names.contains($0.definition) }
