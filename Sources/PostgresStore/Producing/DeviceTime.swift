@@ -6,14 +6,7 @@ enum DeviceTime {
     /// Works on bytes: an export has two times per line, and a regular expression took most of an import's time.
     static func microseconds(_ text: String) -> Int64? {
         let bytes = Array(text.utf8)
-        func number(_ places: Range<Int>) -> Int32? {
-            var value: Int32 = 0
-            for byte in bytes[places] {
-                guard (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) else { return nil }
-                value = value * 10 + Int32(byte - UInt8(ascii: "0"))
-            }
-            return value
-        }
+        func number(_ places: Range<Int>) -> Int32? { Self.number(bytes[places]) }
         func has(_ character: Unicode.Scalar, at place: Int) -> Bool { bytes[place] == UInt8(ascii: character) }
 
         guard bytes.count >= 10, has("-", at: 4), has("-", at: 7), let year = number(0..<4),
@@ -29,7 +22,7 @@ enum DeviceTime {
         var zone = 19
         var micros: Int32 = 0
         if has(".", at: zone) {
-            zone = bytes[20...].firstIndex { !(UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) } ?? bytes.count
+            zone = bytes[20...].firstIndex { !digits.contains($0) } ?? bytes.count
             guard (21...26).contains(zone), let fraction = number(20..<zone) else { return nil }
             micros = (zone..<26).reduce(fraction) { value, _ in value * 10 }
         }
@@ -37,16 +30,27 @@ enum DeviceTime {
         return midnight + Int64((hours * 60 + minutes - ahead) * 60 + seconds) * 1_000_000 + Int64(micros)
     }
 
+    private static let digits = UInt8(ascii: "0")...UInt8(ascii: "9")
+
+    /// The number that digits stand for, 0 without any; nil if one is none.
+    private static func number(_ text: ArraySlice<UInt8>) -> Int32? {
+        var value: Int32 = 0
+        for byte in text {
+            guard digits.contains(byte) else { return nil }
+            value = value * 10 + Int32(byte - digits.lowerBound)
+        }
+        return value
+    }
+
     /// The minutes that a zone is ahead of UTC: `Z`, `+01`, `+0530` or `-03:30`.
     private static func minutesAhead(_ zone: ArraySlice<UInt8>) -> Int32? {
         if zone.elementsEqual("Z".utf8) { return 0 }
         guard let sign = zone.first, sign == UInt8(ascii: "+") || sign == UInt8(ascii: "-") else { return nil }
-        var digits = Array(zone.dropFirst())
-        if digits.count == 5, digits[2] == UInt8(ascii: ":") { digits.remove(at: 2) }
-        let values = digits.compactMap { Character(Unicode.Scalar($0)).wholeNumberValue.map(Int32.init) }
-        guard values.count == digits.count, values.count == 2 || values.count == 4 else { return nil }
-        let (hours, minutes) = (values[0] * 10 + values[1], values.count == 4 ? values[2] * 10 + values[3] : 0)
-        guard hours < 16, minutes < 60 else { return nil }
+        var rest = zone.dropFirst()
+        if rest.count == 5, rest[rest.startIndex + 2] == UInt8(ascii: ":") { rest.remove(at: rest.startIndex + 2) }
+        guard rest.count == 2 || rest.count == 4, let hours = number(rest.prefix(2)), hours < 16,
+            let minutes = number(rest.dropFirst(2)), minutes < 60
+        else { return nil }
         return (hours * 60 + minutes) * (sign == UInt8(ascii: "-") ? -1 : 1)
     }
 }

@@ -35,7 +35,7 @@ extension Statement {
         "(coalesce(pg_has_role(r.oid, to_regrole('pushq_producer'), 'member'), false) "
         + "or coalesce(pg_has_role(r.oid, to_regrole('pushq_reader'), 'member'), false))"
     /// The tenants of a login, except one.
-    static let tenantsOfLogin = Statement(
+    fileprivate static let tenantsOfLogin = Statement(
         "tenants_of_login",
         #"""
         select t.name
@@ -55,10 +55,7 @@ extension Statement {
                w.role, quote_ident(current_user) as me,
                coalesce(pg_has_role(r.oid, to_regrole(w.role), 'member'), false) as is_member,
                \#(wasGranted) as was_granted,
-               exists (
-                 select
-                 from pg_auth_members m
-                 where m.roleid = to_regrole('pushq_worker') and m.member = r.oid) as is_worker
+               \#(isWorker) as is_worker
         from pg_roles r
         cross join lateral (
           select case when $read_only::boolean then 'pushq_reader' else 'pushq_producer' end) w(role)

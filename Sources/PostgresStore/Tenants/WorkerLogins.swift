@@ -1,4 +1,9 @@
 extension Statement {
+    /// SQL: whether a role `r` of `pg_roles` is a worker by a grant. A superuser has the rights of all roles without
+    /// one.
+    static let isWorker = """
+        exists (select from pg_auth_members m where m.roleid = to_regrole('pushq_worker') and m.member = r.oid)
+        """
     /// The statement that makes a login a worker, or revokes that; no row if there is no such login. Another session
     /// may do the same at this moment for another database of the server, hence `unique_violation`.
     fileprivate static let changeWorkerLogin = Statement(
@@ -8,10 +13,7 @@ extension Statement {
                  case when $is_granted::boolean
                       then 'do $do$ begin grant pushq_worker to %I; exception when unique_violation then null; end $do$'
                       else 'revoke pushq_worker from %I' end, r.rolname) as statement,
-               exists (
-                 select
-                 from pg_auth_members m
-                 where m.roleid = to_regrole('pushq_worker') and m.member = r.oid) as is_member,
+               \#(isWorker) as is_member,
                to_regrole('pushq_worker') is not null as has_role,
                quote_ident(current_user) as me,
                coalesce(pg_has_role(to_regrole('pushq_owner'), 'usage'), false) as is_owner,

@@ -30,11 +30,14 @@ extension HeldJob {
     /// What the queue's frequency cap must learn about recipients that got nothing and do not continue: their next push
     /// must not wait for the answers to others either.
     private var freeingPlaces: [CapNews] {
-        claim.capAnswer == nil ? [] : capNews(of: endedRecipients.filter { !freed.contains($0) }, isGivenBack: false)
+        claim.capAnswer == nil ? [] : capNews(of: untoldRecipients, isGivenBack: false)
     }
 
-    private var endedRecipients: [Ordinal] {
-        outcomes.indices.filter { outcomes[$0] != 0 && !Outcome(rawValue: outcomes[$0]).goesOn }
+    /// The recipients with an end of which the cap was not told.
+    private var untoldRecipients: [Ordinal] {
+        outcomes.indices.filter {
+            outcomes[$0] != 0 && !Outcome(rawValue: outcomes[$0]).goesOn && !freed.contains($0)
+        }
     }
 
     /// How long the job is to wait once it is given back; nil if it is not to be.
@@ -51,7 +54,7 @@ extension HeldJob {
         }
         let freeing = freeingPlaces
         // If the statement fails, the end of the job says it again.
-        if claim.capAnswer != nil { freed.formUnion(endedRecipients) }
+        if claim.capAnswer != nil { freed.formUnion(untoldRecipients) }
         return HandOver(
             progress: LeaseProgress(key: claim.key, watermark: watermark, outcomes: known),
             recipients: continuing(delay: delay),

@@ -36,7 +36,10 @@ extension HeldJob {
     /// has failed may have got the push. If this worker is lost, that is as uncertain as of those in flight.
     var known: [UInt8] {
         guard claim.losses + mostLossesInLease > 0 else { return outcomes }
-        return outcomes.indices.map { hasFailedInDoubt($0) ? 0 : outcomes[$0] }
+        return outcomes.indices.map { ordinal in
+            let hasFailedInDoubt = Outcome(rawValue: outcomes[ordinal]).kind == .failed && losses(of: ordinal) > 0
+            return hasFailedInDoubt ? 0 : outcomes[ordinal]
+        }
     }
 
     /// Whether the whole job can be given back: it has no news that only the end of a job can write, and its waiting
@@ -44,8 +47,7 @@ extension HeldJob {
     var canBeYielded: Bool {
         guard retries.isEmpty, reports.isEmpty, channelNews == nil, notes.isEmpty else { return false }
         let losses = lossesOfWaiting
-        return losses.lowerBound == losses.upperBound
-            && !outcomes.indices.contains(where: hasFailedInDoubt)
+        return losses.lowerBound == losses.upperBound && known == outcomes
     }
 
     /// Moves the waiting recipients that are not in flight to another job, which knows what became of their sends.

@@ -336,11 +336,6 @@ final class HeldJob {
         return hadOutcome ? 0 : claim.losses
     }
 
-    /// Whether a recipient has failed, and may have got the push before.
-    func hasFailedInDoubt(_ ordinal: Ordinal) -> Bool {
-        Outcome(rawValue: outcomes[ordinal]).kind == .failed && losses(of: ordinal) > 0
-    }
-
     /// The smallest and the largest number of unanswered sends in this lease, of the recipients that are to be sent to
     /// again.
     var lossesOfWaiting: ClosedRange<Int> {

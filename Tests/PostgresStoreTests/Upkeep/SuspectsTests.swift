@@ -49,6 +49,17 @@ import Transport
         }
     }
 
+    /// Judges 20 suspects and lists them, and expects that few other reports are read for that.
+    private func expectFewReportsRead(in queue: QueueFixture) async throws {
+        let before = try await queue.reportsRead()
+        #expect(try await queue.worker.judgeSuspects().deactivated == 20)
+        let judged = try await queue.reportsRead()
+        #expect(judged - before < 1000, "\(judged - before)")
+        #expect(try await queue.worker.listFeedback() == 20)
+        let listed = try await queue.reportsRead() - judged
+        #expect(listed < 1000, "\(listed)")
+    }
+
     /// A join by key once read all reports of the day for each judgement.
     @Test(arguments: ["nothing", "reports that were listed", "suspects"])
     func `reads few reports of a day with very many, whatever the statistics know`(known: String) async throws {
@@ -56,13 +67,7 @@ import Transport
             let queue = try await QueueFixture(database, devices: 500)
             try await queue.addHistoryOfReports(20_000, known: known)
             try await send(500, badEvery: 25, in: queue)
-            let before = try await queue.reportsRead()
-            #expect(try await queue.worker.judgeSuspects().deactivated == 20)
-            let judged = try await queue.reportsRead()
-            #expect(judged - before < 1000, "\(judged - before)")
-            #expect(try await queue.worker.listFeedback() == 20)
-            let listed = try await queue.reportsRead() - judged
-            #expect(listed < 1000, "\(listed)")
+            try await expectFewReportsRead(in: queue)
         }
     }
 
@@ -86,13 +91,7 @@ import Transport
                 from generate_series(1, 20000) i
                 """)
             try await send(500, badEvery: 25, in: queue)
-            let before = try await queue.reportsRead()
-            #expect(try await queue.worker.judgeSuspects().deactivated == 20)
-            let judged = try await queue.reportsRead()
-            #expect(judged - before < 1000, "\(judged - before)")
-            #expect(try await queue.worker.listFeedback() == 20)
-            let listed = try await queue.reportsRead() - judged
-            #expect(listed < 1000, "\(listed)")
+            try await expectFewReportsRead(in: queue)
         }
     }
 

@@ -32,6 +32,33 @@ import Transport
         return DutyRunner(context, duties: [duty], lease: .seconds(3))
     }
 
+    private func whileRunning(
+        _ duties: [any Duty], of database: TestDatabase, on actor: isolated LoopActor, _ body: () async throws -> Void
+    ) async throws {
+        let runner = DutyRunner(EngineContext.testing(over: database.address, on: actor.loop), duties: duties)
+        let running = Task { [runner] in
+            _ = actor
+            await runner.run()
+        }
+        try await body()
+        runner.stop()
+        await running.value
+    }
+
+    private func lease(of duty: any Duty, _ context: EngineContext) -> DutyLease {
+        DutyLease(
+            name: duty.name, workerID: 1, length: .seconds(60), store: context.postgres.upkeep, takenAt: .now,
+            isStopping: { false })
+    }
+
+    /// SQL: lets it be some days later than it is.
+    private func setToday(_ days: Int) -> String {
+        """
+        create or replace function pushq.today() returns date
+        language sql stable parallel safe as $$ select (now() at time zone 'UTC')::date + \(days) $$
+        """
+    }
+
     private func look(_ sql: String, in database: TestDatabase) async throws -> Int64 {
         try await database.connect().execute(Statement("look", "select (\(sql))::int8 as number")).one().int8("number")
     }
@@ -104,30 +131,19 @@ import Transport
                 update pushq.duty set next_at = now() + interval '1 hour' where name = 'reports'
                 """)
             let duties = ["suspects", "quotas", "reports"].map(ShortDuty.init)
-            let runner = DutyRunner(EngineContext.testing(over: database.address, on: actor.loop), duties: duties)
-            let running = Task { [runner] in
-                _ = actor
-                await runner.run()
+            try await whileRunning(duties, of: database, on: actor) {
+                try await eventually("both", within: .seconds(30)) { duties.map(\.runs) == [1, 1, 0] }
             }
-            try await eventually("both", within: .seconds(30)) { duties.map(\.runs) == [1, 1, 0] }
-            runner.stop()
-            await running.value
         }
     }
 
     @Test func `that is upkeep deletes nothing in the round that finds no partition for today`() async throws {
         try await withDatabase { actor, database in
             let connection = try await database.connect()
-            try await connection.runScript(
-                """
-                create or replace function pushq.today() returns date
-                language sql stable parallel safe as $$ select (now() at time zone 'UTC')::date + 100 $$
-                """)
+            try await connection.runScript(setToday(100))
             let context = EngineContext.testing(over: database.address, on: actor.loop)
             let duty = UpkeepDuty(context)
-            let lease = DutyLease(
-                name: duty.name, workerID: 1, length: .seconds(60), store: context.postgres.upkeep, takenAt: .now,
-                isStopping: { false })
+            let lease = lease(of: duty, context)
             let past =
                 "select count(*) from pg_class where relname like 'result\\_%' and to_date(substring(relname from '_([0-9]{8})$'), 'YYYYMMDD') < pushq.today() - 90"
             try await duty.run(lease)
@@ -142,13 +158,6 @@ import Transport
     @Test func `that is schedules starts nothing before upkeep has made the day's partitions`() async throws {
         try await withDatabase { actor, database in
             let connection = try await database.connect()
-            let today = try await look("pushq.today() - date '2000-01-01'", in: database)
-            let setToday = { (days: Int64) in
-                """
-                create or replace function pushq.today() returns date
-                language sql stable parallel safe as $$ select date '2000-01-01' + \(days) $$
-                """
-            }
             _ = try await connection.createTenant("acme")
             _ = try await connection.createApp("com.acme", of: "acme")
             _ = try await connection.createQueue(.init(tenant: "acme", app: "com.acme", environment: .sandbox))
@@ -157,16 +166,14 @@ import Transport
                 select pushq.add_schedule('acme/com.acme/sandbox', 's', '* * * * *', '{"aps":{"alert":"x"}}');
                 update pushq.schedule set next_at = now();
                 """#)
-            try await connection.runScript(setToday(today + 100))
+            try await connection.runScript(setToday(100))
             let context = EngineContext.testing(over: database.address, on: actor.loop)
             let duty = SchedulesDuty(context)
-            let lease = DutyLease(
-                name: duty.name, workerID: 1, length: .seconds(60), store: context.postgres.upkeep, takenAt: .now,
-                isStopping: { false })
+            let lease = lease(of: duty, context)
             try await duty.run(lease)
             #expect(try await look("select count(*) from pushq.schedule where problem is null", in: database) == 1)
             #expect(try await look("select count(*) from pushq.campaign", in: database) == 0)
-            try await connection.runScript(setToday(today))
+            try await connection.runScript(setToday(0))
             try await duty.run(lease)
             #expect(try await look("select count(*) from pushq.campaign", in: database) == 1)
         }
@@ -175,15 +182,10 @@ import Transport
     @Test func `that is due waits for no other one that was`() async throws {
         try await withDatabase { actor, database in
             let duties = ["suspects", "quotas", "reports"].map(ShortDuty.init)
-            let runner = DutyRunner(EngineContext.testing(over: database.address, on: actor.loop), duties: duties)
-            let running = Task { [runner] in
-                _ = actor
-                await runner.run()
+            try await whileRunning(duties, of: database, on: actor) {
+                try await eventually("the first one", within: .seconds(30)) { duties.contains { $0.runs == 1 } }
+                try await eventually("all", within: .seconds(4)) { duties.allSatisfy { $0.runs == 1 } }
             }
-            try await eventually("the first one", within: .seconds(30)) { duties.contains { $0.runs == 1 } }
-            try await eventually("all", within: .seconds(4)) { duties.allSatisfy { $0.runs == 1 } }
-            runner.stop()
-            await running.value
         }
     }
 
@@ -205,14 +207,9 @@ import Transport
     @Test func `that finds in its run when it is due again is due then`() async throws {
         try await withDatabase { actor, database in
             let duty = EagerDuty()
-            let runner = DutyRunner(EngineContext.testing(over: database.address, on: actor.loop), duties: [duty])
-            let running = Task { [runner] in
-                _ = actor
-                await runner.run()
+            try await whileRunning([duty], of: database, on: actor) {
+                try await eventually("another run", within: .seconds(30)) { duty.runs > 1 }
             }
-            try await eventually("another run", within: .seconds(30)) { duty.runs > 1 }
-            runner.stop()
-            await running.value
         }
     }
 }
