@@ -29,7 +29,7 @@ import Transport
     private func runner(_ duty: LongDuty, workerID: Int64, of database: TestDatabase, on loop: EventLoop) -> DutyRunner
     {
         let context = EngineContext.testing(over: database.address, on: loop, workerID: workerID)
-        return DutyRunner(context, duties: [duty], lease: .seconds(3))
+        return DutyRunner(context, duties: [duty], lease: .seconds(5))
     }
 
     private func whileRunning(
@@ -65,8 +65,8 @@ import Transport
 
     @Test func `that takes longer than its lease is done by one worker`() async throws {
         try await withDatabase { actor, database in
-            // The duty takes eight seconds, under a lease of three.
-            let (long, idle) = (LongDuty(steps: 40), LongDuty(steps: 0))
+            // The duty takes twelve seconds, under a lease of five.
+            let (long, idle) = (LongDuty(steps: 60), LongDuty(steps: 0))
             let workers = [
                 runner(long, workerID: 1, of: database, on: actor.loop),
                 runner(idle, workerID: 2, of: database, on: actor.loop),
@@ -80,7 +80,7 @@ import Transport
                 _ = actor
                 await workers[1].run()
             }
-            try await eventually("the end of the duty", within: .seconds(60)) { long.done == 40 }
+            try await eventually("the end of the duty", within: .seconds(60)) { long.done == 60 }
             try await eventually("its row", within: .seconds(30)) {
                 try await look(
                     "select count(*) from pushq.duty where name = 'upkeep' and worker_id is null", in: database)
