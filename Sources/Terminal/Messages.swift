@@ -1,5 +1,5 @@
 /// All sentences of the parser and the shared parts of the executables, in one place, so that their tone is consistent.
-enum Messages {
+package enum Messages {
     // MARK: Help
 
     static let usageTitle = "Usage:"
@@ -102,7 +102,7 @@ enum Messages {
         + "file that has it. Only for a new installation, make it with '\(newMasterKey)'"
 
     /// A shell command that overwrites no key.
-    private static let newMasterKey = "(umask 077; set -C; openssl rand -hex 32 > master.key)"
+    package static let newMasterKey = "(umask 077; set -C; openssl rand -hex 32 > master.key)"
 
     static func masterKeyInvalid(_ source: String) -> String {
         "the master key in \(source) is not 32 bytes written as 64 hexadecimal digits, or several of these. Only for a "

@@ -5,9 +5,11 @@
 -- that are settings. A test classifies every table and column of the schema as one or the other.
 
 -- Records what a statement did to a row. The trigger's arguments are the columns that are not settings. It runs with
--- the owner's rights, because a role that may change a setting need not have the right to write to the audit.
+-- the owner's rights, because a role that may change a setting need not have the right to write to the audit. Times and
+-- intervals have one form, whatever the session shows them in.
 create or replace function pushq.write_audit() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+set timezone = 'UTC' set intervalstyle = 'postgres' as $$
 declare
   before  jsonb := case when tg_op in ('UPDATE', 'DELETE') then to_jsonb(old) end;
   after   jsonb := case when tg_op in ('UPDATE', 'INSERT') then to_jsonb(new) end;

@@ -100,10 +100,8 @@ begin
   if known.user_count is null and known.token_count > 0 then
     raise exception using errcode = 'PQ409', message = format('list %s already has tokens', list),
       hint = 'begin another list for users: pushq.new_list';
-  elsif exists (select from unnest(users) u where coalesce(u, '') = '') then
-    raise exception using errcode = 'PQ400', message = 'a user key is empty', hint = 'leave it out';
   end if;
-  perform pushq.check_user_key(u) from unnest(users) u where octet_length(u) > 200;
+  perform pushq.check_user_keys(users);
   with fresh as materialized (
     insert into pushq.list_user (queue_id, list_id, user_key)
     select q, list, s.u from (select distinct u from unnest(users) u order by u) s

@@ -173,7 +173,8 @@ begin
   if name is not null then
     raise exception using errcode = 'PQ409',
       message = format('the database was restored, and what waits in queue “%s” may have been sent already', name),
-      hint = format('decide whether it is sent again: pushq-admin restore resume %s --send, or --unknown', name);
+      hint = format(
+        'an operator decides whether it is sent again: pushq-admin restore resume %s --send, or --unknown', name);
   end if;
   return true;
 end $$;

@@ -20,7 +20,8 @@ begin
     raise exception using errcode = 'PQ400', message = format('the device token has %s characters', length(hex)),
       hint = 'use at most 100 bytes, which are 200 hexadecimal digits';
   elsif digits is null or digits = '' then
-    raise exception using errcode = 'PQ400', message = 'the device token is empty',
+    raise exception using errcode = 'PQ400',
+      message = case when hex is null then 'the device token is null' else 'the device token is empty' end,
       hint = 'a token is hexadecimal, such as 64 digits';
   elsif digits !~ '^[0-9A-Fa-f]*$' then
     raise exception using errcode = 'PQ400', message = 'the device token has a character that is not hexadecimal',

@@ -18,12 +18,15 @@ begin
   end if;
 end $$;
 
--- The same for several keys. None may be null: an outer join easily returns a null, which names no user.
+-- The same for several keys. None may be null or empty: an outer join easily returns a null, which names no user.
 create or replace function pushq.check_user_keys(user_keys text[]) returns void
 language plpgsql stable as $$
 begin
-  if exists (select from unnest(user_keys) u where u is null) then
-    raise exception using errcode = 'PQ400', message = 'one of the user keys is null', hint = 'leave it out';
+  if exists (select from unnest(user_keys) u where coalesce(u, '') = '') then
+    raise exception using errcode = 'PQ400',
+      message = 'one of the user keys is ' || case when array_position(user_keys, null) is null then 'empty'
+                                                   else 'null' end,
+      hint = 'leave it out';
   end if;
-  perform pushq.check_user_key(u) from unnest(user_keys) u;
+  perform pushq.check_user_key(u) from unnest(user_keys) u where octet_length(u) > 200;
 end $$;

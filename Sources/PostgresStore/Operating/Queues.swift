@@ -32,20 +32,30 @@ extension Statement {
     static let pauseQueue = Statement(
         "pause_queue",
         #"""
-        update pushq.queue
-        set paused_at = coalesce(paused_at, now()), paused_reason = $reason, paused_credential_version = null
-        where id = pushq.queue_id($queue)
-        returning pushq.tell('queue', id)::text
+        with former as materialized (
+          select q.id, q.paused_at, q.paused_reason
+          from pushq.queue q
+          where q.id = pushq.queue_id($queue)
+          for update)
+        update pushq.queue q
+        set paused_at = coalesce(q.paused_at, now()), paused_reason = $reason, paused_credential_version = null
+        from former f
+        where q.id = f.id
+        returning case when f.paused_at is not null then coalesce(f.paused_reason, '') end as former_reason,
+                  pushq.tell('queue', q.id)::text
         """#)
 
     /// Does not resume a queue that is undecided since the database was restored.
     static let resumeQueue = Statement(
         "resume_queue",
         #"""
-        update pushq.queue
+        with former as materialized (
+          select q.id, q.paused_at from pushq.queue q where q.id = pushq.queue_id($queue) for update)
+        update pushq.queue q
         set paused_at = null, paused_reason = null, paused_credential_version = null, resumed_at = clock_timestamp()
-        where id = pushq.queue_id($queue) and pushq.may_resume(id)
-        returning pushq.tell('queue', id)::text, pushq.wake(id)::text
+        from former f
+        where q.id = f.id and pushq.may_resume(q.id)
+        returning f.paused_at is not null as was_paused, pushq.tell('queue', q.id)::text, pushq.wake(q.id)::text
         """#)
 
     /// Null leaves a setting unchanged.
@@ -199,14 +209,18 @@ extension PostgresConnection {
         return try await execute(.queues, parameters + selection.parameters).compactMap(QueueSummary.init)
     }
 
-    /// Pauses a queue until it is resumed. An unknown queue is an error.
-    package func pauseQueue(_ name: QueueName, reason: String) async throws(PostgresError) {
-        _ = try await execute(.pauseQueue, ["queue": .queue(name), "reason": .text(reason)])
+    /// Pauses a queue until it is resumed. An unknown queue is an error. Returns the reason for which it was paused
+    /// already; nil if it was not.
+    @discardableResult
+    package func pauseQueue(_ name: QueueName, reason: String) async throws(PostgresError) -> String? {
+        try await execute(.pauseQueue, ["queue": .queue(name), "reason": .text(reason)]).first?
+            .optionalText("former_reason")
     }
 
-    /// Resumes a paused queue. An unknown queue is an error.
-    package func resumeQueue(_ name: QueueName) async throws(PostgresError) {
-        _ = try await execute(.resumeQueue, ["queue": .queue(name)])
+    /// Resumes a paused queue. An unknown queue is an error. Returns false if it was not paused.
+    @discardableResult
+    package func resumeQueue(_ name: QueueName) async throws(PostgresError) -> Bool {
+        try await execute(.resumeQueue, ["queue": .queue(name)]).first?.bool("was_paused") ?? false
     }
 
     /// Changes settings of a queue. An unknown queue is an error.

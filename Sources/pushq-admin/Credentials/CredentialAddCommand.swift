@@ -13,7 +13,7 @@ struct CredentialAddCommand: Command {
         'queue set --credential'.
 
         The master key is read from PUSHQ_MASTER_KEY_FILE or PUSHQ_MASTER_KEY. For a new installation, make it once:
-        (umask 077; set -C; openssl rand -hex 32 > master.key)
+        \(Messages.newMasterKey)
         """
     static let examples = [
         "credential add acme main --p8 AuthKey_ABC123DEFG.p8 --team-id TEAM123456",

@@ -106,6 +106,7 @@ enum RestoreCommands {
                 }
                 return decisions
             }
+            guard !decisions.isEmpty else { return console.show("no queue waits for a decision", json: .array([])) }
             console.show(
                 decisions,
                 columns: [

@@ -108,8 +108,16 @@ enum QueueCommands {
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
-            try await database.session { store in try await store.pauseQueue(queue, reason: reason) }
-            console.show("paused \(queue)", json: ["queue": .string("\(queue)"), "paused_because": .string(reason)])
+            let former = try await database.session { store in try await store.pauseQueue(queue, reason: reason) }
+            // Scripts may give an order twice.
+            let already = former.map { was in
+                "queue \(queue) is already paused: \(was)" + (was == reason ? "" : "; from now on: \(reason)")
+            }
+            console.show(
+                already ?? "paused \(queue)",
+                json: [
+                    "queue": .string("\(queue)"), "paused_because": .string(reason), "changed": .bool(former == nil),
+                ])
         }
     }
 
@@ -123,8 +131,10 @@ enum QueueCommands {
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
-            try await database.session { store in try await store.resumeQueue(queue) }
-            console.show("resumed \(queue)", json: ["queue": .string("\(queue)")])
+            let wasPaused = try await database.session { store in try await store.resumeQueue(queue) }
+            console.show(
+                wasPaused ? "resumed \(queue)" : "queue \(queue) is not paused",
+                json: ["queue": .string("\(queue)"), "changed": .bool(wasPaused)])
         }
     }
 }

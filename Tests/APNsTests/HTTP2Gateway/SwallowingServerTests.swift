@@ -123,7 +123,8 @@ import Transport
     {
         var settings = GatewaySettings.brisk
         settings.maximumConnections = 1
-        // Two connections are given a third of this time each, and a pause of a second. The rest allows for a busy machine.
+        // Two connections are given a third of this time each, and a pause of a second. The rest allows for a busy
+        // machine.
         settings.responseTime = .seconds(20)
         let tally = try await Stage(
             maximumStreams: 10, settings: settings, respond: { if $0.connection.number > 1 { $0.answer() } }

@@ -202,12 +202,22 @@ import Testing
 
     @Test func `changes nothing the second time, and says so`() async throws {
         try await Shop.open { shop in
-            for (order, said) in [
-                ("resume", "tenant acme is not suspended\n"), ("suspend", "suspended acme\n"),
-                ("suspend", "tenant acme is already suspended\n"), ("resume", "resumed acme\n"),
-            ] {
-                let ended = try await shop.admin("tenant", order, "acme")
-                #expect(ended.code == 0 && ended.output == said, "\(ended.output)")
+            let queue = Shop.queue
+            let orders: [([String], said: String)] = [
+                (["tenant", "resume", "acme"], "tenant acme is not suspended"),
+                (["tenant", "suspend", "acme"], "suspended acme"),
+                (["tenant", "suspend", "acme"], "tenant acme is already suspended"),
+                (["tenant", "resume", "acme"], "resumed acme"),
+                (["queue", "resume", queue], "queue \(queue) is not paused"),
+                (["queue", "pause", queue, "--reason", "lunch"], "paused \(queue)"),
+                (["queue", "pause", queue, "--reason", "lunch"], "queue \(queue) is already paused: lunch"),
+                (["queue", "pause", queue], "queue \(queue) is already paused: lunch; from now on: by hand"),
+                (["queue", "resume", queue], "resumed \(queue)"),
+                (["restore", "resume", "--all", "--send"], "no queue waits for a decision"),
+            ]
+            for (words, said) in orders {
+                let ended = try await Executable.admin.run(words, environment: shop.environment)
+                #expect(ended.code == 0 && ended.output == said + "\n", "\(words): \(ended.output)")
             }
             let again = try await shop.admin("tenant", "resume", "acme", "--json")
             #expect(again.output == #"{"tenant":"acme","suspended":false,"changed":false}"# + "\n", "\(again.output)")

@@ -246,7 +246,7 @@ import Testing
         ),
         (
             #"array['{"aps":{"alert":"x"}}', '{"aps":{"alert":"x"}}']"#, "tokens => '{aa,NULL}'",
-            "message 2: the device token is empty"
+            "message 2: the device token is null"
         ),
         (
             #"array['{"aps":{"alert":"x"}}']"#, "tokens => '{aa}', push_type => 'alerts'",

@@ -424,7 +424,7 @@ import Transport
             #"'{"aps":{"alert":"x"}}', '{00ff,00fe}', user_keys => '{ann}'"#,
             "a send needs exactly one of tokens, user_key and"
         ),
-        (#"'{"aps":{"alert":"x"}}', user_keys => '{""}'"#, "the user key is empty: give it 1 to 200 bytes"),
+        (#"'{"aps":{"alert":"x"}}', user_keys => '{""}'"#, "one of the user keys is empty; leave it out"),
         (#"'{"aps":{"alert":"x"}}', user_keys => '{ann,null}'"#, "one of the user keys is null; leave it out"),
         (
             #"'{"aps":{"alert":"x"}}', user_keys => array['ann', repeat('x', 201)], run_at => now() + interval '1 h'"#,

@@ -26,7 +26,7 @@ import Testing
         [
             ("array['\(good)', '\(good)', '\(bad)']", "token 3, which begins with “deadbeef”: the device token has 65"),
             ("array['\(good)', 'abc']", "token 2, which begins with “a”: the device token has 3"),
-            ("array['\(good)', null]", "token 2: the device token is empty"),
+            ("array['\(good)', null]", "token 2: the device token is null"),
             ("array['\(good)', E'x\\n\\u202Exyzz']", "token 2, which begins with “x "),
             ("'[0:1]={\(good),zz}'", "token 2, which begins with “z”: the device token has a character"),
             ("array['\(bad)']", "the device token has 65 hexadecimal digits"),

@@ -134,10 +134,22 @@ import Transport
             for call in [
                 "pushq.add_users_to_list('\(name)', \(tokens), array['anna'])",
                 "pushq.add_to_list('\(name)', \(users), array['a1'])",
-                "pushq.add_users_to_list('\(name)', \(users), array['anna', ''])",
                 "pushq.add_users_to_list('\(name)', \(users), array['anna', repeat('x', 201)])",
             ] {
                 await #expect(throws: PostgresError.self, "\(call)") { try await queue.run("select \(call)") }
+            }
+        }
+    }
+
+    @Test(arguments: [("null", "null"), ("''", "empty")]) func `has no user without a key`(key: String, word: String)
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let name = QueueFixture.name
+            let call = "select pushq.add_users_to_list('\(name)', pushq.new_list('\(name)'), array['anna', \(key)])"
+            await #expect { try await queue.run(call) } throws: { error in
+                "\(error)".hasPrefix("one of the user keys is \(word); leave it out")
             }
         }
     }

@@ -243,6 +243,31 @@ import Testing
         }
     }
 
+    @Test func `writes times and intervals in one form, whatever the session shows them in`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            var entries: Set<String> = []
+            for (zone, style) in [("Asia/Tokyo", "sql_standard"), ("America/New_York", "iso_8601")] {
+                let session = try await database.connect()
+                try await session.runScript(
+                    """
+                    set timezone = '\(zone)'; set intervalstyle = '\(style)';
+                    begin;
+                    update pushq.queue set feedback_every = '36 hours', paused_at = '2026-11-29 12:00:00+00',
+                        paused_reason = 'lunch';
+                    select pushq.tell('queue', id) from pushq.queue;
+                    commit
+                    """)
+                entries.insert(
+                    try #require(try await session.auditEntries(of: "acme", since: nil, limit: 1).first).changes ?? "")
+                try await queue.run(
+                    "update pushq.queue set feedback_every = '1 day', paused_at = null, paused_reason = null")
+            }
+            #expect(entries.count == 1)
+            #expect(entries.first?.contains("36:00:00") == true)
+        }
+    }
+
     @Test func `cannot be changed by anybody, nor be deleted before its time, and upkeep deletes what is past it`()
         async throws
     {
