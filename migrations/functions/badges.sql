@@ -188,7 +188,6 @@ language sql set enable_seqscan = off set enable_mergejoin = off set jit = off a
     from unnest($2, $3, $4, $5, $6, $7) as g(queue_id, job_id, epoch, increment, first, last)
     join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.worker_id = $1
     cross join lateral unnest($8[g.first : g.last]) d(device_id)
-    -- A badge moves to the newer token of a device, even while the message waits or is being sent (pushq.pass_on).
     cross join lateral (
       select case
         when exists (
@@ -196,9 +195,7 @@ language sql set enable_seqscan = off set enable_mergejoin = off set jit = off a
           from pushq.badge h
           where h.queue_id = l.queue_id and h.device_id = d.device_id and h.root_ids @> array[l.root_id])
           then d.device_id
-        else coalesce(
-          (select v.replaced_by from pushq.device v where v.queue_id = l.queue_id and v.id = d.device_id),
-          d.device_id) end as device_id) p
+        else pushq.newer_token_of_recipient(l.queue_id, l.root_id, d.device_id) end as device_id) p
     where p.device_id <> all ($9)
     group by l.queue_id, p.device_id
     order by l.queue_id, p.device_id)

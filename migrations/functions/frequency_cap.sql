@@ -354,9 +354,9 @@ language sql set enable_seqscan = off set enable_mergejoin = off set jit = off a
           from pushq.recent_push h
           where h.queue_id = l.queue_id and h.device_id = d.device_id and h.root_ids @> array[l.root_id])
           then d.device_id
-        else coalesce(
-          (select v.replaced_by from pushq.device v where v.queue_id = l.queue_id and v.id = d.device_id),
-          d.device_id) end as device_id) p
+        when d.arrived or d.undecided
+          then (select v.replaced_by from pushq.device v where v.queue_id = l.queue_id and v.id = d.device_id)
+        else pushq.newer_token_of_recipient(l.queue_id, l.root_id, d.device_id) end as device_id) p
     where p.device_id <> all ($10)
     group by l.queue_id, p.device_id
     order by l.queue_id, p.device_id)

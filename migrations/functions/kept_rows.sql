@@ -109,6 +109,21 @@ language sql set enable_seqscan = off as $$
     where d.queue_id = any ($1) and d.id = any ($2) and d.replaced_by is not null)
 $$;
 
+-- Where the row of a recipient is that has got nothing, if not at its own device: it has moved to the newer token, even
+-- while the push waited or was being sent (pushq.pass_on). Null if it has not; and if the newer token is a recipient of
+-- the same send itself, because its row tells what that one has got.
+create or replace function pushq.newer_token_of_recipient(q int, root bigint, device bigint) returns bigint
+language sql stable as $$
+  select v.replaced_by
+  from pushq.device v
+  where v.queue_id = $1 and v.id = $3 and v.replaced_by is not null
+    and not exists (
+      select
+      from pushq.body b
+      where b.queue_id = $1 and b.root_id = $2 and b.slice = 0 and b.first_device_id <= v.replaced_by
+        and b.last_device_id >= v.replaced_by and v.replaced_by = any (b.device_ids))
+$$;
+
 -- Inserts empty rows for devices that have none.
 create or replace function pushq.insert_rows(tab text, queue_ids int[], device_ids bigint[]) returns void
 language plpgsql as $$

@@ -56,15 +56,18 @@ begin
   elsif trace.device is not null then
     ids := array[trace.device];
   else
+    -- Each user of a send has a job, and a job has a recipient at least.
     ids := array(
-      select i
+      select u.i
       from (
-        select b.device_ids
+        select b.device_ids, b.first_device_id
         from pushq.body b
         where b.queue_id = q and b.root_id = root
-        order by b.slice desc, b.first_device_id
-        limit 1) b
-      cross join unnest(b.device_ids) i
+          and b.slice = (select max(o.slice) from pushq.body o where o.queue_id = q and o.root_id = root)
+        order by b.first_device_id
+        limit most) b
+      cross join unnest(b.device_ids) with ordinality u(i, n)
+      order by b.first_device_id, u.n
       limit most);
   end if;
   if ids = '{}' then

@@ -72,8 +72,8 @@ extension HeldJob {
     }
 
     /// What the queue's frequency cap has to learn: which recipients got nothing, which may have got the push and
-    /// continue in another job and, if the job is given back, which got the push. Others that may have got it keep
-    /// their place.
+    /// continue in another job or not and, if the job is given back, which got the push. The places of the others count
+    /// once the job has ended.
     private func capNews(isGivenBack: Bool) -> [CapNews] {
         capNews(of: outcomes.indices.filter { !handedOver.contains($0) }, isGivenBack: isGivenBack)
     }
@@ -87,18 +87,17 @@ extension HeldJob {
             let outcome = Outcome(rawValue: outcomes[ordinal])
             let hasArrived: Bool?
             switch outcome.kind {
-            case .delivered, .unknown:
-                // If this job has not asked, a place may still be open since the recipient's job before.
-                guard isGivenBack || !answer.wasAsked else { return nil }
+            case .delivered:
+                guard isGivenBack else { return nil }
                 hasArrived = true
+            // Its place may still be open since the recipient's job before: this job has not asked about a recipient to
+            // whom it does not send.
+            case .unknown: hasArrived = true
             case .rejected, .expired, .cancelled: hasArrived = false
             case .suppressed:
                 guard outcome != .capped else { return nil }
                 hasArrived = false
-            case .failed:
-                let mayHaveArrived = losses(of: ordinal) > 0
-                guard !mayHaveArrived || !answer.wasAsked else { return nil }
-                hasArrived = mayHaveArrived
+            case .failed: hasArrived = losses(of: ordinal) > 0
             case .retried, .postponed: hasArrived = losses(of: ordinal) == 0 ? false : nil
             case .waiting, nil:
                 guard !isUncertain(ordinal) else { return nil }

@@ -164,6 +164,37 @@ import Transport
         }
     }
 
+    /// The newer token's number once fell to that before the push that it had got itself.
+    @Test func `stays raised for a token that replaces another recipient of the same push, which got nothing`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await queue.run(
+                """
+                select pushq.register_device('\(Self.name)', 'a1', 'ann', installation => 'phone');
+                select pushq.register_device('\(Self.name)', 'b2', 'ann');
+                select pushq.send('\(Self.name)', '\(Self.one)', user_key => 'ann')
+                """)
+            let claimed = try await queue.claim(1, lane: .normal)
+            let job = try #require(try await queue.worker.takingBadges(claimed, workerID: 1).first)
+            try await queue.run(
+                "select pushq.register_device('\(Self.name)', 'b2', 'ann', installation => 'phone')")
+            let end = SettledJob(
+                key: job.key, outcomes: [Outcome.rejected(.unregistered).rawValue, Outcome.delivered.rawValue],
+                again: [], reports: [], notes: nil,
+                givenBackBadges: GivenBackBadges(increment: 1, deviceIDs: [job.deviceIDs[0]]))
+            #expect(try await queue.worker.endJobs([end], workerID: 1).keys == [job.key])
+            #expect(
+                try await queue.texts(
+                    """
+                    select encode(d.token, 'hex') || ' ' || b.count
+                    from pushq.badge b
+                    join pushq.device d on d.id = b.device_id
+                    """) == ["b2 1"])
+        }
+    }
+
     @Test func `is not made anew for a device that was forgotten since the worker read its token`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 2)

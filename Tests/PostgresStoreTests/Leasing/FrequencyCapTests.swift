@@ -336,6 +336,40 @@ import Transport
         }
     }
 
+    /// The newer token once lost the place of the push that it had got itself, and the next push was one too many.
+    @Test func `keeps the place of a token that replaces another recipient of the same push, which got nothing`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let name = QueueFixture.name
+            try await queue.run(
+                """
+                insert into pushq.frequency_cap values (\(queue.id), 1, '1 day');
+                select pushq.register_device('\(name)', 'a1', 'ann', installation => 'i');
+                select pushq.register_device('\(name)', 'b2', 'ann')
+                """)
+            func sendAndClaim() async throws -> ClaimedJob {
+                try await queue.run(
+                    "select pushq.send('\(name)', '{\"aps\":{\"alert\":\"x\"}}', user_key => 'ann')")
+                var job = try #require(try await queue.claim(1, lane: .normal, workerID: 1).first)
+                job.capAnswer = CapAnswer()
+                return try #require(try await queue.worker.heldToCaps([job], workerID: 1).first)
+            }
+            let first = try await sendAndClaim()
+            #expect(first.deviceIDs.count == 2 && first.capAnswer?.held == [:])
+            try await queue.run("select pushq.register_device('\(name)', 'b2', 'ann', installation => 'i')")
+            let end = SettledJob(
+                key: first.key, outcomes: [Outcome.rejected(.unregistered).rawValue, Outcome.delivered.rawValue],
+                again: [], reports: [], notes: nil,
+                capNews: [CapNews(deviceID: first.deviceIDs[0], hasArrived: false)])
+            #expect(try await queue.worker.endJobs([end], workerID: 1).keys == [first.key])
+            let second = try await sendAndClaim()
+            #expect(second.deviceIDs == [first.deviceIDs[1]])
+            #expect(second.capAnswer?.held == [first.deviceIDs[1]: .forGood])
+        }
+    }
+
     /// A recipient that may have got a push continues in another job. As long as that waits, other pushes wait, too.
     @Test(arguments: [true, false])
     func `holds others back for now while a push that may have arrived waits for its next attempt`(arrives: Bool)

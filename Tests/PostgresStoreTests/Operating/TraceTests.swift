@@ -156,6 +156,25 @@ import Transport
         }
     }
 
+    @Test func `of a send to several users has the devices of all of them, up to the maximum`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let name = QueueFixture.name
+            for (token, user) in [("a1", "ann"), ("a2", "ann"), ("b1", "bob"), ("c1", "cleo")] {
+                try await queue.run("select pushq.register_device('\(name)', '\(token)', '\(user)')")
+            }
+            let send = try await queue.number(
+                #"select pushq.send('\#(name)', '{"aps":{"alert":"x"}}', user_keys => '{cleo,ann,bob}')"#)
+            for (most, tokens) in [(10, ["a1…", "a2…", "b1…", "c1…"]), (3, ["a1…", "a2…", "b1…"])] {
+                let traced = """
+                    select distinct token_start from pushq.trace('\(name)', send => \(send), most => \(most))
+                    order by token_start
+                    """
+                #expect(try await queue.texts(traced) == tokens)
+            }
+        }
+    }
+
     @Test func `takes the highest number as its maximum`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 1)
