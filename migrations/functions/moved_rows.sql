@@ -24,6 +24,14 @@ language sql stable as $$
   cross join lateral unnest(c.names, c.types) with ordinality p(name, type, n)
 $$;
 
+-- The keys $1 of the queue $2, as rows. The planner must not know the number of the queue: a queue that is not in the
+-- statistics seems to have one row, so that any index would do to find it, and each key would cost all rows of the
+-- queue.
+create or replace function pushq.keys_of_queue() returns text
+language sql immutable as $$
+  select '(select $2 as queue_id, k.key from unnest($1) k(key) offset 0)'
+$$;
+
 -- Notes a change. The arguments of the trigger are the tenant's number, the table, and the columns of its key. It runs
 -- with the owner's rights, because a role that may change the row need not have the right to write here.
 create or replace function pushq.note_moved_row() returns trigger
@@ -141,9 +149,9 @@ begin
   loop
     execute format(
       'select coalesce(array_agg(s.row), ''{}'')
-       from unnest($1) k(key)
-       cross join lateral (select r::text as row from pushq.%I r where r.queue_id = $2 and %s limit 1) s',
-      name, pushq.has_key(name))
+       from %s k
+       cross join lateral (select r::text as row from pushq.%I r where r.queue_id = k.queue_id and %s limit 1) s',
+      pushq.keys_of_queue(), name, pushq.has_key(name))
     into rows using keys, queue;
     return next;
   end loop;
@@ -186,8 +194,8 @@ begin
       perform pushq.make_day(from_table, one_day);
     end loop;
   end if;
-  execute format('delete from pushq.%I r using unnest($1) k(key) where r.queue_id = $2 and %s', from_table,
-                 pushq.has_key(from_table)) using keys, q;
+  execute format('delete from pushq.%I r using %s k where r.queue_id = k.queue_id and %s', from_table,
+                 pushq.keys_of_queue(), pushq.has_key(from_table)) using keys, q;
   for rule in
     select coalesce(pg_get_expr(i.indpred, i.indrelid), 'true') as condition, a.is_same
     from pg_index i
@@ -199,8 +207,8 @@ begin
   loop
     execute format(
       'delete from pushq.%1$I r
-       using (select * from (select (s.row).* from %2$s) e where %3$s) n
-       where r.queue_id = $2 and %4$s', from_table, arrived, rule.condition, rule.is_same) using rows, q;
+       using (select $2 as here, e.* from (select (s.row).* from %2$s) e where %3$s offset 0) n
+       where r.queue_id = n.here and %4$s', from_table, arrived, rule.condition, rule.is_same) using rows, q;
   end loop;
   execute format(
     'insert into pushq.%I (queue_id, %s) overriding system value select $2, %s from %s', from_table,

@@ -70,6 +70,14 @@ begin
     where m.tenant = remove_tenant.tenant and m.leaves and m.stage <> 'moved') then
     raise exception using errcode = 'PQ409', message = format('%s is being moved to another database', tenant),
       hint = 'finish the move, or undo it with: pushq-admin tenant move --abandon';
+  elsif exists (
+    select from pushq.tenant_move m where m.tenant = remove_tenant.tenant and not m.leaves and m.stage = 'arrived') then
+    -- Its old database would take it back.
+    raise exception using errcode = 'PQ409',
+      message = format('the move of %s from %s has not ended', tenant, (
+        select m.peer from pushq.tenant_move m where m.tenant = remove_tenant.tenant)),
+      hint = 'run that command again; if the other database is lost for good, run it here with: '
+             '--abandon --target-is-lost';
   end if;
   -- This lock prevents adding a queue.
   perform from pushq.app a where a.tenant_id = owner order by a.id for update;
@@ -113,10 +121,15 @@ begin
       message = format('queue %s is not removed, or %s is not cleared', q, from_table);
   end if;
   execute format(
+    -- By their places: statistics that do not know the queue have the planner read all its rows for each of these keys.
     'with old as materialized (
-       select %2$I as key from pushq.%1$I where queue_id = $1 and %2$I > $2 order by %2$I limit $3),
+       select ctid as place, %2$I as key
+       from pushq.%1$I
+       where queue_id = $1 and %2$I > $2
+       order by %2$I
+       limit $3),
      gone as (
-       delete from pushq.%1$I t where t.queue_id = $1 and t.%2$I = any (array(select key from old)))
+       delete from pushq.%1$I t where t.ctid = any (array(select place from old)))
      select count(*), max(key) from old', from_table, key)
   into gone, last using q, after, step;
 end $$;

@@ -2,6 +2,7 @@
 package enum TenantMoveError: Error, Equatable, CustomStringConvertible {
     case noSchema(String)
     case noRights(String, login: String, owner: String)
+    case behindPooler(String)
     case noTenant(String)
     case sameDatabase(String)
     case sameNumber(Int)
@@ -35,6 +36,9 @@ package enum TenantMoveError: Error, Equatable, CustomStringConvertible {
         case .noSchema(let place): "\(place) has no pushq schema; create it with: pushq-admin migrate"
         case .noRights(let place, let login, let owner):
             "\(login) may not move tenants in \(place); connect there as \(owner), who owns the schema"
+        case .behindPooler(let place):
+            "\(place) is reached through a pooler, where two commands may share a session, and none of them would know of "
+                + "the other; give the address of the server itself"
         case .noTenant(let tenant): "there is no tenant \(tenant); list them with: pushq-admin tenant list"
         case .sameDatabase(let name): "--to names \(name), where the tenant already is"
         case .sameNumber(let number):
@@ -53,7 +57,8 @@ package enum TenantMoveError: Error, Equatable, CustomStringConvertible {
             "\(tenant) is already being moved to \(peer); continue that move, or undo it with --abandon. If that "
                 + "database is lost for good, add --target-is-lost"
         case .otherDirection(let tenant, let peer):
-            "\(tenant) is being moved here from \(peer); finish that move, or undo it there with --abandon"
+            "\(tenant) is being moved here from \(peer); finish that move, or undo it there with --abandon. If that database "
+                + "is lost for good, run the command here with --abandon --target-is-lost"
         case .isElsewhere(let tenant, let peer): "\(tenant) has moved to \(peer)"
         case .isInBoth(let tenant, let here, let there):
             "\(tenant) is in \(here) and in \(there). If one of the databases was restored to before a move, keep the "

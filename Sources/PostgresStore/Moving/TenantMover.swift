@@ -134,11 +134,15 @@ package struct TenantMover {
 
     private func leave() async throws -> Bool {
         let (here, there) = try await states()
-        guard there?.stage != .arrived else { throw TenantMoveError.hasArrived(tenant, target.name) }
+        if there?.stage == .arrived, here?.stage == .detached || here?.stage == .moved {
+            throw TenantMoveError.hasArrived(tenant, target.name)
+        }
         guard here != nil || there != nil else { throw TenantMoveError.notUnderWay(tenant) }
+        let isThere = try await isAtTarget()
+        // This database was restored since the tenant arrived there.
+        if there?.stage == .arrived { try await target.store.finishArriving(tenant) }
         var isHere = true
         if let here {
-            let isThere = try await isAtTarget()
             if here.stage == .moved {
                 guard !isThere, there != nil else { throw TenantMoveError.isElsewhere(tenant, here.peer) }
                 isHere = false
@@ -151,8 +155,10 @@ package struct TenantMover {
                 if there == nil, here.peer != target.name { throw TenantMoveError.otherMove(tenant, here.peer) }
                 try await goBack(here)
             }
+        } else if isThere {
+            throw try await whereItIs()
         }
-        if there != nil { try await target.store.abandonArriving(tenant) }
+        if there?.stage == .copying { try await target.store.abandonArriving(tenant) }
         _ = try await target.store.clearRemovedQueues(of: tenant, while: Self.always)
         return isHere
     }
@@ -165,25 +171,41 @@ package struct TenantMover {
         try await source.store.abandonLeaving(tenant)
     }
 
+    /// What is said of a tenant that is at the new place, and of whose move the old one does not know.
+    private func whereItIs() async throws -> TenantMoveError {
+        try await source.store.tenants(named: tenant).isEmpty
+            ? .isElsewhere(tenant, target.name) : .isInBoth(tenant, source.name, target.name)
+    }
+
     /// Whether the new place serves a tenant of this name. If the old one does, too, one of them was restored.
     private func isAtTarget() async throws(PostgresError) -> Bool {
         try await target.store.tenants(named: tenant).first != nil
     }
 
-    /// Undoes a move without the database that the tenant was moving to, which is neither read nor changed.
+    /// Ends a move without the other database, which is neither read nor changed.
     ///
-    /// Before the tenant is detached, it cannot have arrived. After that it may have arrived: the caller asserts that
-    /// the other database is lost.
-    package static func abandon(_ tenant: String, at source: Place, patience: Duration) async throws {
+    /// If the tenant leaves, it comes back. Before it is detached, it cannot have arrived. After that it may have
+    /// arrived: the caller asserts that the other database is lost. If the tenant was moving here, it stays if it has
+    /// arrived. Otherwise it was in the other database alone, and what was copied is given up. Returns whether the tenant
+    /// is here.
+    package static func abandon(_ tenant: String, at source: Place, patience: Duration) async throws -> Bool {
         let mover = TenantMover(tenant, from: source, to: source, patience: patience)
         try await mover.checkRights()
-        try await mover.alone {
+        return try await mover.alone {
             guard let move = try await source.store.tenantMove(of: tenant) else {
                 throw TenantMoveError.notUnderWay(tenant)
             }
-            guard move.leaves else { throw TenantMoveError.otherDirection(tenant, move.peer) }
             guard move.stage != .moved else { throw TenantMoveError.isElsewhere(tenant, move.peer) }
-            try await mover.goBack(move)
+            if move.leaves {
+                try await mover.goBack(move)
+            } else if move.stage == .arrived {
+                try await source.store.finishArriving(tenant)
+            } else {
+                try await source.store.abandonArriving(tenant)
+                _ = try await source.store.clearRemovedQueues(of: tenant, while: Self.always)
+                return false
+            }
+            return true
         }
     }
 
@@ -219,9 +241,11 @@ package struct TenantMover {
 
     private func checkRights() async throws {
         for place in [source, target] {
-            guard let (may, login, owner) = try await place.store.mayMove() else {
+            guard let (may, login, owner, isDirect) = try await place.store.mayMove() else {
                 throw TenantMoveError.noSchema(place.name)
             }
+            // The lock of a move belongs to a session (functions/mover.sql).
+            guard isDirect else { throw TenantMoveError.behindPooler(place.name) }
             guard may else { throw TenantMoveError.noRights(place.name, login: login, owner: owner) }
         }
     }
@@ -441,7 +465,17 @@ package struct TenantMover {
     private func finishArrived() async throws -> Report? {
         let (here, there) = try await states()
         var report = Report()
-        if there?.stage == .arrived { return try await finish(&report) }
+        if there?.stage == .arrived {
+            if here?.stage == .detached || here?.stage == .moved { return try await finish(&report) }
+            // One of the databases was restored since.
+            if try await isAtTarget() {
+                let place = try await whereItIs()
+                if place == .isElsewhere(tenant, target.name) { try await target.store.finishArriving(tenant) }
+                throw place
+            }
+            try await target.store.finishArriving(tenant)
+            return nil
+        }
         guard let here, here.stage == .moved, try await source.store.tenants(named: tenant).isEmpty else { return nil }
         guard here.peer == target.name else { throw TenantMoveError.isElsewhere(tenant, here.peer) }
         // What is left here may be the last copy of the tenant.

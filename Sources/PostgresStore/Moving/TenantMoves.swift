@@ -163,12 +163,13 @@ extension Statement {
             or l.locktype = 'virtualxid' and (a.backend_xmin is not null or a.query = '<insufficient privilege>'))
         """#)
 
-    /// Whether this login may move tenants; no row if there is no such schema.
+    /// Whether this login may move tenants, and whether the session is that of this connection alone: a pooler gives
+    /// another process ID. No row if there is no such schema.
     fileprivate static let mayMove = Statement(
         "may_move",
         #"""
         select pg_has_role(n.nspowner, 'usage') as may, current_user::text as login,
-               pg_get_userbyid(n.nspowner)::text as owner
+               pg_get_userbyid(n.nspowner)::text as owner, pg_backend_pid() = $backend as is_direct
         from pg_namespace n
         where n.nspname = 'pushq'
         """#)
@@ -300,9 +301,12 @@ extension PostgresConnection {
         _ = try await execute(.unlockMove, ["tenant": .text(tenant)])
     }
 
-    /// Returns whether this login may move tenants; nil if this is not a database of pushq.
-    func mayMove() async throws(PostgresError) -> (may: Bool, login: String, owner: String)? {
-        try await execute(.mayMove).first.map { ($0.bool("may"), $0.text("login"), $0.text("owner")) }
+    /// Returns whether this login may move tenants, and whether no pooler is in between; nil if this is not a database of
+    /// pushq.
+    func mayMove() async throws(PostgresError) -> (may: Bool, login: String, owner: String, isDirect: Bool)? {
+        try await execute(.mayMove, ["backend": .int4(backendProcessID)]).first.map {
+            ($0.bool("may"), $0.text("login"), $0.text("owner"), $0.bool("is_direct"))
+        }
     }
 
     func databaseTraits() async throws(PostgresError) -> DatabaseTraits {

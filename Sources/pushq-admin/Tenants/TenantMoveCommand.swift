@@ -17,8 +17,9 @@ struct TenantMoveCommand: Command {
         If it is interrupted, run it again to continue. Until the tenant has arrived, --abandon cancels the move, also \
         if the other database cannot be reached. But if the tenant was already out of use here when the move was \
         interrupted, only the other database says whether it has arrived. If that one is lost for good, \
-        --target-is-lost brings the tenant back. Both databases need the same schema and different numbers, and workers \
-        must serve both.
+        --target-is-lost brings the tenant back. If the database that it came from is lost before the move has ended, \
+        run the command with both options at the new place. Both databases need the same schema and different numbers, \
+        and workers must serve both. Give the addresses of the servers themselves, not of a pooler.
 
         The master key is read from PUSHQ_MASTER_KEY_FILE or PUSHQ_MASTER_KEY. In the other database, credentials are \
         sealed under its first key, so the workers there need that key.
@@ -94,17 +95,24 @@ struct TenantMoveCommand: Command {
     private func undo(_ console: Console) async throws {
         let (name, patience) = (tenant.text, patience)
         let (here, there) = (try database.address, try to.address)
-        let stage = try await database.session { source in
-            try await source.tenantMove(of: name).flatMap { $0.leaves ? $0.stage : nil }
-        }
+        let move = try await database.session { source in try await source.tenantMove(of: name) }
+        let stage = move.flatMap { $0.leaves ? $0.stage : nil }
         if targetIsLost {
             if stage == .detached {
                 try confirmation.ask(
                     console,
                     "brings \(name) back as it was when it was stopped; if it has arrived at \(there.place), and that "
                         + "database is used again, both send for it")
+            } else if move?.leaves == false, move?.stage == .copying {
+                try confirmation.ask(
+                    console,
+                    "deletes what was copied of \(name) to \(here.place), which may be the last that is left of it")
             }
-            try await undoHere(name, patience)
+            guard try await undoHere(name, patience) else {
+                return console.show(
+                    "deleted what was copied of \(name) to \(here.place)",
+                    json: ["tenant": .string(name), "moved": false])
+            }
         } else {
             do {
                 let isHere = try await withBoth { source, target in
@@ -125,7 +133,7 @@ struct TenantMoveCommand: Command {
                         "\(problem), and \(name) may have arrived there. If that database is lost for good, add "
                             + "--target-is-lost")
                 }
-                try await undoHere(name, patience)
+                _ = try await undoHere(name, patience)
                 console.remark(
                     "\(problem), so what was copied there is left: to delete it, run the command again later")
             }
@@ -133,10 +141,10 @@ struct TenantMoveCommand: Command {
         console.show("\(name) stays in \(here.place)", json: ["tenant": .string(name), "moved": false])
     }
 
-    /// Undoes the move without the other database.
-    private func undoHere(_ name: String, _ patience: Duration) async throws {
+    /// Undoes the move without the other database. Returns whether the tenant is here.
+    private func undoHere(_ name: String, _ patience: Duration) async throws -> Bool {
         let here = try database.address
-        try await database.session { source in
+        return try await database.session { source in
             try await TenantMover.abandon(name, at: .init(source, name: here.place), patience: patience)
         }
     }

@@ -187,4 +187,20 @@ struct `Behind PgBouncer in transaction mode` {
             await pooler.end()
         }
     }
+
+    /// Two commands that moved a tenant once had one session. The tenant was in both databases afterwards.
+    @Test func `no command moves a tenant`() async throws {
+        try await withMoveWorld { _, world in
+            let pooler = try await PgBouncer()
+            let shared = try await PostgresConnection.connect(
+                to: try pooler.address(of: world.there), as: "test", on: world.there.loop)
+            let own = TenantMover.Place(try await world.here.connect(), name: "one")
+            let mover = TenantMover("acme", from: own, to: .init(shared, name: "two"))
+            await #expect(throws: TenantMoveError.behindPooler("two")) { _ = try await mover.run(under: world.keys) }
+            await #expect(throws: TenantMoveError.behindPooler("two")) { _ = try await mover.abandon() }
+            #expect(try await world.first.number("select count(*) from pushq.tenant_move") == 0)
+            shared.close()
+            await pooler.end()
+        }
+    }
 }

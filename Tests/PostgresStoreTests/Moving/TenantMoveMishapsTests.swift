@@ -127,9 +127,14 @@ import Transport
         }
     }
 
-    @Test(arguments: [TenantMoveState.Stage.copying, .stopping, .detached])
+    /// - Parameter isFinished: whether the move had come to its end when the first database went back to this stage.
+    @Test(
+        arguments: [
+            (TenantMoveState.Stage.copying, true), (.stopping, true), (.detached, true), (.copying, false),
+            (.stopping, false),
+        ])
     func `a tenant that is in both is not moved, and is suspended where its move is undone`(
-        at stage: TenantMoveState.Stage
+        at stage: TenantMoveState.Stage, isFinished: Bool
     ) async throws {
         try await withMoveWorld { _, world in
             try await world.fill()
@@ -138,7 +143,10 @@ import Transport
             if stage == .detached { try await world.detach() }
             // The state if the move went on, and the first database was then restored to this moment.
             try await world.second.runScript(
-                "delete from pushq.tenant_move; insert into pushq.tenant (name) values ('acme')")
+                """
+                \(isFinished ? "delete from pushq.tenant_move" : "update pushq.tenant_move set stage = 'arrived'");
+                insert into pushq.tenant (name) values ('acme')
+                """)
             let both = ("acme", "database one at a", "database two at b")
             await #expect(throws: TenantMoveError.isInBoth(both.0, both.1, both.2)) {
                 _ = try await world.mover().run(under: world.keys)
@@ -148,6 +156,7 @@ import Transport
                 _ = try await world.mover().abandon()
             }
             #expect(try await self.stage(world) == nil)
+            #expect(try await world.number("select count(*) from pushq.tenant_move", in: world.second) == 0)
             #expect(
                 try await world.first.number("select count(*) from pushq.tenant where suspended_at is not null") == 1)
             #expect(try await world.leftovers() == 0)
@@ -166,13 +175,58 @@ import Transport
             try await world.begin()
             if stage == .stopping { _ = try await world.first.connection.stopLeaving("acme") }
             if stage == .detached { try await world.detach() }
-            try await TenantMover.abandon(
+            let isHere = try await TenantMover.abandon(
                 "acme", at: .init(try await world.here.connect(), name: "database one at a"), patience: .seconds(10))
+            #expect(isHere)
             #expect(try await self.stage(world) == nil)
             #expect(try await world.rows(of: "acme", in: world.first.connection) == before)
             // If the other database exists after all, the copied rows are deleted there.
             #expect(try await world.mover().abandon())
             #expect(try await world.number("select count(*) from pushq.tenant_move", in: world.second) == 0)
+        }
+    }
+
+    /// Its old database knows of no move: it was restored to before that, or the move was undone there.
+    @Test(arguments: [true, false])
+    func `a move that ends in the new database alone ends with any command there`(isUndone: Bool) async throws {
+        try await withMoveWorld { _, world in
+            try await world.first.run("select pushq.remove_tenant('acme')")
+            try await world.second.runScript(
+                """
+                insert into pushq.tenant (name) values ('acme');
+                insert into pushq.tenant_move (tenant, id, leaves, stage, peer)
+                values ('acme', gen_random_uuid(), false, 'arrived', 'database one at a')
+                """)
+            let refusal = try await world.refusal("select pushq.remove_tenant('acme')", in: world.second)
+            #expect(refusal?.contains("the move of acme from database one at a has not ended") == true)
+            let there = TenantMoveError.isElsewhere("acme", "database two at b")
+            await #expect(throws: there) {
+                if isUndone {
+                    _ = try await world.mover().abandon()
+                } else {
+                    _ = try await world.mover().run(under: world.keys)
+                }
+            }
+            #expect(try await world.number("select count(*) from pushq.tenant_move", in: world.second) == 0)
+            #expect(try await world.refusal("select pushq.remove_tenant('acme')", in: world.second) == nil)
+        }
+    }
+
+    @Test(arguments: [true, false])
+    func `a tenant that moves here from a lost database stays if it has arrived`(hasArrived: Bool) async throws {
+        try await withMoveWorld { _, world in
+            try await world.fill()
+            try await world.begin()
+            if hasArrived {
+                try await world.second.runScript(
+                    "update pushq.tenant_move set stage = 'arrived'; insert into pushq.tenant (name) values ('acme')")
+            }
+            let isThere = try await TenantMover.abandon(
+                "acme", at: .init(try await world.there.connect(), name: "database two at b"), patience: .seconds(10))
+            #expect(isThere == hasArrived)
+            #expect(try await world.number("select count(*) from pushq.tenant_move", in: world.second) == 0)
+            let kept = try await world.number("select count(*) from pushq.tenant where name = 'acme'", in: world.second)
+            #expect(kept == (hasArrived ? 1 : 0))
         }
     }
 
