@@ -126,6 +126,7 @@ begin
       if clock is not null then
         perform pushq.check_waves(q.id, clock, pushq.given_end(send_by, expiration), aim, tree, listed);
       end if;
+      perform pushq.check_campaign_quota(q.id, payload, shares);
       is_checked := true;
     exception when sqlstate 'PQ400' or sqlstate 'PQ507' then
       problems := problems || sqlerrm;

@@ -165,7 +165,8 @@ begin
     perform pushq.start_scheduled(q, format('%s@%s', name, clock_timestamp()), payload, options);
     -- Not PQ000, which would catch all codes that begin with PQ.
     raise exception using errcode = 'PQ001', message = 'it was a trial';
-  exception when sqlstate 'PQ001' then null;
+  -- Quotas are checked last, and count for each run when it is started.
+  exception when sqlstate 'PQ001' or sqlstate 'PQ507' then null;
   end;
 end $$;
 

@@ -30,9 +30,9 @@ begin
   perform pushq.check_key(key);
 end $$;
 
--- Refuses a campaign that cannot be started, before anything of it is written. `pushq.preview_campaign` makes the same
--- checks. `start_at` is when its fan-out begins. Without a `payload`, only the arguments besides the message are
--- checked.
+-- Refuses a campaign that cannot be started, whatever the quotas are, before anything of it is written.
+-- `pushq.preview_campaign` makes the same checks. `start_at` is when its fan-out begins. Without a `payload`, only the
+-- arguments besides the message are checked.
 create or replace function pushq.check_campaign(
   q int, payload json, push_type text, priority int, expiration bigint, collapse_id text, start_at timestamptz,
   send_by timestamptz, max_rate float8, stop_at_errors float8, clock jsonb, shares record
@@ -61,12 +61,19 @@ begin
       message = 'expiration 0 would lose the starts of Live Activities that APNs cannot deliver at once',
       hint = 'use seconds since 1970 that lie ahead, or none';
   end if;
+  perform pushq.check_campaign_message(q, payload, push_type, priority, expiration, collapse_id);
+  perform pushq.check_shares(q, shares, payload, push_type, priority, expiration, collapse_id);
+end $$;
+
+-- Refuses a campaign that the quotas of its tenant do not allow. This is the last check: a schedule is not refused for
+-- it, because a schedule adds no campaign now.
+create or replace function pushq.check_campaign_quota(q int, payload json, shares record) returns void
+language plpgsql as $$
+begin
   perform pushq.check_quota(
     q, bytes => octet_length(payload::text)
                 + (select coalesce(sum(octet_length(p::text)), 0) from unnest(shares.payloads) p),
     campaigns => 1);
-  perform pushq.check_campaign_message(q, payload, push_type, priority, expiration, collapse_id);
-  perform pushq.check_shares(q, shares, payload, push_type, priority, expiration, collapse_id);
 end $$;
 
 -- Creates a campaign's rows, or finds the campaign with that key. `list_id` is null for all active devices, or for
@@ -115,6 +122,7 @@ begin
       pushq.quiet_hours_for(q, quiet_hours, push_type, urgent), pushq.with_audiences(filter_tree, q), list_id, clock,
       pushq.held_out(shares));
   end if;
+  perform pushq.check_campaign_quota(q, payload, shares);
   message := pushq.new_campaign_message(q, root, payload, push_type, priority, expiration, collapse_id, at_most_once);
   insert into pushq.campaign (queue_id, id, key, digest, message_id, stop_at_errors, filter, filter_tree, quiet_hours)
   values (q, root, new_campaign.key, new_campaign.digest, message, new_campaign.stop_at_errors, new_campaign.filter,

@@ -319,6 +319,29 @@ import Transport
         }
     }
 
+    /// A schedule was once refused, also one that was there already, as if it added a campaign.
+    @Test(arguments: ["campaigns", "bytes"])
+    func `of what a campaign adds refuses no schedule, but its runs`(quota: String) async throws {
+        try await withQueue { _, queue, _ in
+            let store = queue.connection
+            try await set(store) { quotas in
+                if quota == "campaigns" { quotas.campaigns = .limit(1) } else { quotas.dayBytes = .limit(30) }
+            }
+            #expect(
+                try await refusal(
+                    store, "pushq.start_campaign(QUEUE, 'k', \(Self.payload), start_at => now() + interval '1 hour')")
+                    == nil)
+            try await store.countUsage()
+            func add(_ cron: String, _ options: String = "") -> String {
+                "pushq.add_schedule(QUEUE, 'one', '\(cron)', \(Self.payload), replaces => true\(options))"
+            }
+            for cron in ["@daily", "@daily", "@hourly"] { #expect(try await refusal(store, add(cron)) == nil) }
+            let refused = try await refusal(store, add("@weekly", ", options => '{\"holdout\":2}'"))
+            #expect(refused?.hasPrefix("PQ400") == true)
+            #expect(try await refusal(store, "pushq.run_schedule(QUEUE, 'one')")?.hasPrefix("PQ507") == true)
+        }
+    }
+
     @Test func `of calls is one of a second, and of every function`() async throws {
         try await withQueue { _, queue, _ in
             let store = queue.connection
