@@ -186,8 +186,8 @@ package struct TenantMover {
     ///
     /// If the tenant leaves, it comes back. Before it is detached, it cannot have arrived. After that it may have
     /// arrived: the caller asserts that the other database is lost. If the tenant was moving here, it stays if it has
-    /// arrived. Otherwise it was in the other database alone, and what was copied is given up. Returns whether the tenant
-    /// is here.
+    /// arrived. Otherwise it was in the other database alone, and what was copied is given up.
+    /// - Returns: whether the tenant is here.
     package static func abandon(_ tenant: String, at source: Place, patience: Duration) async throws -> Bool {
         let mover = TenantMover(tenant, from: source, to: source, patience: patience)
         try await mover.checkRights()

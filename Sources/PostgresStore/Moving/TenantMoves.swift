@@ -301,8 +301,8 @@ extension PostgresConnection {
         _ = try await execute(.unlockMove, ["tenant": .text(tenant)])
     }
 
-    /// Returns whether this login may move tenants, and whether no pooler is in between; nil if this is not a database of
-    /// pushq.
+    /// Returns whether this login may move tenants, and whether no pooler is in between; nil if this is not a database
+    /// of pushq.
     func mayMove() async throws(PostgresError) -> (may: Bool, login: String, owner: String, isDirect: Bool)? {
         try await execute(.mayMove, ["backend": .int4(backendProcessID)]).first.map {
             ($0.bool("may"), $0.text("login"), $0.text("owner"), $0.bool("is_direct"))
