@@ -1,7 +1,8 @@
-import PostgresStore
 import TestSupport
 import Testing
 import Transport
+
+@testable import PostgresStore
 
 /// The quota of calls: how many a tenant's producers may make in a second.
 extension `A tenant's quota` {
