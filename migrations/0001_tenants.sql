@@ -150,6 +150,7 @@ create table pushq.webhook_progress (
   failing_since timestamptz,
   problem       text,                                     -- the error of the last failure
   delivered_at  timestamptz,                              -- when the receiver last accepted a message
+  lost_to       timestamptz,                              -- the receiver never got some of the reports up to then
   constraint webhook_progress_pkey primary key (tenant_id),
   constraint webhook_progress_webhook_exists foreign key (tenant_id) references pushq.webhook (tenant_id)
     on delete cascade

@@ -90,6 +90,9 @@ begin
   where split_part(d.name, '_', 1) = of_parent
   limit 1;
   if found then
+    if of_parent = 'feedback' then
+      perform pushq.note_lost_reports(old);
+    end if;
     execute format('drop table pushq.%I', old);
   end if;
   return old;

@@ -82,6 +82,9 @@ begin
     after_queue := null; after_id := null;
     return;
   end if;
+  if from_parent = 'feedback' then
+    perform pushq.note_lost_reports(from_parent || suffix, queues);
+  end if;
   -- Most queues have no rows on most days.
   for q in execute format(
     'select u.id

@@ -87,6 +87,33 @@ begin
   end loop;
 end $$;
 
+-- Notes which webhooks will never get reports of a day that is past retention: `from_table` is the day's, and `queues`
+-- are those whose reports are deleted from it; null: all.
+create or replace function pushq.note_lost_reports(from_table text, queues int[] default null) returns void
+language plpgsql set enable_seqscan = off as $$
+begin
+  if not exists (select from pushq.webhook_progress p where p.newest > p.cursor) then
+    return;
+  end if;
+  execute format(
+    'update pushq.webhook_progress p
+     set lost_to = greatest(p.lost_to, l.listed_at)
+     from (
+       select w.tenant_id, max(r.listed_at) as listed_at
+       from pushq.webhook_progress w
+       join pushq.queue k on k.tenant_id = w.tenant_id and ($1::int[] is null or k.id = any ($1))
+       cross join lateral (
+         select f.listed_at
+         from pushq.%I f
+         where f.queue_id = k.id and f.cursor > w.cursor
+         order by f.cursor desc
+         limit 1) r
+       where w.newest > w.cursor
+       group by w.tenant_id) l
+     where p.tenant_id = l.tenant_id', from_table)
+  using queues;
+end $$;
+
 -- Up to `most` reports of all queues of a tenant after the cursor `after` and up to `upto`, in order of their cursors.
 create or replace function pushq.webhook_entries(tenant int, after bigint, upto bigint, most int)
 returns table (cursor bigint, queue text, verdict text, reason text, reported_at timestamptz, recorded_at timestamptz,
@@ -203,5 +230,5 @@ begin
   on conflict on constraint webhook_progress_pkey do update
     set turn = case when is_tried then webhook_progress.turn else nextval('pushq.id') end,
         not_before = case when is_tried then webhook_progress.not_before else clock_timestamp() end,
-        failures = 0, failing_since = null, problem = null;
+        failures = 0, failing_since = null, problem = null, lost_to = null;
 end $$;

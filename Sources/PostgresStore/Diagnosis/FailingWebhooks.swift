@@ -2,7 +2,7 @@ extension HealthCheck {
     static let webhooks = HealthCheck(
         "webhooks", "webhooks that do not accept reports about devices, or that no worker sends them to"
     ) { connection in
-        try await connection.execute(.failingWebhooks).map { row in
+        let failing = try await connection.execute(.failingWebhooks).map { row in
             let (tenant, failures) = (row.text("tenant"), row.int4("failures"))
             let time = Words.time(seconds: row.float8("seconds"))
             return failures > 0
@@ -14,6 +14,15 @@ extension HealthCheck {
                     .warning, "webhook of \(tenant)", "has reports waiting, and no worker has sent them for \(time)",
                     .advice("run a worker that has the master key of its secret: docs/security.md, Another master key"))
         }
+        return failing
+            + (try await connection.execute(.webhooksWithLostReports).map { row in
+                HealthFinding(
+                    .warning, "webhook of \(row.text("tenant"))",
+                    "has never got some reports up to \(row.text("lost_to")), which are no longer kept",
+                    .advice(
+                        "have its receiver compare its devices with those of pushq-admin device export; then set the URL "
+                            + "of the webhook again, which ends this finding"))
+            })
     }
 }
 
@@ -32,6 +41,17 @@ extension Statement {
           ) s
         where s.since < now() - interval '5 minutes'
         order by s.since desc
+        limit \#(HealthCheck.queryLimit)
+        """#)
+
+    fileprivate static let webhooksWithLostReports = Statement(
+        "webhooks_with_lost_reports",
+        #"""
+        select t.name as tenant, pushq.shown_time(p.lost_to) as lost_to
+        from pushq.webhook_progress p
+        join pushq.tenant t on t.id = p.tenant_id
+        where p.lost_to is not null
+        order by p.lost_to desc
         limit \#(HealthCheck.queryLimit)
         """#)
 }

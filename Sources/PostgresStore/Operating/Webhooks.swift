@@ -7,7 +7,7 @@ extension Statement {
         select t.id as tenant_id, w.url, w.sealed,
                case when w.former_until > now() then w.former_sealed end as former_sealed,
                case when w.former_until > now() then w.former_until end as former_until, w.created_at, p.cursor,
-               p.newest > p.cursor as is_behind, p.failures, p.failing_since, p.problem, p.delivered_at,
+               p.newest > p.cursor as is_behind, p.failures, p.failing_since, p.problem, p.delivered_at, p.lost_to,
                case when p.failures > 0 then p.not_before end as next_try_at,
                floor(extract(epoch from now()))::int8 as now
         from pushq.tenant t
@@ -53,6 +53,9 @@ package struct WebhookSummary: Sendable {
     package let problem: String?
     package let nextTryAt: Date?
     package let deliveredAt: Date?
+    /// The receiver will never get some of the reports up to this time, because they are no longer kept; nil: it has
+    /// missed none.
+    package let lostTo: Date?
     /// The database's time, in seconds since 1970.
     package let now: Int64
 }
@@ -68,6 +71,7 @@ extension PostgresConnection {
                 cursor: row.int8("cursor"), isBehind: row.bool("is_behind"), failures: Int(row.int4("failures")),
                 failingSince: row.optionalTime("failing_since"), problem: row.optionalText("problem"),
                 nextTryAt: row.optionalTime("next_try_at"), deliveredAt: row.optionalTime("delivered_at"),
+                lostTo: row.optionalTime("lost_to"),
                 now: row.int8("now"))
         }
         return WebhookPlace(tenantID: row.int4("tenant_id"), webhook: webhook)

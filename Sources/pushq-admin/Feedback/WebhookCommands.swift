@@ -12,6 +12,10 @@ enum WebhookCommands {
         static let name = "show"
         static let users = CommandUsers.ofWebhooks
         static let summary = "Shows where reports about a tenant's devices are sent, and whether they arrive."
+        static let discussion = """
+            lost_up_to is shown if the receiver did not take reports for as long as they are kept: it will never get \
+            some of the reports up to that time. 'webhook set' clears it.
+            """
         static let examples = ["webhook show acme"]
 
         @Positional("Its name.") var tenant: TenantName
@@ -25,6 +29,7 @@ enum WebhookCommands {
                     ("tenant", .text(name)), ("url", .text(webhook.url)), ("created_at", .time(webhook.createdAt)),
                     ("former_secret_until", .time(webhook.formerUntil)), ("cursor", .text("\(webhook.cursor)")),
                     ("behind", .yes(webhook.isBehind)), ("delivered_at", .time(webhook.deliveredAt)),
+                    ("lost_up_to", .time(webhook.lostTo)),
                     ("failures", .count(webhook.failures)), ("failing_since", .time(webhook.failingSince)),
                     ("next_try_at", .time(webhook.nextTryAt)), ("problem", .text(webhook.problem)),
                 ])

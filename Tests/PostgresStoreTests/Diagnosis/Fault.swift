@@ -482,6 +482,17 @@ struct Fault: Sendable, CustomTestStringConvertible {
             """, .warning, "webhook of acme", "has accepted nothing for 30 min, after 7 tries: it answered 503",
             .command("pushq-admin webhook test acme")),
         Fault(
+            "a webhook whose receiver was away for longer than reports are kept", .webhooks,
+            """
+            insert into pushq.webhook (tenant_id, url, sealed) select id, 'https://a.example/', 'x' from pushq.tenant;
+            insert into pushq.webhook_progress (tenant_id, cursor, newest, lost_to)
+              select id, 1, 1, '2026-11-01 12:00:00+00' from pushq.tenant
+            """, .warning, "webhook of acme",
+            "has never got some reports up to 2026-11-01T12:00:00Z, which are no longer kept",
+            .advice(
+                "have its receiver compare its devices with those of pushq-admin device export; then set the URL of the "
+                    + "webhook again, which ends this finding")),
+        Fault(
             "a job that is set aside", .jobsSetAside,
             """
             insert into pushq.stuck_job (queue_id, job_id, problem, set_aside_at)

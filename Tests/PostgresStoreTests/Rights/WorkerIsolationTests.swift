@@ -91,7 +91,7 @@ import Transport
         tenant_quota: max_calls max_campaigns max_day_bytes max_devices max_schedules max_waiting tenant_id
         tenant_usage: by_producer bytes bytes_day bytes_to counted_at devices devices_counted_at devices_to tenant_id waiting
         webhook: created_at former_sealed former_until sealed tenant_id url
-        webhook_progress: batch_to cursor delivered_at failing_since failures newest not_before problem taken_until turn
+        webhook_progress: batch_to cursor delivered_at failing_since failures lost_to newest not_before problem taken_until turn
         """
 
     private static let functions: Set = [

@@ -39,6 +39,14 @@ import Transport
         }
     }
 
+    /// Deletes what is past retention three days from now.
+    private func runUpkeep(keepingFeedback days: Int, _ queue: QueueFixture) async throws {
+        let later = try await queue.connection.execute(Statement("later", "select pushq.today() + 3 as day")).one()
+        var retention = Retention()
+        retention.feedbackDays = days
+        _ = try await queue.connection.maintainPartitions(retention, today: later.date("day"))
+    }
+
     @Test func `bring all reports in their order, a message after the other, and then none`() async throws {
         try await withWebhook { queue, _ in
             #expect(try await queue.worker.takeWebhook(lease: Self.lease, most: 2, opening: Self.keys) == nil)
@@ -249,6 +257,45 @@ import Transport
             #expect(try await queue.worker.takeWebhook(lease: Self.lease, most: 1, opening: Self.keys) == nil)
             #expect(
                 try await queue.number("select count(*) from pushq.webhook_progress where newest = cursor") == 1)
+        }
+    }
+
+    /// The receiver was away for longer than reports are kept. Nothing said that it had missed some.
+    @Test(arguments: [false, true])
+    func `say up to when reports were deleted that were not taken`(isTenantsTime: Bool) async throws {
+        try await withWebhook { queue, tenant in
+            func lostTo() async throws -> Date? {
+                try await queue.connection.webhook(of: "acme")?.webhook?.lostTo
+            }
+            let feedback = Self.report(1) + Self.report(2)
+            try await queue.run(feedback)
+            _ = try await queue.worker.listFeedback()
+            let turn = try #require(try await queue.worker.takeWebhook(lease: Self.lease, most: 1, opening: Self.keys))
+            #expect(try await !queue.worker.noteTaken(turn))
+            if isTenantsTime {
+                try await queue.run("update pushq.tenant set history_days = 400, feedback_days = 1")
+                // Another tenant keeps its reports, so that the day stays.
+                try await queue.run("insert into pushq.tenant (name, feedback_days) values ('beta', 400)")
+            }
+            try await runUpkeep(keepingFeedback: isTenantsTime ? 400 : 1, queue)
+            #expect(try await queue.number("select count(*) from pushq.feedback") == 0)
+            let listed = try #require(try await lostTo())
+            #expect(abs(listed.timeIntervalSinceNow) < 3600)
+            try await queue.connection.setWebhook(
+                ofTenant: tenant, url: "https://b.example/", sealed: nil, formerFor: .zero)
+            #expect(try await lostTo() == nil)
+        }
+    }
+
+    @Test func `lose nothing with what the receiver has taken`() async throws {
+        try await withWebhook { queue, _ in
+            try await queue.run(Self.report(1))
+            _ = try await queue.worker.listFeedback()
+            let turn = try #require(try await queue.worker.takeWebhook(lease: Self.lease, most: 1, opening: Self.keys))
+            #expect(try await !queue.worker.noteTaken(turn))
+            try await runUpkeep(keepingFeedback: 1, queue)
+            #expect(try await queue.number("select count(*) from pushq.feedback") == 0)
+            #expect(try await queue.connection.webhook(of: "acme")?.webhook?.lostTo == nil)
         }
     }
 
