@@ -17,7 +17,7 @@ $$;
 
 -- The maximum number of bytes that are sent of a payload: it has the longest figure instead of the increment.
 create or replace function pushq.sent_bytes(payload json) returns int
-language sql immutable parallel safe as $$
+language sql immutable as $$
   select octet_length(payload::text)
     - case when strpos(payload::text, 'increment') > 0 or strpos(payload::text, E'\\u') > 0 then
         case when json_typeof(payload) = 'object' and pushq.has_readable_escapes(payload::text) then
@@ -51,8 +51,16 @@ create or replace function pushq.take_badges(
 language plpgsql set lock_timeout = '1ms' set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
-  until   pg_catalog.timestamptz;
-  waiting bigint[];                                       -- recipients that another transaction keeps
+  until    pg_catalog.timestamptz;
+  waiting  bigint[];                                      -- recipients that another transaction keeps
+  replaced bigint[];                                      -- recipients whose tokens were replaced meanwhile
+  is_taken boolean := false;
+  is_last  boolean := false;
+  is_known boolean := false;                              -- whether rows that others insert were looked for
+  queues   int[];
+  jobs     bigint[];
+  devices  bigint[];
+  taken    int[];
 begin
   -- Without a turn, it finds some of the rows kept.
   perform pushq.take_turns(queue_ids, firsts, lasts, device_ids);
@@ -61,31 +69,40 @@ begin
   -- what it did.
   waiting := pushq.lock_rows('badge', queue_ids, device_ids, until);
   waiting := waiting || pushq.inactive_among(queue_ids, device_ids);
-  begin
-    perform pushq.wait_until(until);
-    return query
-    select t.queue_id, t.job_id, t.device_id, t.figure
-    from pushq.take_free_badges(worker, queue_ids, job_ids, epochs, increments, firsts, lasts, device_ids, waiting) t;
-  exception when lock_not_available then
-    waiting := waiting || pushq.unseen_rows(
-      'badge', queue_ids, firsts, lasts, device_ids, waiting, clock_timestamp() + patience);
-    -- What was inserted meanwhile can be seen now.
-    waiting := waiting || pushq.lock_rows('badge', queue_ids, device_ids, until)
-      || pushq.inactive_among(queue_ids, device_ids);
+  while not is_taken and not is_last loop
     begin
-      return query
-      select t.queue_id, t.job_id, t.device_id, t.figure
+      perform pushq.wait_until(until);
+      select array_agg(t.queue_id), array_agg(t.job_id), array_agg(t.device_id), array_agg(t.figure)
+      into queues, jobs, devices, taken
       from pushq.take_free_badges(
         worker, queue_ids, job_ids, epochs, increments, firsts, lasts, device_ids, waiting) t;
-    exception when lock_not_available then
-      waiting := device_ids;
+      replaced := pushq.replaced_meanwhile(queue_ids, device_ids, waiting);
+      if replaced <> '{}' then
+        raise exception using errcode = 'PQ001', message = 'figures were taken for tokens that were replaced';
+      end if;
+      is_taken := true;
+    exception
+      when sqlstate 'PQ001' then waiting := waiting || replaced;
+      when lock_not_available then
+        is_last := is_known;
+        if not is_last then
+          waiting := waiting || pushq.unseen_rows(
+            'badge', queue_ids, firsts, lasts, device_ids, waiting, clock_timestamp() + patience);
+          -- What was inserted meanwhile can be seen now.
+          waiting := waiting || pushq.lock_rows('badge', queue_ids, device_ids, until)
+            || pushq.inactive_among(queue_ids, device_ids);
+          is_known := true;
+        end if;
     end;
-  end;
+  end loop;
+  if is_taken then
+    return query select * from unnest(queues, jobs, devices, taken);
+  end if;
   return query
   select g.queue_id, g.job_id, d.id, null::int
   from unnest(queue_ids, job_ids, firsts, lasts) g(queue_id, job_id, first, last)
   cross join lateral unnest(device_ids[g.first : g.last]) d(id)
-  where d.id = any (waiting);
+  where not is_taken or d.id = any (waiting);
 end $$;
 
 -- Takes figures, except for the devices in `except_devices`. It is remembered that a message was counted as long as the
@@ -195,7 +212,13 @@ language sql set enable_seqscan = off set enable_mergejoin = off set jit = off a
           from pushq.badge h
           where h.queue_id = l.queue_id and h.device_id = d.device_id and h.root_ids @> array[l.root_id])
           then d.device_id
-        else pushq.newer_token_of_recipient(l.queue_id, l.root_id, d.device_id) end as device_id) p
+        -- A badge moves to the newer token of a device, even while the message waits or is being sent (pushq.pass_on). If
+        -- that is a recipient itself, its own job gives back.
+        else (
+          select v.replaced_by
+          from pushq.device v
+          cross join lateral pushq.recipient_of(l.queue_id, l.root_id, v.replaced_by) r
+          where v.queue_id = l.queue_id and v.id = d.device_id and not r.is_recipient) end as device_id) p
     where p.device_id <> all ($9)
     group by l.queue_id, p.device_id
     order by l.queue_id, p.device_id)

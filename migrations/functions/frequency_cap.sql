@@ -123,8 +123,16 @@ create or replace function pushq.hold_to_caps(
 language plpgsql set lock_timeout = '1ms' set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
-  until   pg_catalog.timestamptz;
-  waiting bigint[];                                       -- recipients that another transaction keeps
+  until    pg_catalog.timestamptz;
+  waiting  bigint[];                                      -- recipients that another transaction keeps
+  replaced bigint[];                                      -- recipients whose tokens were replaced meanwhile
+  is_taken boolean := false;
+  is_last  boolean := false;
+  is_known boolean := false;                              -- whether rows that others insert were looked for
+  queues   int[];                                         -- who gets no place, with the time to wait
+  jobs     bigint[];
+  devices  bigint[];
+  waits    bigint[];
 begin
   -- Without a turn, it finds some of the rows kept.
   perform pushq.take_turns(queue_ids, firsts, lasts, device_ids);
@@ -133,31 +141,47 @@ begin
   -- what it did.
   waiting := pushq.lock_rows('recent_push', queue_ids, device_ids, until);
   waiting := waiting || pushq.inactive_among(queue_ids, device_ids);
-  begin
-    perform pushq.wait_until(until);
-    return query
-    select t.queue_id, t.job_id, t.device_id, t.wait
-    from pushq.take_free_places(worker, queue_ids, job_ids, epochs, firsts, lasts, device_ids, waiting) t;
-  exception when lock_not_available then
-    waiting := waiting || pushq.unseen_rows(
-      'recent_push', queue_ids, firsts, lasts, device_ids, waiting, clock_timestamp() + patience);
-    -- What was inserted meanwhile can be seen now.
-    waiting := waiting || pushq.lock_rows('recent_push', queue_ids, device_ids, until)
-      || pushq.inactive_among(queue_ids, device_ids);
+  while not is_taken and not is_last loop
     begin
-      return query
-      select t.queue_id, t.job_id, t.device_id, t.wait
+      perform pushq.wait_until(until);
+      select array_agg(t.queue_id), array_agg(t.job_id), array_agg(t.device_id), array_agg(t.wait)
+      into queues, jobs, devices, waits
       from pushq.take_free_places(worker, queue_ids, job_ids, epochs, firsts, lasts, device_ids, waiting) t;
-    exception when lock_not_available then
-      waiting := device_ids;
+      replaced := pushq.replaced_meanwhile(queue_ids, device_ids, waiting);
+      if replaced <> '{}' then
+        raise exception using errcode = 'PQ001', message = 'places were taken for tokens that were replaced';
+      end if;
+      is_taken := true;
+    exception
+      when sqlstate 'PQ001' then waiting := waiting || replaced;
+      when lock_not_available then
+        is_last := is_known;
+        if not is_last then
+          waiting := waiting || pushq.unseen_rows(
+            'recent_push', queue_ids, firsts, lasts, device_ids, waiting, clock_timestamp() + patience);
+          -- What was inserted meanwhile can be seen now.
+          waiting := waiting || pushq.lock_rows('recent_push', queue_ids, device_ids, until)
+            || pushq.inactive_among(queue_ids, device_ids);
+          is_known := true;
+        end if;
     end;
-  end;
+  end loop;
+  if is_taken then
+    return query select * from unnest(queues, jobs, devices, waits);
+  end if;
   return query
   select g.queue_id, g.job_id, d.id, 1000000::bigint
   from unnest(queue_ids, job_ids, firsts, lasts) g(queue_id, job_id, first, last)
   cross join lateral unnest(device_ids[g.first : g.last]) d(id)
-  where d.id = any (waiting);
+  where not is_taken or d.id = any (waiting);
 end $$;
+
+-- Whether a job waits or is held.
+create or replace function pushq.is_unfinished(q int, job bigint) returns boolean
+language sql stable as $$
+  select exists (select from pushq.lease l where l.queue_id = $1 and l.job_id = $2)
+    or exists (select from pushq.job j where j.queue_id = $1 and j.id = $2)
+$$;
 
 -- Takes places, except for the devices in `except_devices`.
 create or replace function pushq.take_free_places(
@@ -280,6 +304,21 @@ begin
       continue;
     end if;
     return query
+    -- The sends whose jobs have not said what became of a recipient. Once none of the jobs in which recipients continue
+    -- is left, none will: the newer token may belong to somebody else, or the cap was lifted meanwhile.
+    with undecided as materialized (
+      select u.queue_id, u.root,
+             exists (
+               select
+               from pushq.body b
+               where b.queue_id = u.queue_id and b.root_id = u.root and b.slice < 0
+                 and pushq.is_unfinished(b.queue_id, b.job_id)) as is_open
+      from (
+        select distinct g.queue_id, x.root
+        from unnest(left_over.queue_ids, left_over.device_ids) as g(queue_id, device_id)
+        join pushq.recent_push r on r.queue_id = g.queue_id and r.device_id = g.device_id
+        cross join lateral unnest(r.root_ids, r.job_ids) x(root, job)
+        where x.job = -1) u)
     select g.queue_id, g.job_id, g.device_id,
            case when c.arrived < g.pushes
                 -- As long as the oldest open push has taken so far: a second to a minute.
@@ -292,9 +331,10 @@ begin
       select count(*) filter (where not e.is_open) as arrived, min(e.at) filter (where e.is_open) as oldest
       from (
         select x.at,
-               x.job = -1 or exists (select from pushq.lease l where l.queue_id = g.queue_id and l.job_id = x.job)
-                 or exists (select from pushq.job j where j.queue_id = g.queue_id and j.id = x.job) as is_open
-        from unnest(r.job_ids, r.sent_at) x(job, at)
+               case when x.job = -1 then exists (
+                      select from undecided u where u.queue_id = g.queue_id and u.root = x.root and u.is_open)
+                    else pushq.is_unfinished(g.queue_id, x.job) end as is_open
+        from unnest(r.root_ids, r.job_ids, r.sent_at) x(root, job, at)
         where x.at between g.since and now() + interval '1 minute') e) c;
   end loop;
 end $$;
@@ -354,9 +394,18 @@ language sql set enable_seqscan = off set enable_mergejoin = off set jit = off a
           from pushq.recent_push h
           where h.queue_id = l.queue_id and h.device_id = d.device_id and h.root_ids @> array[l.root_id])
           then d.device_id
-        when d.arrived or d.undecided
-          then (select v.replaced_by from pushq.device v where v.queue_id = l.queue_id and v.id = d.device_id)
-        else pushq.newer_token_of_recipient(l.queue_id, l.root_id, d.device_id) end as device_id) p
+        -- If the newer token is a recipient of the same job, the place says what that one has got. As the recipient of
+        -- another job, it has a place with that job's number (pushq.move_recent_pushes).
+        else (
+          select v.replaced_by
+          from pushq.device v
+          where v.queue_id = l.queue_id and v.id = d.device_id
+            and (d.arrived or d.undecided
+              or not exists (
+                select
+                from pushq.body b
+                where b.day = l.body_day and b.queue_id = l.queue_id and b.job_id = l.job_id
+                  and v.replaced_by = any (b.device_ids)))) end as device_id) p
     where p.device_id <> all ($10)
     group by l.queue_id, p.device_id
     order by l.queue_id, p.device_id)

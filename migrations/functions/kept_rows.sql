@@ -100,6 +100,18 @@ language sql set enable_seqscan = off as $$
     select d.id from pushq.device d where d.queue_id = any ($1) and d.id = any ($2) and d.active)
 $$;
 
+-- The devices among these, besides those known to be, that are inactive by now. A worker asks after it has written
+-- their rows: a transaction that was replacing a token has kept the worker waiting until its end, and the token's row
+-- was gone then.
+create or replace function pushq.replaced_meanwhile(queue_ids int[], device_ids bigint[], known bigint[])
+returns bigint[]
+language sql as $$
+  select array(
+    select unnest(pushq.inactive_among($1, $2))
+    except
+    select unnest($3))
+$$;
+
 -- These devices, and those that have replaced one of them.
 create or replace function pushq.with_newer_tokens(queue_ids int[], device_ids bigint[]) returns bigint[]
 language sql set enable_seqscan = off as $$
@@ -107,21 +119,6 @@ language sql set enable_seqscan = off as $$
     select d.replaced_by
     from pushq.device d
     where d.queue_id = any ($1) and d.id = any ($2) and d.replaced_by is not null)
-$$;
-
--- Where the row of a recipient is that has got nothing, if not at its own device: it has moved to the newer token, even
--- while the push waited or was being sent (pushq.pass_on). Null if it has not; and if the newer token is a recipient of
--- the same send itself, because its row tells what that one has got.
-create or replace function pushq.newer_token_of_recipient(q int, root bigint, device bigint) returns bigint
-language sql stable as $$
-  select v.replaced_by
-  from pushq.device v
-  where v.queue_id = $1 and v.id = $3 and v.replaced_by is not null
-    and not exists (
-      select
-      from pushq.body b
-      where b.queue_id = $1 and b.root_id = $2 and b.slice = 0 and b.first_device_id <= v.replaced_by
-        and b.last_device_id >= v.replaced_by and v.replaced_by = any (b.device_ids))
 $$;
 
 -- Inserts empty rows for devices that have none.

@@ -151,7 +151,7 @@ end $$;
 -- Whether every \u escape is a character: neither a zero nor half of a surrogate pair. PostgreSQL's json accepts
 -- escapes unread, and fails when a value is read.
 create or replace function pushq.has_readable_escapes(payload text) returns boolean
-language plpgsql immutable parallel safe as $$
+language plpgsql immutable as $$
 begin
   return strpos(payload, E'\\u') = 0 or payload::jsonb is not null;
 exception
@@ -211,7 +211,7 @@ end $$;
 create or replace function pushq.payload_problem(
   payload json, push_type text, is_broadcast boolean default false, for_wallet_pass boolean default false
 ) returns text
-language plpgsql immutable parallel safe as $$
+language plpgsql immutable as $$
 declare
   most     int := case when push_type = 'voip' or is_broadcast then 5120 else 4096 end;
   bytes    int := pushq.sent_bytes(payload);

@@ -1,7 +1,7 @@
 -- A payload that was given as json, jsonb or text. Other types are refused: the cast of such a type to text can be a
 -- function that its owner wrote, and would run with the rights of the functions that producers call.
 create or replace function pushq.payload_json(payload anycompatible) returns json
-language plpgsql immutable parallel safe as $$
+language plpgsql immutable as $$
 begin
   if pg_typeof(payload) <> all ('{json,jsonb,text,varchar,bpchar}'::regtype[]) then
     raise exception using errcode = 'PQ400',
@@ -17,7 +17,7 @@ end $$;
 -- Refuses a payload, or the message of a campaign, with a \u escape that is not a character. PostgreSQL's json accepts
 -- the escape, and raises its own error as soon as any member is read.
 create or replace function pushq.check_escapes(given json) returns void
-language plpgsql immutable parallel safe as $$
+language plpgsql immutable as $$
 declare
   written  text := given::text;
   bare     json;
@@ -57,7 +57,7 @@ end $$;
 -- The same for a text that is longer than any usual payload. Only such a text can be nested so deeply that PostgreSQL
 -- gives up. PostgreSQL's error detail may repeat the whole text.
 create or replace function pushq.long_json(written text) returns json
-language plpgsql immutable parallel safe as $$
+language plpgsql immutable as $$
 declare
   reason text := pushq.length_problem(written);
   lack   text;

@@ -38,7 +38,7 @@ begin
   order by o.newer
   -- The app may already have set the badge of the newer token.
   on conflict do nothing;
-  perform pushq.move_recent_pushes(q, olders, newers);
+  perform pushq.move_recent_pushes(q, olders, newers, goes_on);
   -- Of the tokens that led to an older one, only the latest are kept: an installation may have had many tokens.
   select array_agg(l.id), array_agg(case when l.goes_on and l.place < 20 then l.newer end)
   into ids, nexts
@@ -56,51 +56,59 @@ begin
   where d.queue_id = q and d.id = any (ids) and d.id = n.id;
 end $$;
 
--- Makes tokens count, under a frequency cap, what was sent to those that they replace, because the persons are the
--- same. A push that went to both counts once.
-create or replace function pushq.move_recent_pushes(q int, olders bigint[], newers bigint[]) returns void
+-- Makes tokens count, under a frequency cap, what was sent to those that they replace, because the phones are the same.
+-- A push that went to both counts once. A push that is on its way to a token that does not go on (`goes_on`) does not
+-- count: the newer token is somebody else's, and would not learn what became of the push.
+create or replace function pushq.move_recent_pushes(q int, olders bigint[], newers bigint[], goes_on boolean[])
+returns void
 language plpgsql set enable_nestloop = off as $$
 begin
   with old as (
     delete from pushq.recent_push r
-    using unnest(olders, newers) p(older, newer)
+    using unnest(olders, newers, goes_on) p(older, newer, goes_on)
     where r.queue_id = q and r.device_id = any (olders) and r.device_id = p.older
-    returning p.newer, r.root_ids, r.job_ids, r.sent_at)
+    returning p.newer, p.goes_on, r.root_ids, r.job_ids, r.sent_at),
+  kept as (
+    select o.newer, array_agg(e.root order by e.at) as root_ids, array_agg(e.job order by e.at) as job_ids,
+           array_agg(e.at order by e.at) as sent_at
+    from old o
+    cross join lateral unnest(o.root_ids, o.job_ids, o.sent_at) e(root, job, at)
+    where o.goes_on or e.job <> -1 and not pushq.is_unfinished(q, e.job)
+    group by o.newer)
   insert into pushq.recent_push as n (queue_id, device_id, root_ids, job_ids, sent_at)
-  select q, o.newer, o.root_ids, o.job_ids, o.sent_at from old o where o.sent_at <> '{}' order by o.newer
+  select q, k.newer, k.root_ids, k.job_ids, k.sent_at from kept k order by k.newer
   on conflict on constraint recent_push_pkey do update
   set (root_ids, job_ids, sent_at) = (
+    -- Of a push to both, the newer token's own place stays: its job says what became of it.
     select coalesce(array_agg(e.root order by e.at), '{}'), coalesce(array_agg(e.job order by e.at), '{}'),
            coalesce(array_agg(e.at order by e.at), '{}')
     from (
-      select distinct on (u.root) u.root, u.job, u.at
+      select distinct on (u.root) u.root, u.job, max(u.at) over (partition by u.root) as at
       from (
-        select * from unnest(n.root_ids, n.job_ids, n.sent_at)
+        select *, 1 from unnest(n.root_ids, n.job_ids, n.sent_at)
         union all
-        select * from unnest(excluded.root_ids, excluded.job_ids, excluded.sent_at)) u(root, job, at)
-      order by u.root, u.at desc) e);
+        select *, 2 from unnest(excluded.root_ids, excluded.job_ids, excluded.sent_at)) u(root, job, at, place)
+      order by u.root, u.place) e);
 end $$;
 
 -- Deactivates active tokens of which an import keeps others of the same installation, as a registration does. They lose
--- their user and their installation. `latest`: of several tokens that one replaces, the latest; pushes that wait for it
--- continue to the newer token, if both have the same user. Returns the number of tokens.
-create or replace function pushq.retire_tokens(q int, olders bigint[], newers bigint[], latest boolean[])
+-- their user and their installation. Pushes that wait for them continue to the newer token, if both have the same user.
+-- `places` numbers the tokens that one replaces, from the latest on, which comes first. Returns the number of tokens.
+create or replace function pushq.retire_tokens(q int, olders bigint[], newers bigint[], places bigint[])
 returns bigint
 language plpgsql set enable_nestloop = off as $$
 declare
   strangers bigint[];                                     -- tokens whose user is not that of the newer one
-  froms     bigint[];
-  tos       bigint[];
   goes_on   boolean[];
+  part      record;
 begin
   if olders is null then
     return 0;
   end if;
-  select array_agg(p.older) filter (where o.user_key is distinct from n.user_key and o.user_key is not null),
-         array_agg(p.older) filter (where p.latest), array_agg(p.newer) filter (where p.latest),
-         array_agg(o.user_key is not distinct from n.user_key) filter (where p.latest)
-  into strangers, froms, tos, goes_on
-  from unnest(olders, newers, latest) p(older, newer, latest)
+  select array_agg(o.id) filter (where o.user_key is distinct from n.user_key and o.user_key is not null),
+         array_agg(o.user_key is not distinct from n.user_key order by p.number)
+  into strangers, goes_on
+  from unnest(olders, newers) with ordinality p(older, newer, number)
   join pushq.device o on o.queue_id = q and o.id = any (olders) and o.id = p.older
   join pushq.device n on n.queue_id = q and n.id = any (newers) and n.id = p.newer;
   -- What is known about another user does not apply to this one.
@@ -109,11 +117,18 @@ begin
   -- Later questions about a token whose pushes continue are answered by the newer one.
   delete from pushq.profile p
   where p.queue_id = q
-    and p.device_id = any (array(select o.id from unnest(froms, goes_on) o(id, goes_on) where o.goes_on));
+    and p.device_id = any (array(select o.id from unnest(olders, goes_on) o(id, goes_on) where o.goes_on));
   update pushq.device d
   set active = false, user_key = null, inactive_since = clock_timestamp(), inactive_reason = null
   where d.queue_id = q and d.id = any (olders);
-  perform pushq.pass_on(q, froms, tos, goes_on);
+  for part in
+    select array_agg(p.older) as olders, array_agg(p.newer) as newers, array_agg(p.goes_on) as goes_on
+    from unnest(olders, newers, goes_on, places) p(older, newer, goes_on, place)
+    group by p.place
+    order by p.place
+  loop
+    perform pushq.pass_on(q, part.olders, part.newers, part.goes_on);
+  end loop;
   return cardinality(olders);
 end $$;
 
@@ -142,7 +157,7 @@ declare
   ids    bigint[];
   olders bigint[];
   newers bigint[];
-  latest boolean[];
+  places bigint[];
 begin
   -- As in `pushq.take_lock`, but several names, always in the same order.
   insert into pushq.named_lock (name) select n from unnest(names) with ordinality u(n, place) order by place;
@@ -176,8 +191,8 @@ begin
     from (select distinct q as queue_id, i as id from unnest(ids) i) t
     cross join lateral (
       select * from pushq.device e where e.queue_id = t.queue_id and e.replaced_by = t.id offset 0) e));
-  select array_agg(t.id), array_agg(t.kept), array_agg(t.place = 2)
-  into olders, newers, latest
+  select array_agg(t.id), array_agg(t.kept), array_agg(t.place)
+  into olders, newers, places
   from (
     select d.id, row_number() over tokens as place, first_value(d.id) over tokens as kept
     from (select distinct q as queue_id, i as id from unnest(ids) i) n
@@ -190,5 +205,5 @@ begin
       partition by p.installation, coalesce(d.kind, 'alert'), p.activity_type, p.activity
       order by pushq.known_since(d.registered_at) desc, p.seen_at desc nulls last, d.id desc)) t
   where t.place > 1;
-  return pushq.retire_tokens(q, olders, newers, latest);
+  return pushq.retire_tokens(q, olders, newers, places);
 end $$;

@@ -85,7 +85,7 @@ begin
                    then pushq.set_of(array(select encode(t, 'hex') from unnest(pushq.tokens(tokens)) t)) end,
             -- One user is the same user in either argument.
             case when user_keys is null then user_key
-                 when cardinality(pushq.set_of(user_keys)) = 1 then user_keys[1]
+                 when cardinality(pushq.set_of(user_keys)) = 1 then (pushq.set_of(user_keys))[1]
                  else to_json(pushq.set_of(user_keys))::text end, push_type,
             priority, collapse_id, at_most_once, urgent, replace_waiting)::text,
         'UTF8')), greatest(run_at, clock_timestamp()));

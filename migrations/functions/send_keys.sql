@@ -18,7 +18,7 @@ end $$;
 -- as 1.0 or 1e0. A payload that jsonb cannot hold is compared as written. So is one with a number with three digits in
 -- its exponent, because jsonb would write out all of 1e131071.
 create or replace function pushq.content(payload json) returns text
-language plpgsql immutable parallel safe as $$
+language plpgsql immutable as $$
 declare
   written text := payload::text;
   content text;

@@ -181,7 +181,7 @@ end $$;
 
 -- The payloads, given as json, jsonb or text, in the form of `pushq.payload_json`.
 create or replace function pushq.payloads_json(payloads anycompatiblearray) returns json[]
-language plpgsql immutable parallel safe as $$
+language plpgsql immutable as $$
 declare
   texts  text[];
   bodies json[];

@@ -208,7 +208,7 @@ end $$;
 -- Stores the shares of a campaign, with a message for each of its variants.
 create or replace function pushq.add_shares(
   q int, root bigint, key text, shares record, message bigint, push_type text, priority int, expiration bigint,
-  collapse_id text, at_most_once boolean
+  collapse_id text, at_most_once boolean, due_at timestamptz
 ) returns void
 language plpgsql as $$
 begin
@@ -218,7 +218,8 @@ begin
     insert into pushq.campaign_share (queue_id, campaign_id, place, name, fraction, message_id)
     values (q, root, n + 1, shares.names[n], shares.fractions[n],
             pushq.new_campaign_message(
-              q, root, shares.payloads[n], push_type, priority, expiration, collapse_id, at_most_once));
+              q, root, shares.payloads[n], push_type, priority, expiration, collapse_id, at_most_once,
+              due_at));
   end loop;
   update pushq.fan_out f
   set shares = jsonb_build_object('key', add_shares.key, 'bounds', shares.bounds)

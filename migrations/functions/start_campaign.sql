@@ -123,7 +123,8 @@ begin
       pushq.held_out(shares));
   end if;
   perform pushq.check_campaign_quota(q, payload, shares);
-  message := pushq.new_campaign_message(q, root, payload, push_type, priority, expiration, collapse_id, at_most_once);
+  message := pushq.new_campaign_message(
+    q, root, payload, push_type, priority, expiration, collapse_id, at_most_once, start_at);
   insert into pushq.campaign (queue_id, id, key, digest, message_id, stop_at_errors, filter, filter_tree, quiet_hours)
   values (q, root, new_campaign.key, new_campaign.digest, message, new_campaign.stop_at_errors, new_campaign.filter,
           pushq.with_audiences(new_campaign.filter_tree, q), new_campaign.quiet_hours)
@@ -152,7 +153,7 @@ begin
          new_campaign.clock;
   if shares.content is not null then
     perform pushq.add_shares(
-      q, root, key, shares, message, push_type, priority, expiration, collapse_id, at_most_once);
+      q, root, key, shares, message, push_type, priority, expiration, collapse_id, at_most_once, start_at);
   end if;
   if max_rate is not null then
     perform pushq.limit_campaign(q, root, max_rate);

@@ -20,6 +20,20 @@ begin
   end if;
 end $$;
 
+-- Whether a device is or was a recipient of a send or campaign: it no longer is one if each of its jobs has ended without
+-- sending to it, and it was postponed: it continues in another job.
+create or replace function pushq.recipient_of(
+  q int, root bigint, device bigint, out was_recipient boolean, out is_recipient boolean
+)
+language sql stable as $$
+  select count(*) > 0, coalesce(bool_or(e.job_id is null), false)
+  from pushq.body b
+  left join pushq.result e on e.queue_id = b.queue_id and e.root_id = b.root_id and e.job_id = b.job_id
+    and pushq.outcome_kind(get_byte(e.outcomes, array_position(b.device_ids, $3) - 1)) = 'postponed'
+  where b.queue_id = $1 and b.root_id = $2 and b.first_device_id <= $3 and b.last_device_id >= $3
+    and $3 = any (b.device_ids)
+$$;
+
 -- The recipients of jobs that `worker` holds whose pushes continue, each with the device that has the newer token. The
 -- recipients of a job are the elements of `device_ids` from its `firsts` to its `lasts`; nothing may be sent to their
 -- own tokens.
@@ -28,8 +42,8 @@ end $$;
 -- gets a push twice. `pushq.id` numbers devices and roots, so the larger number is the later one. If the newer token
 -- has replaced several recipients, only the latest of them continues. The devices of a user are found when the send is
 -- submitted or due, so a send to a user continues to any newer token; a transaction that was open when the send was
--- submitted may have registered it. The devices in a list of users are found while the list is loaded. So in these two
--- cases, it is also checked whether the newer token is a recipient itself.
+-- submitted may have registered it. The devices in a list are found while the list is loaded. So in these two cases, it
+-- is also checked whether the newer token is a recipient itself.
 --
 -- An app may go back to an earlier token, after the push has moved on from that to a newer one. Then the push returns
 -- to the earlier token, if all jobs for that have ended without sending it: they gave it back, or moved it on.
@@ -46,8 +60,8 @@ begin
   with asked as materialized (
     select l.queue_id, l.job_id, l.root_id, d.id as device_id, f.list_id,
            case when f.campaign_id is null and m.user_key is not null then 0
-                when f.is_for_users then f.list_id
-                when f.campaign_id is null or f.list_id is not null then l.root_id
+                when f.list_id is not null then f.list_id
+                when f.campaign_id is null then l.root_id
                 else coalesce(f.last_device_id, 9223372036854775807) end as chosen_to
     from unnest(queue_ids, job_ids, epochs, firsts, lasts) as g(queue_id, job_id, epoch, first, last)
     join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch
@@ -64,15 +78,7 @@ begin
     where d.replaced_by > a.chosen_to or a.device_id > a.chosen_to)
   select distinct on (w.queue_id, w.root_id, w.next) w.queue_id, w.job_id, w.device_id, w.next
   from newer w
-  cross join lateral (
-    -- Whether the newer token is or was a recipient: it no longer is one if each of its jobs has ended without sending,
-    -- and it was postponed: it continues in another job.
-    select count(*) > 0 as was_recipient, coalesce(bool_or(e.job_id is null), false) as is_recipient
-    from pushq.body b
-    left join pushq.result e on e.queue_id = b.queue_id and e.root_id = b.root_id and e.job_id = b.job_id
-      and pushq.outcome_kind(get_byte(e.outcomes, array_position(b.device_ids, w.next) - 1)) = 'postponed'
-    where b.queue_id = w.queue_id and b.root_id = w.root_id and b.first_device_id <= w.next
-      and b.last_device_id >= w.next and w.next = any (b.device_ids)) r
+  cross join lateral pushq.recipient_of(w.queue_id, w.root_id, w.next) r
   where not r.is_recipient
     and not exists (
       select

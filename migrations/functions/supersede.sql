@@ -1,6 +1,6 @@
 -- Makes a message replace those that are due earlier for the same recipients, as soon as it is due itself. Deletes rows
--- that this one makes unnecessary, except those that another transaction is writing. The row before this one stays: if
--- this message is cancelled, that one is the newest again (`pushq.reinstate_replaced`).
+-- that this one makes unnecessary, except those that another transaction is writing. The ten rows before this one stay:
+-- if this message is cancelled, the one before it is the newest again (`pushq.reinstate_replaced`), and so on.
 create or replace function pushq.supersede(q int, recipients bigint[], message bigint, due_at timestamptz) returns void
 language plpgsql as $$
 begin
@@ -18,6 +18,7 @@ begin
           where p.queue_id = q and p.recipient_id = o.recipient_id
             and (p.due_at, p.message_id) < (supersede.due_at, message)
           order by p.due_at desc, p.message_id desc
+          offset 9
           limit 1)
       for update skip locked));
   end if;

@@ -47,7 +47,7 @@ $$;
 -- Reads the hexadecimal tokens of an array in their order; null for null. The error for one of many says which it is:
 -- for a `thing` that has a token, its number; for a token of a list, how it begins, too.
 create or replace function pushq.tokens(hex text[], thing text default 'token') returns bytea[]
-language plpgsql immutable parallel safe as $$
+language plpgsql immutable as $$
 declare
   reason text;
   remedy text;

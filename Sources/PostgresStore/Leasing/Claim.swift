@@ -132,7 +132,9 @@ extension Statement {
                   select
                   from pushq.newest_update n
                   where n.queue_id = t.queue_id and n.recipient_id = d.id and n.due_at <= clock_timestamp()
-                    and (n.due_at, n.message_id) > (m.due_at, m.id))
+                    -- A campaign at a local time is due at another time in each zone.
+                    and (n.due_at, n.message_id)
+                      > (case when f.clock is null then m.due_at else greatest(m.due_at, t.run_at) end, m.id))
               union all
               select c.id, convert_to(c.channel, 'UTF8'), null
               from pushq.channel c

@@ -113,7 +113,7 @@ extension Statement {
             partition by k.installation, k.kind, k.activity_type, k.activity
             order by pushq.known_since(k.registered_at) desc, (not k.are_dated and k.line is not null) desc,
                      k.seen_at desc nulls last, k.line desc nulls last, k.id desc))
-        select pushq.retire_tokens($queue_id, array_agg(o.id), array_agg(o.kept), array_agg(o.place = 2)) as count
+        select pushq.retire_tokens($queue_id, array_agg(o.id), array_agg(o.kept), array_agg(o.place)) as count
         from placed o
         where o.place > 1
         """#)

@@ -126,6 +126,35 @@ import Transport
         }
     }
 
+    /// As when the token is replaced while the worker waits for its row. The number was raised at the old token.
+    @Test func `is not raised for a token that is replaced at the moment at which the worker raises it first`()
+        async throws
+    {
+        try await withDatabase { actor, database in
+            let queue = try await QueueFixture(database)
+            let register = { (token: String) in
+                "select pushq.register_device('\(Self.name)', '\(token)', 'ann', installation => 'phone')"
+            }
+            _ = try await send(to: "b9", queue)
+            try await queue.run(register("a1"))
+            try await queue.run("select pushq.send('\(Self.name)', '\(Self.one)', user_key => 'ann')")
+            let claimed = try await queue.claim(1, lane: .normal)
+            let producer = try await database.connect()
+            try await producer.runScript("begin; \(register("a2"))")
+            let taking = Task {
+                _ = actor
+                return try await queue.worker.takingBadges(claimed, workerID: 1, patience: .seconds(20))
+            }
+            try await database.waitUntilBlocked("the worker", running: "take_badges", on: queue.worker)
+            try await producer.runScript("commit")
+            let job = try #require(try await taking.value.first)
+            #expect(job.lockedBadges == Set(job.deviceIDs))
+            let badges =
+                "select count(*) from pushq.badge b join pushq.device d on d.id = b.device_id where d.token <> '\\xb9'"
+            #expect(try await queue.number(badges) == 0)
+        }
+    }
+
     @Test(arguments: [false, true])
     func `is given back by the newer token that has it by then, unless another transaction keeps it`(isKept: Bool)
         async throws

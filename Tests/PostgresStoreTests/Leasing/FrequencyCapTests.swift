@@ -293,10 +293,10 @@ import Transport
                 select encode(d.token, 'hex') || r.root_ids::text || r.job_ids::text
                 from pushq.recent_push r join pushq.device d on d.id = r.device_id
                 """
-            #expect(try await queue.texts(counted) == ["b2{3,1,2}{0,0,7}"])
+            #expect(try await queue.texts(counted) == ["b2{3,1,2}{0,0,0}"])
             try await queue.run(
                 "select pushq.register_device('\(QueueFixture.name)', 'c3', 'ann', installation => 'i')")
-            #expect(try await queue.texts(counted) == ["c3{3,1,2}{0,0,7}"])
+            #expect(try await queue.texts(counted) == ["c3{3,1,2}{0,0,0}"])
         }
     }
 
@@ -370,9 +370,46 @@ import Transport
         }
     }
 
+    /// The other recipient's job says nothing of the place, because it never took it.
+    @Test func `gives up the place of a token that is replaced by a recipient of the same push in another job`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let name = QueueFixture.name
+            try await queue.run(
+                """
+                insert into pushq.frequency_cap values (\(queue.id), 1, '1 day');
+                select pushq.register_device('\(name)', 'a1', 'ann', installation => 'i');
+                select pushq.register_device('\(name)', 'b2', 'bob');
+                select pushq.send('\(name)', '{"aps":{"alert":"x"}}', user_keys => '{ann,bob}')
+                """)
+            func claim() async throws -> ClaimedJob {
+                var job = try #require(try await queue.claim(1, lane: .normal, workerID: 1).first)
+                job.capAnswer = CapAnswer()
+                return try #require(try await queue.worker.heldToCaps([job], workerID: 1).first)
+            }
+            let first = try await claim()
+            try await queue.run(
+                """
+                delete from pushq.job;
+                select pushq.register_device('\(name)', 'b2', 'ann', installation => 'i')
+                """)
+            let end = SettledJob(
+                key: first.key, outcomes: [Outcome.rejected(.unregistered).rawValue], again: [], reports: [],
+                notes: nil,
+                capNews: [CapNews(deviceID: first.deviceIDs[0], hasArrived: false)])
+            #expect(try await queue.worker.endJobs([end], workerID: 1).keys == [first.key])
+            try await queue.run("select pushq.send('\(name)', '{\"aps\":{\"alert\":\"x\"}}', user_key => 'ann')")
+            #expect(try await claim().capAnswer?.held == [:])
+        }
+    }
+
     /// A recipient that may have got a push continues in another job. As long as that waits, other pushes wait, too.
-    @Test(arguments: [true, false])
-    func `holds others back for now while a push that may have arrived waits for its next attempt`(arrives: Bool)
+    /// - Parameter arrives: what that job says of the recipient; nil: nothing, because the newer token is somebody
+    ///   else's by then, or the queue had no cap meanwhile. Then the push may have arrived.
+    @Test(arguments: [true, false, nil])
+    func `holds others back for now while a push that may have arrived waits for its next attempt`(arrives: Bool?)
         async throws
     {
         try await withDatabase { _, database in
@@ -384,12 +421,15 @@ import Transport
                 job.capAnswer = CapAnswer()
                 return try #require(try await queue.worker.heldToCaps([job], workerID: 1).first)
             }
-            func end(_ job: ClaimedJob, as outcome: Outcome, arrives: Bool?, losses: Int = 0) async throws {
+            func end(
+                _ job: ClaimedJob, as outcome: Outcome, arrives: Bool?, losses: Int = 0, isSilent: Bool = false
+            ) async throws {
                 let again = ContinuingRecipient(
                     ordinal: 0, deviceID: job.deviceIDs[0], delay: .zero, attempts: 0, losses: losses)
                 let end = SettledJob(
                     key: job.key, outcomes: [outcome.rawValue], again: outcome.goesOn ? [again] : [], reports: [],
-                    notes: nil, capNews: [CapNews(deviceID: job.deviceIDs[0], hasArrived: arrives)])
+                    notes: nil,
+                    capNews: isSilent ? [] : [CapNews(deviceID: job.deviceIDs[0], hasArrived: arrives)])
                 #expect(try await queue.worker.endJobs([end], workerID: 1).keys == [job.key])
             }
             try await queue.run(send)
@@ -408,10 +448,64 @@ import Transport
                 "update pushq.job set run_at = case when losses > 0 then now() else 'infinity'::timestamptz end")
             let next = try #require(try await queue.claim(1, lane: .normal, workerID: 1).first)
             #expect(next.losses == 1)
-            try await end(next, as: arrives ? .unknown : .rejected(.badDeviceToken), arrives: arrives)
+            try await end(
+                next, as: arrives == false ? .rejected(.badDeviceToken) : .unknown, arrives: arrives,
+                isSilent: arrives == nil)
             try await queue.run("update pushq.job set run_at = now()")
             let last = try await claim()
-            #expect(last.capAnswer?.held == (arrives ? [last.deviceIDs[0]: .forGood] : [:]))
+            #expect(last.capAnswer?.held == (arrives == false ? [:] : [last.deviceIDs[0]: .forGood]))
+        }
+    }
+
+    /// The newer token is another person's, who would be held back by a push that never arrived.
+    @Test func `of a phone that changes hands counts no push that is on its way`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let name = QueueFixture.name
+            try await queue.run(
+                """
+                insert into pushq.frequency_cap values (\(queue.id), 3, '1 day');
+                select pushq.register_device('\(name)', 'a1', 'ann', installation => 'i');
+                select pushq.send('\(name)', '{"aps":{"alert":"x"}}', user_key => 'ann');
+                insert into pushq.recent_push (queue_id, device_id, root_ids, job_ids, sent_at)
+                select d.queue_id, d.id, array[1, 2, 3], array[0, -1, j.id], array[now(), now(), now()]
+                from pushq.device d, pushq.job j;
+                select pushq.register_device('\(name)', 'b2', 'carl', installation => 'i')
+                """)
+            let counted = "select r.root_ids::text from pushq.recent_push r where r.root_ids <> '{}'"
+            #expect(try await queue.texts(counted) == ["{1}"])
+        }
+    }
+
+    /// As when the token is replaced while the worker waits for its row. The place stayed at the old token, and the
+    /// newer one got a push too many.
+    @Test func `counts a push to a token that is replaced at the moment at which the worker takes its first place`()
+        async throws
+    {
+        try await withDatabase { actor, database in
+            let queue = try await QueueFixture(database)
+            let register = { (token: String) in
+                "select pushq.register_device('\(QueueFixture.name)', '\(token)', 'ann', installation => 'i')"
+            }
+            try await queue.run("insert into pushq.frequency_cap values (\(queue.id), 1, '1 day'); \(register("a1"))")
+            try await queue.run(
+                "select pushq.send('\(QueueFixture.name)', '{\"aps\":{\"alert\":\"x\"}}', user_key => 'ann')")
+            let producer = try await database.connect()
+            try await producer.runScript("begin; \(register("b2"))")
+            var job = try #require(try await queue.claim(1, lane: .normal, workerID: 1).first)
+            job.capAnswer = CapAnswer()
+            let asking = Task { [job] in
+                _ = actor
+                return try await queue.worker.heldToCaps([job], workerID: 1, patience: .seconds(20))
+            }
+            try await database.waitUntilBlocked("the worker", running: "hold_to_caps", on: queue.worker)
+            try await producer.runScript("commit")
+            let held = try #require(try await asking.value.first)
+            guard case .until? = held.capAnswer?.held[job.deviceIDs[0]] else {
+                Issue.record("\(String(describing: held.capAnswer))")
+                return
+            }
+            #expect(try await queue.number("select count(*) from pushq.recent_push") == 0)
         }
     }
 

@@ -170,6 +170,37 @@ import Transport
         }
     }
 
+    /// Of two newer tokens in a file, one stays. The other one has never waited for anything.
+    @Test func `goes on by the one that is kept of several that a file brings, with badge and recent pushes`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await add("a1,ann,i1\n", queue)
+            try await queue.run(
+                """
+                select pushq.send('\(Self.name)', '{"aps":{"alert":"x"}}', '{a1}'::text[]);
+                insert into pushq.frequency_cap values (\(queue.id), 3, '1 day');
+                insert into pushq.badge (queue_id, device_id, count) select queue_id, id, 3 from pushq.device;
+                insert into pushq.recent_push (queue_id, device_id, root_ids, job_ids, sent_at)
+                select queue_id, id, '{7}', '{0}', array[now()] from pushq.device
+                """)
+            try await add("a2,ann,i1\na3,ann,i1\n", queue)
+            let kept = try #require(
+                try await queue.texts("select encode(token, 'hex') from pushq.device where active").first)
+            #expect(try await claimed(queue, lane: .normal).moves == ["a1": kept])
+            let moved = try await queue.texts(
+                """
+                select format('%s %s %s', encode(d.token, 'hex'), b.count, r.root_ids)
+                from pushq.device d
+                left join pushq.badge b on b.device_id = d.id
+                left join pushq.recent_push r on r.device_id = d.id
+                where b.device_id is not null or r.device_id is not null
+                """)
+            #expect(moved == ["\(kept) 3 {7}"])
+        }
+    }
+
     @Test func `does not go on by one that a file has given to another user since`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
@@ -436,14 +467,18 @@ import Transport
         }
     }
 
-    @Test func `for a list of users goes on by one that came after the list was loaded and before the start`()
+    @Test(arguments: [
+        "add_users_to_list('QUEUE', LIST, array['ann', 'bob'])", "add_to_list('QUEUE', LIST, '{a1,b1}'::text[])",
+    ])
+    func `for a list goes on by one that came after the list was loaded and before the start`(load: String)
         async throws
     {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
             try await register([("a1", "ann", "i1"), ("b1", "bob", "i2")], queue)
             let list = try await queue.number("select pushq.new_list('\(Self.name)')")
-            try await queue.run("select pushq.add_users_to_list('\(Self.name)', \(list), array['ann', 'bob'])")
+            let call = load.replacing("QUEUE", with: Self.name).replacing("LIST", with: "\(list)")
+            try await queue.run("select pushq.\(call)")
             try await register([("a2", "ann", "i1")], queue)
             let campaign = try await queue.number(
                 "select pushq.start_campaign('\(Self.name)', 'k', '{\"aps\":{\"alert\":\"x\"}}', list => \(list))")

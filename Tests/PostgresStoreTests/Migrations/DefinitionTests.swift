@@ -159,4 +159,24 @@ struct `Applying functions and views anew` {
             #expect(try await text(connection, "select pushq.answer()") == "2")
         }
     }
+
+    /// PostgreSQL refuses to catch an error in a parallel operation. A session may force those (`force_parallel_mode`).
+    @Test func `call no function safe in parallel that catches errors`() async throws {
+        try await withDatabase { _, database in
+            let wrong = try await database.connect().execute(
+                Statement(
+                    "wrong",
+                    #"""
+                    with recursive catching as (
+                      select p.oid, p.proname::text as name from pg_proc p
+                      where p.pronamespace = 'pushq'::regnamespace and p.prosrc ~ '\mexception\s+when'
+                      union
+                      select p.oid, p.proname::text from catching c
+                      join pg_proc p on p.pronamespace = 'pushq'::regnamespace and p.prosrc ~ ('pushq\.' || c.name || '\M'))
+                    select c.name from catching c join pg_proc p on p.oid = c.oid where p.proparallel = 's'
+                    """#)
+            ).map { $0.text("name") }
+            #expect(wrong == [])
+        }
+    }
 }

@@ -444,6 +444,22 @@ import Transport
         }
     }
 
+    /// PostgreSQL's arrays may begin anywhere. A second user under the same key was taken for the first.
+    @Test func `may give arrays of users that begin anywhere`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let (options, alert) = ("key => 'k'", #"'{"aps":{"alert":"x"}}'"#)
+            func send(_ users: String) async throws -> Int {
+                try await queue.number("select pushq.send('\(QueueFixture.name)', \(alert), \(users), \(options))")
+            }
+            let first = try await send("user_keys => '[0:0]={ann}'")
+            for same in ["user_keys => '{ann}'", "user_key => 'ann'", "user_keys => '{{ann},{ann}}'"] {
+                #expect(try await send(same) == first)
+            }
+            await #expect(throws: PostgresError.self) { try await send("user_keys => '[0:0]={bob}'") }
+        }
+    }
+
     @Test func `are shown no long statement where a token is wrong`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)

@@ -53,7 +53,54 @@ import Testing
             let third = try await send("update", in: queue)
             try await pass("3 hours", queue)
             #expect(try await claimed(queue) == ([end], [first, second, third]))
-            #expect(try await queue.number("select count(*) from pushq.newest_update") == 3, "the first is not needed")
+        }
+    }
+
+    /// Once the newer ones had been cancelled, nobody knew any more of the one that was on the phone.
+    @Test func `of which the newest are cancelled leaves the newest of the others in its place`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            var roots: [Int64] = []
+            for _ in 1...4 { roots.append(try await send("update", in: queue)) }
+            for root in roots[2...] { _ = try await queue.connection.cancelSend(root, inQueue: Self.name) }
+            let jobs = try await queue.claim(lane: .normal).filter { !$0.isCancelled }
+            #expect(jobs.filter { !$0.activeIDs.isEmpty }.map(\.rootID) == [roots[1]])
+            for _ in 1...20 { _ = try await send("update", in: queue) }
+            #expect(try await queue.number("select count(*) from pushq.newest_update") == 11, "the ten before the last")
+        }
+    }
+
+    /// A campaign that was planned before an update, and is due after it, used to give way to that update.
+    /// - Parameter isByZone: whether it began before the update, and its local time came after that.
+    @Test(arguments: [false, true])
+    func `replaces no campaign that is due after it`(isByZone: Bool) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await queue.run(
+                """
+                select pushq.register_device('\(Self.name)', 'ac01', 'ann', kind => 'liveactivity', activity_type => 'Match')
+                """)
+            let campaign = Int64(
+                try await queue.number(
+                    """
+                    select pushq.start_campaign('\(Self.name)', 'end', '{"aps":{"timestamp":9,"event":"end"}}',
+                                                push_type => 'liveactivity', start_at => now() + interval '1 hour')
+                    """))
+            let update = try await send("update", in: queue)
+            #expect(try await claimed(queue) == ([update], []))
+            try await pass("2 hours", queue)
+            try await queue.run("update pushq.fan_out set start_at = start_at - interval '2 hours'")
+            try await queue.fanOut(campaign)
+            if isByZone {
+                try await queue.run(
+                    """
+                    update pushq.fan_out set clock = '{}';
+                    update pushq.message set due_at = due_at - interval '2 hours' where push_type = 'liveactivity'
+                      and not replaces;
+                    """)
+            }
+            let job = try #require(try await queue.claim(lane: .bulk).first)
+            #expect(job.activeIDs == job.deviceIDs)
         }
     }
 
