@@ -212,8 +212,8 @@ language sql set enable_seqscan = off set enable_mergejoin = off set jit = off a
           from pushq.badge h
           where h.queue_id = l.queue_id and h.device_id = d.device_id and h.root_ids @> array[l.root_id])
           then d.device_id
-        -- A badge moves to the newer token of a device, even while the message waits or is being sent (pushq.pass_on). If
-        -- that is a recipient itself, its own job gives back.
+        -- A badge moves to the newer token of a device, even while the message waits or is being sent
+        -- (pushq.pass_on). If that is a recipient itself, its own job gives back.
         else (
           select v.replaced_by
           from pushq.device v

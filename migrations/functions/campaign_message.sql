@@ -144,8 +144,8 @@ begin
   end loop;
 end $$;
 
--- Stores the message of a campaign, which has been checked before. `due_at` decides which updates of a Live Activity are
--- newer. Returns its id.
+-- Stores the message of a campaign, which has been checked before. `due_at` decides which updates of a Live Activity
+-- are newer. Returns its id.
 create or replace function pushq.new_campaign_message(
   queue_id int, root_id bigint, given json, push_type text, priority int, expiration bigint, collapse_id text,
   at_most_once boolean, due_at timestamptz
@@ -159,6 +159,7 @@ begin
   -- the written one has four.
   return pushq.new_message(
     $1, $2, case when num_nonnulls(m.languages, m.placeholders) = 0 then m.plain[1]::json else m.payload end,
-    $4, $5, $6, $7, $8, due_at => greatest($9, clock_timestamp()), languages => m.languages, translations => m.translations, placeholders => m.placeholders,
+    $4, $5, $6, $7, $8, due_at => greatest($9, clock_timestamp()),
+    languages => m.languages, translations => m.translations, placeholders => m.placeholders,
     plain => m.plain[1]::json);
 end $$;

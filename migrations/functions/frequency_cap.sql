@@ -176,11 +176,12 @@ begin
   where not is_taken or d.id = any (waiting);
 end $$;
 
--- Whether a job waits or is held.
+-- Whether a job is held, or will be due. Nobody waits for one that is paused or set aside: what it may have sent
+-- counts.
 create or replace function pushq.is_unfinished(q int, job bigint) returns boolean
 language sql stable as $$
   select exists (select from pushq.lease l where l.queue_id = $1 and l.job_id = $2)
-    or exists (select from pushq.job j where j.queue_id = $1 and j.id = $2)
+    or exists (select from pushq.job j where j.queue_id = $1 and j.id = $2 and j.run_at < 'infinity')
 $$;
 
 -- Takes places, except for the devices in `except_devices`.

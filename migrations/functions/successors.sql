@@ -20,8 +20,8 @@ begin
   end if;
 end $$;
 
--- Whether a device is or was a recipient of a send or campaign: it no longer is one if each of its jobs has ended without
--- sending to it, and it was postponed: it continues in another job.
+-- Whether a device is or was a recipient of a send or campaign: it no longer is one if each of its jobs has ended
+-- without sending to it, and it was postponed: it continues in another job.
 create or replace function pushq.recipient_of(
   q int, root bigint, device bigint, out was_recipient boolean, out is_recipient boolean
 )
