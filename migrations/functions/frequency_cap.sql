@@ -334,7 +334,11 @@ begin
         select x.at,
                case when x.job = -1 then exists (
                       select from undecided u where u.queue_id = g.queue_id and u.root = x.root and u.is_open)
-                    else pushq.is_unfinished(g.queue_id, x.job) end as is_open
+                    -- As `pushq.is_unfinished`, which takes ten times as long: this is for each push that is held back.
+                    else exists (select from pushq.lease l where l.queue_id = g.queue_id and l.job_id = x.job)
+                      or exists (
+                        select from pushq.job j
+                        where j.queue_id = g.queue_id and j.id = x.job and j.run_at < 'infinity') end as is_open
         from unnest(r.root_ids, r.job_ids, r.sent_at) x(root, job, at)
         where x.at between g.since and now() + interval '1 minute') e) c;
   end loop;
