@@ -154,8 +154,8 @@ final class HeldJob {
         waiting = outcomes.count { $0 == 0 }
         handedOver = Set(claim.outcomes.indices.filter { Outcome(rawValue: outcomes[$0]).goesOn })
         // A device that is inactive while its campaign is paused may be active when the campaign continues. What was
-        // cancelled ends as cancelled.
-        if !claim.isPaused, !claim.isCancelled { ruleOut(maximumPayloadBytes) }
+        // cancelled ends as cancelled, and what has expired as expired.
+        if !claim.isPaused, !claim.isCancelled, claim.sendWithin > .zero { ruleOut(maximumPayloadBytes) }
         recallReports()
     }
 

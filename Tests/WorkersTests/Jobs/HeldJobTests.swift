@@ -42,6 +42,14 @@ import Testing
         #expect(job.outcomes.allSatisfy { $0 == Outcome.cancelled.rawValue })
     }
 
+    /// A push to a token that was replaced while it waited was called one to an inactive device.
+    @Test func `ends those who are inactive as expired where the time to send has passed`() {
+        let job = JobFixture.job(recipients: 2, inactive: [10], sendWithin: .zero)
+        job.close(.expired)
+        job.endWaitingAsClosed()
+        #expect(job.outcomes == [Outcome.expired.rawValue, Outcome.expired.rawValue])
+    }
+
     @Test func `has nobody left to send to once the others are in flight, though its last devices are inactive`() {
         let job = JobFixture.job(recipients: 4, inactive: [30, 40])
         #expect(job.unsent == 2)
