@@ -6,7 +6,7 @@
 create or replace function pushq.pass_on(q int, olders bigint[], newers bigint[], goes_on boolean[]) returns void
 language plpgsql
 -- The arrays have one element or a million, and a nested loop would compare each with each.
-set enable_nestloop = off as $$
+set enable_nestloop = off set jit = off as $$
 declare
   ids   bigint[];                                         -- the older tokens, and those that they have replaced
   nexts bigint[];                                         -- where the pushes for these continue
@@ -18,7 +18,8 @@ begin
     select q, o.id, '{}', '{}', '{}' from unnest(olders) o(id) order by o.id
     on conflict do nothing;
   end if;
-  if exists (select from pushq.badge b where b.queue_id = q) then
+  -- An import may bring a million, and few queues count badges.
+  if cardinality(olders) < 1000 or exists (select from pushq.badge b where b.queue_id = q) then
     insert into pushq.badge (queue_id, device_id, count, root_ids, figures, kept_until)
     select q, o.id, 0, '{}', '{}', '{}' from unnest(olders) o(id) order by o.id
     on conflict do nothing;
@@ -61,7 +62,7 @@ end $$;
 -- count: the newer token is somebody else's, and would not learn what became of the push.
 create or replace function pushq.move_recent_pushes(q int, olders bigint[], newers bigint[], goes_on boolean[])
 returns void
-language plpgsql set enable_nestloop = off as $$
+language plpgsql set enable_nestloop = off set jit = off as $$
 begin
   with old as (
     delete from pushq.recent_push r
@@ -96,7 +97,7 @@ end $$;
 -- `places` numbers the tokens that one replaces, from the latest on, which comes first. Returns the number of tokens.
 create or replace function pushq.retire_tokens(q int, olders bigint[], newers bigint[], places bigint[])
 returns bigint
-language plpgsql set enable_nestloop = off as $$
+language plpgsql set enable_nestloop = off set jit = off as $$
 declare
   strangers bigint[];                                     -- tokens whose user is not that of the newer one
   goes_on   boolean[];

@@ -132,9 +132,15 @@ extension Statement {
                   select
                   from pushq.newest_update n
                   where n.queue_id = t.queue_id and n.recipient_id = d.id and n.due_at <= clock_timestamp()
-                    -- A campaign at a local time is due at another time in each zone.
-                    and (n.due_at, n.message_id)
-                      > (case when f.clock is null then m.due_at else greatest(m.due_at, t.run_at) end, m.id))
+                    -- A campaign at a local time is due at another time in each zone: its first jobs are made then,
+                    -- and the numbers of later messages are higher.
+                    and case when f.clock is null then (n.due_at, n.message_id) > (m.due_at, m.id)
+                             else n.message_id > (
+                               select coalesce(min(o.job_id), t.id)
+                               from pushq.body o
+                               where o.queue_id = t.queue_id and o.root_id = t.root_id and o.slice = 0
+                                 and o.first_device_id <= d.id and o.last_device_id >= d.id
+                                 and d.id = any (o.device_ids)) end)
               union all
               select c.id, convert_to(c.channel, 'UTF8'), null
               from pushq.channel c

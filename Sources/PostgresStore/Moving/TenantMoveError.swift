@@ -19,7 +19,7 @@ package enum TenantMoveError: Error, Equatable, CustomStringConvertible {
     /// The same. The move from the first database was undone, and the tenant was suspended there.
     case wasInBoth(String, String, String)
     /// The tenant had arrived, then was removed there, or the database was restored.
-    case isNowhere(String, String)
+    case isNowhere(String, String, hasCopy: Bool)
     case leftOver(String)
     case notUnderWay(String)
     case hasArrived(String, String)
@@ -67,9 +67,10 @@ package enum TenantMoveError: Error, Equatable, CustomStringConvertible {
         case .wasInBoth(let tenant, let here, let there):
             "\(tenant) is in \(there), too. So its move was undone in \(here), and it was suspended there: nothing of it "
                 + "is sent from \(here). Remove it where it is older: pushq-admin tenant remove \(tenant)"
-        case .isNowhere(let tenant, let there):
+        case .isNowhere(let tenant, let there, let hasCopy):
             "\(tenant) has moved to \(there), and is not there any more: it was removed, or \(there) was restored to "
-                + "before it arrived. Then restore \(there) to a later moment, or give up what was copied to it with --abandon"
+                + "before it arrived. Then restore \(there) to a later moment"
+                + (hasCopy ? ", or give up what was copied to it with --abandon" : "")
         case .leftOver(let tenant):
             "the other database has begun a move of \(tenant) that this one does not know of; undo it with --abandon"
         case .notUnderWay(let tenant): "no move of \(tenant) between these databases is under way"

@@ -4,8 +4,8 @@ import Transport
 
 /// Moves a tenant from one database of an installation to another (functions/move_tenant.sql).
 ///
-/// Both databases store the state of the move. So another call continues where this one was interrupted, wherever that
-/// was. Until the tenant has arrived, ``abandon()`` undoes the move.
+/// Both databases store the state of the move. So another call continues it, wherever this one was interrupted; until
+/// the tenant has arrived, it compares what was copied. ``abandon()`` undoes the move until then.
 ///
 /// 1. *Copying.* Contents are copied while workers send for the tenant. Changes are noted and carried over
 /// (``NotedChanges``) until few are left.
@@ -26,14 +26,14 @@ package struct TenantMover {
 
     /// What was done.
     package struct Report: Sendable {
-        /// Rows, except settings, that were compared with the new place and copied if they were missing; nil if another
-        /// call has done that.
+        /// Rows, except settings, that were compared with the new place and copied if they were missing; nil if the
+        /// tenant had arrived already.
         package var rows: Int?
         /// Rows that were copied, including rows that were copied again.
         package var copied = 0
         /// Rows among them that were copied while the tenant was stopped.
         package var copiedWhileStopped = 0
-        /// How long the tenant was stopped; nil if another call has stopped it.
+        /// How long the tenant was stopped; nil if it had arrived already.
         package var pause: Duration?
         package var deleted = 0
     }
@@ -89,18 +89,24 @@ package struct TenantMover {
         var report = Report()
         if let report = try await finishArrived() { return report }
         try await checkKeys(masterKeys)
-        let stage = try await begin().stage
+        try await goOnCopying(try await begin())
         do {
-            var wasStopped: ContinuousClock.Instant?
-            if stage == .copying { try await copy(&report) }
-            if stage != .detached { wasStopped = try await stop() }
+            try await copy(&report)
+            let wasStopped = try await stop()
             try await handOver(under: masterKeys, &report)
-            report.pause = wasStopped.map { $0.duration(to: .now) }
+            report.pause = wasStopped.duration(to: .now)
         } catch let error where !Self.mayHaveArrived(error) {
             await goOnHere()
             throw error
         }
         return try await finish(&report)
+    }
+
+    /// Lets the tenant be served here again if the move was interrupted while it was stopped. All is compared once more:
+    /// the changes that were carried over are not noted any more, and the new place may have been restored since.
+    private func goOnCopying(_ move: TenantMoveState) async throws {
+        if move.stage == .detached { try await source.store.reattachTenant(tenant) }
+        if move.stage == .stopping { try await source.store.continueLeaving(tenant) }
     }
 
     /// Moves the tenant to the new place, with all that has changed.
@@ -144,7 +150,12 @@ package struct TenantMover {
         var isHere = true
         if let here {
             if here.stage == .moved {
-                guard !isThere, there != nil else { throw TenantMoveError.isElsewhere(tenant, here.peer) }
+                guard !isThere else { throw TenantMoveError.isElsewhere(tenant, here.peer) }
+                guard there != nil else {
+                    throw here.peer == target.name
+                        ? TenantMoveError.isNowhere(tenant, target.name, hasCopy: false)
+                        : TenantMoveError.isElsewhere(tenant, here.peer)
+                }
                 isHere = false
             } else if isThere {
                 try await source.store.abandonLeaving(tenant, suspends: true)
@@ -157,6 +168,8 @@ package struct TenantMover {
             }
         } else if isThere {
             throw try await whereItIs()
+        } else {
+            isHere = try await isAtSource()
         }
         if there?.stage == .copying { try await target.store.abandonArriving(tenant) }
         _ = try await target.store.clearRemovedQueues(of: tenant, while: Self.always)
@@ -173,8 +186,13 @@ package struct TenantMover {
 
     /// What is said of a tenant that is at the new place, and of whose move the old one does not know.
     private func whereItIs() async throws -> TenantMoveError {
-        try await source.store.tenants(named: tenant).isEmpty
-            ? .isElsewhere(tenant, target.name) : .isInBoth(tenant, source.name, target.name)
+        try await isAtSource()
+            ? .isInBoth(tenant, source.name, target.name) : .isElsewhere(tenant, target.name)
+    }
+
+    /// Whether the old place serves a tenant of this name.
+    private func isAtSource() async throws(PostgresError) -> Bool {
+        try await source.store.tenants(named: tenant).first != nil
     }
 
     /// Whether the new place serves a tenant of this name. If the old one does, too, one of them was restored.
@@ -307,9 +325,8 @@ package struct TenantMover {
         let (here, there) = try await states()
         if let here, here.stage != .moved {
             guard try await !isAtTarget() else { throw TenantMoveError.isInBoth(tenant, source.name, target.name) }
-            guard there != nil || here.stage == .copying && here.peer == target.name else {
-                throw TenantMoveError.otherMove(tenant, here.peer)
-            }
+            // If the new place knows nothing of the move, it was restored since.
+            guard there != nil || here.peer == target.name else { throw TenantMoveError.otherMove(tenant, here.peer) }
             try await map(here)
             return here
         }
@@ -367,6 +384,8 @@ package struct TenantMover {
         for queue in try await target.store.queues(ofMove: tenant) where queues.contains(queue.there) {
             try await copy.copy(queue: queue.there, to: queue.here)
         }
+        // Else the changes would be carried over by plans for empty tables.
+        try await target.store.analyzeGrownTables()
         if let rows = before.rows { report.rows = rows + copy.counts.rows }
         report.copied += copy.counts.copied
     }
@@ -479,7 +498,9 @@ package struct TenantMover {
         guard let here, here.stage == .moved, try await source.store.tenants(named: tenant).isEmpty else { return nil }
         guard here.peer == target.name else { throw TenantMoveError.isElsewhere(tenant, here.peer) }
         // What is left here may be the last copy of the tenant.
-        guard try await isAtTarget() else { throw TenantMoveError.isNowhere(tenant, target.name) }
+        guard try await isAtTarget() else {
+            throw TenantMoveError.isNowhere(tenant, target.name, hasCopy: there != nil)
+        }
         guard try await finish(&report).deleted > 0 else { throw TenantMoveError.isElsewhere(tenant, here.peer) }
         return report
     }

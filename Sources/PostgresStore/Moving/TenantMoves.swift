@@ -5,9 +5,25 @@ extension Statement {
         "tenant_move",
         #"""
         select m.id::text, m.leaves, m.stage, m.peer, coalesce(m.history_days, 0) as history_days,
-               coalesce(m.feedback_days, 0) as feedback_days
+               coalesce(m.feedback_days, 0) as feedback_days,
+               exists (select from pushq.lineage l where l.is_restore and l.id > m.lineage_id) as was_restored
         from pushq.tenant_move m
         where m.tenant = $tenant
+        """#)
+
+    /// Tables of contents that have grown far beyond the size that their statistics know. Each row is a statement.
+    fileprivate static let grownTables = Statement(
+        "grown_tables",
+        #"""
+        select format('analyze pushq.%I', c.relname) as statement
+        from pg_class c
+        left join pg_inherits i on i.inhrelid = c.oid
+        left join pg_class p on p.oid = i.inhparent
+        cross join lateral (
+          select pg_relation_size(c.oid) / current_setting('block_size')::int as pages where c.relkind = 'r') s
+        where c.relnamespace = 'pushq'::regnamespace
+          and coalesce(p.relname, c.relname) in (select t.name from pushq.tables_of_tenants() t where t.kind = 'content')
+          and s.pages > 16 and (c.reltuples < 1 or s.pages > 4 * c.relpages)
         """#)
 
     fileprivate static let tenantPlaces = Statement(
@@ -229,6 +245,8 @@ package struct TenantMoveState: Equatable, Sendable {
     package let stage: Stage
     /// The other database.
     package let peer: String
+    /// Whether the database was restored since the move came to this stage.
+    package let wasRestored: Bool
     let historyDays: Int32
     let feedbackDays: Int32
 }
@@ -271,7 +289,8 @@ extension PostgresConnection {
             TenantMoveState(
                 id: row.text("id"), leaves: row.bool("leaves"),
                 stage: .init(stored: row.text("stage")), peer: row.text("peer"),
-                historyDays: row.int4("history_days"), feedbackDays: row.int4("feedback_days"))
+                wasRestored: row.bool("was_restored"), historyDays: row.int4("history_days"),
+                feedbackDays: row.int4("feedback_days"))
         }
     }
 
@@ -307,6 +326,12 @@ extension PostgresConnection {
         try await execute(.mayMove, ["backend": .int4(backendProcessID)]).first.map {
             ($0.bool("may"), $0.text("login"), $0.text("owner"), $0.bool("is_direct"))
         }
+    }
+
+    /// Has PostgreSQL look at tables of contents that have grown far beyond the size that it knows: a plan for an empty
+    /// table reads all of it for each row.
+    func analyzeGrownTables() async throws(PostgresError) {
+        for row in try await execute(.grownTables) { try await runScript(row.text("statement")) }
     }
 
     func databaseTraits() async throws(PostgresError) -> DatabaseTraits {

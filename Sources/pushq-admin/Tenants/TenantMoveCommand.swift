@@ -95,18 +95,21 @@ struct TenantMoveCommand: Command {
     private func undo(_ console: Console) async throws {
         let (name, patience) = (tenant.text, patience)
         let (here, there) = (try database.address, try to.address)
-        let move = try await database.session { source in try await source.tenantMove(of: name) }
+        let (move, isHere) = try await database.session { source in
+            (try await source.tenantMove(of: name), try await source.tenants(named: name).first != nil)
+        }
         let stage = move.flatMap { $0.leaves ? $0.stage : nil }
+        if !isHere, !targetIsLost, move == nil || stage == .moved {
+            try askToDelete(name, in: there.place, console)
+        }
         if targetIsLost {
-            if stage == .detached {
+            if stage == .detached || stage != nil && stage != .moved && move?.wasRestored == true {
                 try confirmation.ask(
                     console,
                     "brings \(name) back as it was when it was stopped; if it has arrived at \(there.place), and that "
                         + "database is used again, both send for it")
             } else if move?.leaves == false, move?.stage == .copying {
-                try confirmation.ask(
-                    console,
-                    "deletes what was copied of \(name) to \(here.place), which may be the last that is left of it")
+                try askToDelete(name, in: here.place, console)
             }
             guard try await undoHere(name, patience) else {
                 return console.show(
@@ -139,6 +142,11 @@ struct TenantMoveCommand: Command {
             }
         }
         console.show("\(name) stays in \(here.place)", json: ["tenant": .string(name), "moved": false])
+    }
+
+    private func askToDelete(_ name: String, in place: String, _ console: Console) throws {
+        try confirmation.ask(
+            console, "deletes what was copied of \(name) to \(place), which may be the last that is left of it")
     }
 
     /// Undoes the move without the other database. Returns whether the tenant is here.

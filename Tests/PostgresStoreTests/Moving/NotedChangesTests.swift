@@ -151,6 +151,26 @@ extension `What happens to a tenant while it moves` {
         }
     }
 
+    /// As `job` usually is when autovacuum looks at it.
+    @Test func `tables that were empty when they were looked at are looked at again once they are copied`() async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await queue.run(
+                """
+                insert into pushq.device (queue_id, token) select 77, int8send(n) from generate_series(1, 20000) n;
+                delete from pushq.device;
+                analyze pushq.device;
+                insert into pushq.device (queue_id, token) select 77, int8send(n) from generate_series(1, 20000) n
+                """)
+            let known = "select reltuples::bigint from pg_class where oid = 'pushq.device'::regclass"
+            #expect(try await queue.number(known) == 0)
+            try await queue.connection.analyzeGrownTables()
+            #expect(try await queue.number(known) > 10_000)
+            try await queue.connection.analyzeGrownTables()
+        }
+    }
+
     @Test func `what was changed first and is committed last is not lost`() async throws {
         try await withMoveWorld { actor, world in
             let late = try await world.here.connect()

@@ -84,7 +84,7 @@ import Transport
             } else {
                 #expect(
                     try await message { _ = try await world.mover().run(under: world.keys) }
-                        == "the database was restored while acme was being moved, so it is back here")
+                        == "queues of acme wait for a decision since the database was restored")
             }
             #expect(try await first.restoredQueues().map(\.name) == [QueueFixture.name])
         }
@@ -110,7 +110,7 @@ import Transport
             }
             #expect(
                 try await message { _ = try await world.mover().run(under: world.keys) }
-                    == (isBefore ? nil : "the database was restored while acme was being moved, so it is back here"))
+                    == (isBefore ? nil : "queues of acme wait for a decision since the database was restored"))
             #expect(try await first.restoredQueues().count == (isBefore ? 0 : 1))
         }
     }
@@ -182,6 +182,34 @@ import Transport
             #expect(try await world.rows(of: "acme", in: world.first.connection) == before)
             // If the other database exists after all, the copied rows are deleted there.
             #expect(try await world.mover().abandon())
+            #expect(try await world.number("select count(*) from pushq.tenant_move", in: world.second) == 0)
+        }
+    }
+
+    /// What was carried over is noted no more. The tenant was lost when the move went on.
+    @Test(arguments: [TenantMoveState.Stage.stopping, .detached], [true, false])
+    func `is copied anew if the new database went back while it was stopped`(
+        at stage: TenantMoveState.Stage, isKnownThere: Bool
+    ) async throws {
+        try await withMoveWorld { _, world in
+            try await world.fill()
+            let before = try await world.rows(of: "acme", in: world.first.connection)
+            try await world.begin()
+            _ = try await world.first.connection.stopLeaving("acme")
+            if stage == .detached { try await world.first.connection.detachTenant("acme") }
+            if !isKnownThere { try await world.second.runScript("delete from pushq.tenant_move") }
+            _ = try await world.mover().run(under: world.keys)
+            let after = try await world.rows(of: "acme", in: world.second)
+            for (table, rows) in before where table != "audit" { #expect(after[table] == rows, "\(table)") }
+            #expect(try await self.stage(world) == .moved)
+        }
+    }
+
+    @Test func `a tenant that nobody has is told so before its copy is deleted`() async throws {
+        try await withMoveWorld { _, world in
+            try await world.begin()
+            try await world.first.run("delete from pushq.tenant_move; select pushq.remove_tenant('acme')")
+            #expect(try await !world.mover().abandon())
             #expect(try await world.number("select count(*) from pushq.tenant_move", in: world.second) == 0)
         }
     }
@@ -346,7 +374,7 @@ import Transport
                 insert into pushq.tenant_move (tenant, id, leaves, stage, peer)
                 values ('acme', '\(id)', false, 'copying', 'database one at a')
                 """)
-            await #expect(throws: TenantMoveError.isNowhere("acme", "database two at b")) {
+            await #expect(throws: TenantMoveError.isNowhere("acme", "database two at b", hasCopy: true)) {
                 _ = try await world.mover().run(under: world.keys)
             }
             #expect(try await !world.mover().abandon())

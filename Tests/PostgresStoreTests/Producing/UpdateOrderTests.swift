@@ -101,6 +101,14 @@ import Testing
             }
             let job = try #require(try await queue.claim(lane: .bulk).first)
             #expect(job.activeIDs == job.deviceIDs)
+            // The campaign is sent again, after an update that was sent since.
+            let again = ContinuingRecipient(
+                ordinal: 0, deviceID: job.deviceIDs[0], delay: .zero, attempts: 1, losses: 0)
+            _ = try await queue.worker.endJobs(
+                [queue.settled(job, other: [0: .retried(.named("TooManyRequests"))], again: [again])], workerID: 1)
+            let newer = try await send("update", in: queue)
+            #expect(try await claimed(queue) == ([newer], []))
+            #expect(try await queue.claim(lane: .bulk).map(\.activeIDs) == [[]])
         }
     }
 
