@@ -102,8 +102,8 @@ package struct TenantMover {
         return try await finish(&report)
     }
 
-    /// Lets the tenant be served here again if the move was interrupted while it was stopped. All is compared once more:
-    /// the changes that were carried over are not noted any more, and the new place may have been restored since.
+    /// Lets the tenant be served here again if the move was interrupted while it was stopped. All is compared once
+    /// more: the changes that were carried over are not noted any more, and the new place may have been restored since.
     private func goOnCopying(_ move: TenantMoveState) async throws {
         if move.stage == .detached { try await source.store.reattachTenant(tenant) }
         if move.stage == .stopping { try await source.store.continueLeaving(tenant) }

@@ -22,7 +22,8 @@ extension Statement {
         cross join lateral (
           select pg_relation_size(c.oid) / current_setting('block_size')::int as pages where c.relkind = 'r') s
         where c.relnamespace = 'pushq'::regnamespace
-          and coalesce(p.relname, c.relname) in (select t.name from pushq.tables_of_tenants() t where t.kind = 'content')
+          and coalesce(p.relname, c.relname) in (
+            select t.name from pushq.tables_of_tenants() t where t.kind = 'content')
           and s.pages > 16 and (c.reltuples < 1 or s.pages > 4 * c.relpages)
         """#)
 
