@@ -48,62 +48,10 @@ create or replace function pushq.take_badges(
   worker bigint, queue_ids int[], job_ids bigint[], epochs int[], increments int[], firsts int[], lasts int[],
   device_ids bigint[], patience interval
 ) returns table (queue_id int, job_id bigint, device_id bigint, figure int)
-language plpgsql set lock_timeout = '1ms' set enable_seqscan = off as $$
-#variable_conflict use_column
-declare
-  until    pg_catalog.timestamptz;
-  waiting  bigint[];                                      -- recipients that another transaction keeps
-  replaced bigint[];                                      -- recipients whose tokens were replaced meanwhile
-  is_taken boolean := false;
-  is_last  boolean := false;
-  is_known boolean := false;                              -- whether rows that others insert were looked for
-  queues   int[];
-  jobs     bigint[];
-  devices  bigint[];
-  taken    int[];
-begin
-  -- Without a turn, it finds some of the rows kept.
-  perform pushq.take_turns(queue_ids, firsts, lasts, device_ids);
-  until := clock_timestamp() + patience;
-  -- After this, each transaction that moved other rows than these has ended, so the check for inactive devices sees
-  -- what it did.
-  waiting := pushq.lock_rows('badge', queue_ids, device_ids, until);
-  waiting := waiting || pushq.inactive_among(queue_ids, device_ids);
-  while not is_taken and not is_last loop
-    begin
-      perform pushq.wait_until(until);
-      select array_agg(t.queue_id), array_agg(t.job_id), array_agg(t.device_id), array_agg(t.figure)
-      into queues, jobs, devices, taken
-      from pushq.take_free_badges(
-        worker, queue_ids, job_ids, epochs, increments, firsts, lasts, device_ids, waiting) t;
-      replaced := pushq.replaced_meanwhile(queue_ids, device_ids, waiting);
-      if replaced <> '{}' then
-        raise exception using errcode = 'PQ001', message = 'figures were taken for tokens that were replaced';
-      end if;
-      is_taken := true;
-    exception
-      when sqlstate 'PQ001' then waiting := waiting || replaced;
-      when lock_not_available then
-        is_last := is_known;
-        if not is_last then
-          waiting := waiting || pushq.unseen_rows(
-            'badge', queue_ids, firsts, lasts, device_ids, waiting, clock_timestamp() + patience);
-          -- What was inserted meanwhile can be seen now.
-          waiting := waiting || pushq.lock_rows('badge', queue_ids, device_ids, until)
-            || pushq.inactive_among(queue_ids, device_ids);
-          is_known := true;
-        end if;
-    end;
-  end loop;
-  if is_taken then
-    return query select * from unnest(queues, jobs, devices, taken);
-  end if;
-  return query
-  select g.queue_id, g.job_id, d.id, null::int
-  from unnest(queue_ids, job_ids, firsts, lasts) g(queue_id, job_id, first, last)
-  cross join lateral unnest(device_ids[g.first : g.last]) d(id)
-  where not is_taken or d.id = any (waiting);
-end $$;
+language sql as $$
+  select t.queue_id, t.job_id, t.device_id, t.value::int
+  from pushq.take_rows('badge', $1, $2, $3, $4, $5, $6, $7, $8, $9) t
+$$;
 
 -- Takes figures, except for the devices in `except_devices`. It is remembered that a message was counted as long as the
 -- message may be sent and is one of the device's last hundred messages.

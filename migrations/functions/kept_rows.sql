@@ -189,3 +189,71 @@ begin
   end loop;
   return unseen;
 end $$;
+
+-- Takes figures or places for the recipients of jobs (`pushq.take_badges`, `pushq.hold_to_caps`). Returns what
+-- `pushq.take_free_badges` or `pushq.take_free_places` return, and the recipients whose rows another transaction keeps
+-- (`is_kept`).
+create or replace function pushq.take_rows(
+  tab text, worker bigint, queue_ids int[], job_ids bigint[], epochs int[], increments int[], firsts int[],
+  lasts int[], device_ids bigint[], patience interval
+) returns table (queue_id int, job_id bigint, device_id bigint, value bigint, is_kept boolean)
+language plpgsql set lock_timeout = '1ms' set enable_seqscan = off as $$
+#variable_conflict use_column
+declare
+  until    pg_catalog.timestamptz;
+  waiting  bigint[];                                      -- recipients that another transaction keeps
+  replaced bigint[];                                      -- recipients whose tokens were replaced meanwhile
+  is_taken boolean := false;
+  is_known boolean := false;                              -- whether rows that others insert were looked for
+  queues   int[];                                         -- what was taken
+  jobs     bigint[];
+  devices  bigint[];
+  taken    bigint[];
+begin
+  -- Without a turn, it finds some of the rows kept.
+  perform pushq.take_turns(queue_ids, firsts, lasts, device_ids);
+  until := clock_timestamp() + patience;
+  -- After this, each transaction that moved other rows than these has ended, so the check for inactive devices sees
+  -- what it did.
+  waiting := pushq.lock_rows(tab, queue_ids, device_ids, until);
+  waiting := waiting || pushq.inactive_among(queue_ids, device_ids);
+  loop
+    begin
+      perform pushq.wait_until(until);
+      if tab = 'badge' then
+        select array_agg(t.queue_id), array_agg(t.job_id), array_agg(t.device_id), array_agg(t.figure)
+        into queues, jobs, devices, taken
+        from pushq.take_free_badges(
+          worker, queue_ids, job_ids, epochs, increments, firsts, lasts, device_ids, waiting) t;
+      else
+        select array_agg(t.queue_id), array_agg(t.job_id), array_agg(t.device_id), array_agg(t.wait)
+        into queues, jobs, devices, taken
+        from pushq.take_free_places(worker, queue_ids, job_ids, epochs, firsts, lasts, device_ids, waiting) t;
+      end if;
+      replaced := pushq.replaced_meanwhile(queue_ids, device_ids, waiting);
+      if replaced <> '{}' then
+        raise exception using errcode = 'PQ001', message = 'rows were taken for tokens that were replaced';
+      end if;
+      is_taken := true;
+      exit;
+    exception
+      when sqlstate 'PQ001' then waiting := waiting || replaced;
+      when lock_not_available then
+        exit when is_known;
+        waiting := waiting || pushq.unseen_rows(
+          tab, queue_ids, firsts, lasts, device_ids, waiting, clock_timestamp() + patience);
+        -- What was inserted meanwhile can be seen now.
+        waiting := waiting || pushq.lock_rows(tab, queue_ids, device_ids, until)
+          || pushq.inactive_among(queue_ids, device_ids);
+        is_known := true;
+    end;
+  end loop;
+  if is_taken then
+    return query select t.*, false from unnest(queues, jobs, devices, taken) t;
+  end if;
+  return query
+  select g.queue_id, g.job_id, d.id, null::bigint, true
+  from unnest(queue_ids, job_ids, firsts, lasts) g(queue_id, job_id, first, last)
+  cross join lateral unnest(device_ids[g.first : g.last]) d(id)
+  where not is_taken or d.id = any (waiting);
+end $$;

@@ -28,5 +28,5 @@ begin
                                                    else 'null' end,
       hint = 'leave it out';
   end if;
-  perform pushq.check_user_key(u) from unnest(user_keys) u where octet_length(u) > 200;
+  perform pushq.check_user_key(u) from unnest(user_keys) u where pushq.user_key_problem(u) is not null;
 end $$;

@@ -35,7 +35,7 @@ declare
     'recipient_of', 'recipient_values', 'replaced_meanwhile', 'run_wave', 'shares_of', 'sort_into_waves',
     'started_type', 'starts_another', 'successors', 'supersede',
     'take_badges', 'take_free_badges', 'take_free_places',
-    'take_permits', 'take_turns', 'tell', 'today', 'undecided_since',
+    'take_permits', 'take_rows', 'take_turns', 'tell', 'today', 'undecided_since',
     'unfiltered_devices', 'unseen_rows',
     'version_bounds', 'version_for', 'version_for_start', 'version_sql', 'wait_until', 'wake', 'wave_after', 'wave_end',
     'wave_of', 'waves_of', 'why_nobody', 'why_none_of_users', 'with_newer_tokens', 'write_verdicts',

@@ -24,6 +24,31 @@ import Transport
     }
 
     /// Several workers send to the same devices at the same time.
+    /// Claims a job and asks the cap about its recipients.
+    private func askedJob(_ queue: QueueFixture, lane: Lane = .normal) async throws -> ClaimedJob {
+        var job = try #require(try await queue.claim(1, lane: lane, workerID: 1).first)
+        job.capAnswer = CapAnswer()
+        return try #require(try await queue.worker.heldToCaps([job], workerID: 1).first)
+    }
+
+    /// Claims a push to a token that `producer` is replacing. The cap is one.
+    private func jobBeingReplaced(_ database: TestDatabase) async throws -> (
+        queue: QueueFixture, job: ClaimedJob, producer: PostgresConnection
+    ) {
+        let queue = try await QueueFixture(database)
+        let register = { (token: String) in
+            "select pushq.register_device('\(QueueFixture.name)', '\(token)', 'ann', installation => 'i')"
+        }
+        try await queue.run("insert into pushq.frequency_cap values (\(queue.id), 1, '1 day'); \(register("a1"))")
+        try await queue.run(
+            "select pushq.send('\(QueueFixture.name)', '{\"aps\":{\"alert\":\"x\"}}', user_key => 'ann')")
+        let producer = try await database.connect()
+        try await producer.runScript("begin; \(register("b2"))")
+        var job = try #require(try await queue.claim(1, lane: .normal, workerID: 1).first)
+        job.capAnswer = CapAnswer()
+        return (queue, job, producer)
+    }
+
     @Test func `is kept to by workers that ask at the same moment`() async throws {
         try await withDatabase { actor, database in
             let queue = try await QueueFixture(database, devices: 60)
@@ -83,20 +108,15 @@ import Transport
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 3)
             try await queue.run("insert into pushq.frequency_cap values (\(queue.id), 5, '1 day')")
-            func claim() async throws -> ClaimedJob {
-                var job = try #require(try await queue.claim(1, workerID: 1).first)
-                job.capAnswer = CapAnswer()
-                return try #require(try await queue.worker.heldToCaps([job], workerID: 1).first)
-            }
             for number in 1...2 { try await queue.fanOut(try await queue.startCampaign(key: "k\(number)")) }
-            let first = try await claim()
+            let first = try await askedJob(queue, lane: .bulk)
             #expect(first.capAnswer?.held == [:])
 
             let other = try await database.connect()
             let device = first.deviceIDs[1]
             try await other.runScript(
                 "begin; select from pushq.recent_push where device_id = \(device) for update")
-            let second = try await claim()
+            let second = try await askedJob(queue, lane: .bulk)
             #expect(second.capAnswer?.held == [device: .until(.seconds(1))])
             let end = SettledJob(
                 key: first.key, outcomes: [UInt8](repeating: Outcome.rejected(.unregistered).rawValue, count: 3),
@@ -210,13 +230,8 @@ import Transport
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 1)
             try await queue.run("insert into pushq.frequency_cap values (\(queue.id), 1)")
-            func claim() async throws -> ClaimedJob {
-                var job = try #require(try await queue.claim(1, workerID: 1).first)
-                job.capAnswer = CapAnswer()
-                return try #require(try await queue.worker.heldToCaps([job], workerID: 1).first)
-            }
             try await queue.fanOut(try await queue.startCampaign(key: "late"))
-            let late = try await claim()
+            let late = try await askedJob(queue, lane: .bulk)
             #expect(late.capAnswer?.held == [:])
             // The worker is lost, and midnight passes.
             try await queue.run(
@@ -225,11 +240,11 @@ import Transport
             #expect(try await queue.worker.rescue(grace: .zero) == 1)
             try await queue.run("update pushq.job set run_at = now() + interval '1 minute'")
             try await queue.fanOut(try await queue.startCampaign(key: "early"))
-            let early = try await claim()
+            let early = try await askedJob(queue, lane: .bulk)
             #expect(early.rootID != late.rootID && early.capAnswer?.held == [:])
             _ = try await queue.worker.endJobs([queue.settled(early)], workerID: 1)
             try await queue.run("update pushq.job set run_at = now()")
-            let again = try await claim()
+            let again = try await askedJob(queue, lane: .bulk)
             #expect(again.rootID == late.rootID && again.capAnswer?.held == [again.deviceIDs[0]: .forGood])
             // So the recipient ends as unknown, and not as suppressed.
             let rule = try #require(try await queue.worker.queueSettings([queue.id]).first?.cap)
@@ -312,13 +327,8 @@ import Transport
             try await queue.run(
                 "insert into pushq.frequency_cap values (\(queue.id), 1, '1 day'); \(register("a1"))")
             let send = "select pushq.send('\(QueueFixture.name)', '{\"aps\":{\"alert\":\"x\"}}', user_key => 'ann')"
-            func claim() async throws -> ClaimedJob {
-                var job = try #require(try await queue.claim(1, lane: .normal, workerID: 1).first)
-                job.capAnswer = CapAnswer()
-                return try #require(try await queue.worker.heldToCaps([job], workerID: 1).first)
-            }
             try await queue.run(send)
-            let first = try await claim()
+            let first = try await askedJob(queue)
             #expect(first.capAnswer?.held == [:])
             try await queue.run(register("b2"))
             // If another transaction locks the row, the row does not change, and the job ends anyway.
@@ -331,7 +341,7 @@ import Transport
             #expect(try await queue.worker.endJobs([end], workerID: 1).keys == [first.key])
             if isLocked { try await other.runScript("rollback") }
             try await queue.run(send)
-            let second = try await claim()
+            let second = try await askedJob(queue)
             #expect(second.capAnswer?.held == (arrives || isLocked ? [second.deviceIDs[0]: .forGood] : [:]))
         }
     }
@@ -352,9 +362,7 @@ import Transport
             func sendAndClaim() async throws -> ClaimedJob {
                 try await queue.run(
                     "select pushq.send('\(name)', '{\"aps\":{\"alert\":\"x\"}}', user_key => 'ann')")
-                var job = try #require(try await queue.claim(1, lane: .normal, workerID: 1).first)
-                job.capAnswer = CapAnswer()
-                return try #require(try await queue.worker.heldToCaps([job], workerID: 1).first)
+                return try await askedJob(queue)
             }
             let first = try await sendAndClaim()
             #expect(first.deviceIDs.count == 2 && first.capAnswer?.held == [:])
@@ -384,12 +392,7 @@ import Transport
                 select pushq.register_device('\(name)', 'b2', 'bob');
                 select pushq.send('\(name)', '{"aps":{"alert":"x"}}', user_keys => '{ann,bob}')
                 """)
-            func claim() async throws -> ClaimedJob {
-                var job = try #require(try await queue.claim(1, lane: .normal, workerID: 1).first)
-                job.capAnswer = CapAnswer()
-                return try #require(try await queue.worker.heldToCaps([job], workerID: 1).first)
-            }
-            let first = try await claim()
+            let first = try await askedJob(queue)
             try await queue.run(
                 """
                 delete from pushq.job;
@@ -401,7 +404,7 @@ import Transport
                 capNews: [CapNews(deviceID: first.deviceIDs[0], hasArrived: false)])
             #expect(try await queue.worker.endJobs([end], workerID: 1).keys == [first.key])
             try await queue.run("select pushq.send('\(name)', '{\"aps\":{\"alert\":\"x\"}}', user_key => 'ann')")
-            #expect(try await claim().capAnswer?.held == [:])
+            #expect(try await askedJob(queue).capAnswer?.held == [:])
         }
     }
 
@@ -416,11 +419,6 @@ import Transport
             let queue = try await QueueFixture(database)
             try await queue.run("insert into pushq.frequency_cap values (\(queue.id), 1, '1 day')")
             let send = "select pushq.send('\(QueueFixture.name)', '{\"aps\":{\"alert\":\"x\"}}', tokens => '{a1}')"
-            func claim() async throws -> ClaimedJob {
-                var job = try #require(try await queue.claim(1, lane: .normal, workerID: 1).first)
-                job.capAnswer = CapAnswer()
-                return try #require(try await queue.worker.heldToCaps([job], workerID: 1).first)
-            }
             func end(
                 _ job: ClaimedJob, as outcome: Outcome, arrives: Bool?, losses: Int = 0, isSilent: Bool = false
             ) async throws {
@@ -433,10 +431,10 @@ import Transport
                 #expect(try await queue.worker.endJobs([end], workerID: 1).keys == [job.key])
             }
             try await queue.run(send)
-            try await end(try await claim(), as: .retried(.noAnswer), arrives: nil, losses: 1)
+            try await end(try await askedJob(queue), as: .retried(.noAnswer), arrives: nil, losses: 1)
             try await queue.run("update pushq.job set run_at = now() + interval '1 hour'")
             try await queue.run(send)
-            let other = try await claim()
+            let other = try await askedJob(queue)
             guard case .until? = other.capAnswer?.held[other.deviceIDs[0]] else {
                 Issue.record("\(String(describing: other.capAnswer))")
                 return
@@ -444,7 +442,7 @@ import Transport
             try await end(other, as: .retried(.givenBack), arrives: false)
             // Nobody waits for a campaign that is paused.
             try await queue.run("update pushq.job set run_at = 'infinity' where losses > 0")
-            let beside = try await claim()
+            let beside = try await askedJob(queue)
             #expect(beside.capAnswer?.held == [beside.deviceIDs[0]: .forGood])
             try await end(beside, as: .retried(.givenBack), arrives: false)
 
@@ -458,7 +456,7 @@ import Transport
                 next, as: arrives == false ? .rejected(.badDeviceToken) : .unknown, arrives: arrives,
                 isSilent: arrives == nil)
             try await queue.run("update pushq.job set run_at = now()")
-            let last = try await claim()
+            let last = try await askedJob(queue)
             #expect(last.capAnswer?.held == (arrives == false ? [:] : [last.deviceIDs[0]: .forGood]))
         }
     }
@@ -489,18 +487,8 @@ import Transport
         async throws
     {
         try await withDatabase { actor, database in
-            let queue = try await QueueFixture(database)
-            let register = { (token: String) in
-                "select pushq.register_device('\(QueueFixture.name)', '\(token)', 'ann', installation => 'i')"
-            }
-            try await queue.run("insert into pushq.frequency_cap values (\(queue.id), 1, '1 day'); \(register("a1"))")
-            try await queue.run(
-                "select pushq.send('\(QueueFixture.name)', '{\"aps\":{\"alert\":\"x\"}}', user_key => 'ann')")
-            let producer = try await database.connect()
-            try await producer.runScript("begin; \(register("b2"))")
-            var job = try #require(try await queue.claim(1, lane: .normal, workerID: 1).first)
-            job.capAnswer = CapAnswer()
-            let asking = Task { [job] in
+            let (queue, job, producer) = try await jobBeingReplaced(database)
+            let asking = Task {
                 _ = actor
                 return try await queue.worker.heldToCaps([job], workerID: 1, patience: .seconds(20))
             }
@@ -518,17 +506,7 @@ import Transport
     /// A worker once found the token active and without a row to wait for: the newer one then got another push.
     @Test func `counts a push to a token that a transaction is replacing, as the first that it counts`() async throws {
         try await withDatabase { _, database in
-            let queue = try await QueueFixture(database)
-            let register = { (token: String) in
-                "select pushq.register_device('\(QueueFixture.name)', '\(token)', 'ann', installation => 'i')"
-            }
-            try await queue.run("insert into pushq.frequency_cap values (\(queue.id), 1, '1 day'); \(register("a1"))")
-            try await queue.run(
-                "select pushq.send('\(QueueFixture.name)', '{\"aps\":{\"alert\":\"x\"}}', user_key => 'ann')")
-            let producer = try await database.connect()
-            try await producer.runScript("begin; \(register("b2"))")
-            var job = try #require(try await queue.claim(1, lane: .normal, workerID: 1).first)
-            job.capAnswer = CapAnswer()
+            let (queue, job, producer) = try await jobBeingReplaced(database)
             let held = try #require(try await queue.worker.heldToCaps([job], workerID: 1).first)
             guard case .until? = held.capAnswer?.held[job.deviceIDs[0]] else {
                 Issue.record("\(String(describing: held.capAnswer))")

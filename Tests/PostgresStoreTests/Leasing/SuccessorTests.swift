@@ -9,6 +9,16 @@ import Transport
 @Suite(.timeLimit(.minutes(10))) struct `What waits for a token that a newer one replaces` {
     private static let name = "\(QueueFixture.name)"
 
+    /// SQL: the badge of each device and the pushes that count under its cap.
+    private static let kept = """
+        select format('%s %s %s', encode(d.token, 'hex'), b.count, r.root_ids)
+        from pushq.device d
+        left join pushq.badge b on b.device_id = d.id
+        left join pushq.recent_push r on r.device_id = d.id
+        where b.device_id is not null or r.device_id is not null
+        order by d.token
+        """
+
     private func register(_ tokens: [(String, String?, String)], _ queue: QueueFixture) async throws {
         for (token, user, installation) in tokens {
             let user = user.map { "'\($0)'" } ?? "null"
@@ -149,16 +159,7 @@ import Transport
             // The app has registered one of them, which stays; and another belongs to somebody else by now.
             try await add("a2,ann,i1\nb2,eve,i2\nc2,cleo,i3\nd2,dan,i4\ne2,,i5\n", queue)
             try await add("c3,cleo,i3\n", queue)
-            let moved = try await queue.texts(
-                """
-                select format('%s %s %s', encode(d.token, 'hex'), b.count, r.root_ids)
-                from pushq.device d
-                left join pushq.badge b on b.device_id = d.id
-                left join pushq.recent_push r on r.device_id = d.id
-                where b.device_id is not null or r.device_id is not null
-                order by d.token
-                """)
-            #expect(moved == ["a2 3 {7}", "b2  {7}"])
+            #expect(try await queue.texts(Self.kept) == ["a2 3 {7}", "b2  {7}"])
             try await queue.fanOut(campaign)
             let first = try await claimed(queue)
             #expect(first.moves == ["a1": "a2", "c1": "c3", "e1": "e2"])
@@ -189,15 +190,7 @@ import Transport
             let kept = try #require(
                 try await queue.texts("select encode(token, 'hex') from pushq.device where active").first)
             #expect(try await claimed(queue, lane: .normal).moves == ["a1": kept])
-            let moved = try await queue.texts(
-                """
-                select format('%s %s %s', encode(d.token, 'hex'), b.count, r.root_ids)
-                from pushq.device d
-                left join pushq.badge b on b.device_id = d.id
-                left join pushq.recent_push r on r.device_id = d.id
-                where b.device_id is not null or r.device_id is not null
-                """)
-            #expect(moved == ["\(kept) 3 {7}"])
+            #expect(try await queue.texts(Self.kept) == ["\(kept) 3 {7}"])
         }
     }
 

@@ -125,7 +125,7 @@ import Transport
         "sort_into_waves", "started_type",
         "starts_another", "successors", "supersede", "take_badges",
         "take_free_badges", "take_free_places",
-        "take_permits", "take_turns",
+        "take_permits", "take_rows", "take_turns",
         "take_webhook", "tell",
         "tenants_to_count", "today", "undecided_since", "unfiltered_devices", "unseen_rows", "version_bounds",
         "version_for",
