@@ -35,7 +35,7 @@ extension TransportError: CustomStringConvertible {
         case .unreachable(let peer, let reason):
             "cannot connect to \(peer): \(reason); check the address, the port and the firewall"
         case .forbidden(let peer, let address):
-            "cannot connect to \(peer): \(address) is not an address of the internet, and the operator has not allowed its network"
+            "cannot connect to \(peer): \(address) is not an address of the internet, and the operator has not allowed its network (--webhook-allow)"
         case .timedOut(let peer, let step):
             "cannot connect to \(peer): no answer in time while \(step.rawValue); check the network and the firewall"
         case .outOfDescriptors(let peer):

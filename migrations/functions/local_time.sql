@@ -92,7 +92,8 @@ $$;
 
 -- Refuses a campaign that ends, at `ends`, before its local time has come for more than one in a hundred devices of its
 -- audience: they would get nothing, and only the outcomes would show it. For fewer devices, such as those of a few
--- travellers, it warns. The audience is as for `pushq.count_zones`.
+-- travellers, it warns. Devices that the local time leaves out do not count. The audience is as for
+-- `pushq.count_zones`.
 create or replace function pushq.check_waves(
   q int, clock jsonb, ends timestamptz, aim text, tree jsonb, tokens bytea[] default null, list bigint default null
 ) returns void
@@ -110,7 +111,8 @@ begin
   ) + interval '27 hours' then
     return;
   end if;
-  select sum(z.recipients) as devices, sum(z.recipients) filter (where w.due >= ends) as late,
+  select sum(z.recipients) filter (where w.due is not null) as devices,
+         sum(z.recipients) filter (where w.due >= ends) as late,
          max(w.due) filter (where w.due >= ends) as last,
          array_agg(coalesce(z.time_zone, clock ->> 'zone') order by z.recipients desc, z.time_zone)
            filter (where w.due >= ends) as zones

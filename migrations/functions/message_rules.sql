@@ -268,7 +268,10 @@ begin
   if payload ->> 'aps' is null then
     return case when push_type in ('background', 'liveactivity', 'widgets', 'controls')
                   or push_type = 'alert' and for_wallet_pass is not true
-                then format('aps is missing, which push type %s requires: add it', push_type) end;
+                then format('aps is missing, which push type %s requires: add it', push_type)
+                  || case when payload ->> 'default' is not null or payload ->> 'languages' is not null
+                          then '; only a campaign takes several languages, with default and languages' else '' end
+           end;
   end if;
   return coalesce(pushq.value_problem('aps', aps, 'an object'), pushq.members_problem('aps', aps, push_type),
                   case when push_type <> 'alert' or for_wallet_pass is not true

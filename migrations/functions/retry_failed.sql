@@ -121,7 +121,8 @@ begin
   end if;
   select r.root_id into root from pushq.result r where r.queue_id = q and r.job_id = job;
   if root is null then
-    raise exception using errcode = 'PQ404', message = format('job %s has not ended, or its day was deleted', job),
+    raise exception using errcode = 'PQ404',
+      message = format('job %s has not ended, is no longer kept, or never was in this queue', job),
       hint = 'list jobs with failed recipients with: pushq-admin job list --failed';
   end if;
   again := pushq.send_again(q, root, job, send_by);

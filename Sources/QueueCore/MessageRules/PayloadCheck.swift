@@ -202,9 +202,16 @@ extension PayloadCheck {
                 _ = kind(.text, of: node, requirement.path)
             } else {
                 let problem = "\(requirement.path) is missing, which push type \(type) requires"
-                findings.append(.error(requirement.path, problem, requirement.remedy))
+                let remedy = requirement.remedy + adviceOfLanguages(requirement.path)
+                findings.append(.error(requirement.path, problem, remedy))
             }
         }
+    }
+
+    /// A message in several languages was passed where one payload is expected, or one of its two parts is missing.
+    private func adviceOfLanguages(_ path: String) -> String {
+        guard path == "aps", root["default"] != nil || root["languages"] != nil else { return "" }
+        return "; only a campaign takes several languages, with default and languages"
     }
 
     private mutating func forbidden() {

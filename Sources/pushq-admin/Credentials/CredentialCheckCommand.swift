@@ -38,8 +38,11 @@ struct CredentialCheckCommand: Command {
             throw Failure("\(name) does not open: \(error)")
         }
         let used: [(name: String, value: Cell)] = [
-            ("queues", .text(queues.map(\.description).joined(separator: ", "))),
-            ("paused", .text(pauses.map { "\($0.queue): \($0.reason)" }.joined(separator: "; "))),
+            ("queues", .text(queues.isEmpty ? nil : queues.map(\.description).joined(separator: ", "))),
+            (
+                "paused",
+                .text(pauses.isEmpty ? nil : pauses.map { "\($0.queue): \($0.reason)" }.joined(separator: "; "))
+            ),
         ]
         guard sealed.scope.kind == .certificate else {
             try sealed.scope.check(name, for: queues, at: now)

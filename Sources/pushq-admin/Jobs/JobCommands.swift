@@ -109,7 +109,8 @@ enum JobCommands {
             let found = try await database.session { store in try await store.result(ofJob: id, inQueue: queue) }
             guard let result = found else {
                 throw Failure(
-                    "job \(id) has not ended, or its day was deleted; list waiting jobs with: pushq-admin job list")
+                    "job \(id) has not ended, is no longer kept, or never was in this queue; list waiting jobs with: pushq-admin job list"
+                )
             }
             var facts: [(name: String, value: Cell)] = [
                 ("job", .text("\(id)")), ("root", .text("\(result.rootID)")), ("attempt", .count(result.attempt)),

@@ -24,7 +24,11 @@ struct QueueSetCommand: Command {
     @Option("Its share of a worker, relative to other queues: 0.001 to 1000.") var weight: Double?
     @Option("Maximum number of connections of one worker to APNs: 1 to 100.") var connections: Int?
     @Option("Maximum number of attempts for a recipient: 1 to 100.") var attempts: Int?
-    @Option("Whether an alert without a collapse ID gets one, so that a second copy replaces the first.")
+    @Option(
+        """
+        Whether an alert, or the start of a Live Activity, gets a collapse ID if it has none, so that a second copy \
+        replaces the first; on if not set.
+        """)
     var deriveCollapseId: Toggle?
     @Option("The interface of APNs; binary is Apple's old one, for compatible services.") var gateway: GatewayKind?
     @Option("How often to read the binary interface's feedback service: 1m to 30d; daily if not set.")

@@ -44,8 +44,8 @@ struct CampaignCommand: Command {
         With --local-time each device gets the message at that time in its own time zone; docs/schedules.md says what \
         happens where clocks are put forward or back. A device that moves to another time zone meanwhile gets it once. \
         --expiration counts from the start all the same, which on a given day is that time in the first zone, and \
-        --send-by is one time for all. So a campaign is refused that would end before the time has come in all zones \
-        of its devices.
+        --send-by is one time for all. So a campaign is refused that would end before the time has come for more than \
+        one in a hundred of its devices; for fewer, it warns.
         """
     static let examples = [
         "campaign acme/com.acme.shop/production --key spring-sale --payload payload.json --audience all --wait",

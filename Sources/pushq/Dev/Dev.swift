@@ -49,7 +49,9 @@ struct Dev: Sendable {
         try await sample.make()
         tell("sample data is there")
         let dashboard = try await DevDashboard(in: stack, admin: admin, port: port, minder: minder)
-        let text = DevText(stack: stack, gateway: simulator.ready.address, dashboard: dashboard.ready, admin: admin)
+        let text = DevText(
+            stack: stack, masterKeyFile: try stack.writeMasterKey(), gateway: simulator.ready.address,
+            dashboard: dashboard.ready, admin: admin)
         text.show(on: console)
         try await withThrowingTaskGroup(of: Never.self) { group in
             for worker in workers { group.addTask { try await stack.lost(worker) } }

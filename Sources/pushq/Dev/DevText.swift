@@ -5,6 +5,7 @@ import Terminal
 /// The text for the developer: where everything is, and what to try.
 struct DevText: Sendable {
     let stack: Stack
+    let masterKeyFile: String
     /// The address of the local APNs.
     let gateway: String
     let dashboard: DevDashboard.Ready
@@ -41,6 +42,7 @@ struct DevText: Sendable {
         return [
             "export PATH=\(ShellWords.quoted(folder)):\"$PATH\"",
             "export PUSHQ_DATABASE_URL=\(ShellWords.quoted(stack.databaseURL))",
+            "export PUSHQ_MASTER_KEY_FILE=\(ShellWords.quoted(masterKeyFile))",
         ]
     }
 
@@ -70,7 +72,8 @@ struct DevText: Sendable {
         [
             "dashboard": .string(dashboard.address), "token_to_change": .string(dashboard.tokenToChange),
             "token_to_read": .string(dashboard.tokenToRead), "database_url": .string(stack.databaseURL),
-            "gateway": .string(gateway), "queue": .string("\(DevSample.queue)"),
+            "gateway": .string(gateway), "master_key_file": .string(masterKeyFile),
+            "queue": .string("\(DevSample.queue)"),
         ]
     }
 }

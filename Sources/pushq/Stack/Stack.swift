@@ -43,6 +43,17 @@ struct Stack: Sendable {
     /// The folder of the server's socket.
     var socketFolder: String { postgres.socketFolder }
 
+    /// Writes the master key to a file that only this user may read, and returns the file's path.
+    func writeMasterKey() throws -> String {
+        let path = "\(folder)/master.key"
+        guard
+            FileManager.default.createFile(
+                atPath: path, contents: Data("\(masterKeys.first.hexadecimal)\n".utf8),
+                attributes: [.posixPermissions: 0o600])
+        else { throw Failure("cannot write \(path); check the permissions of the temporary folder and its space") }
+        return path
+    }
+
     // MARK: The simulator
 
     func startSimulator(rules: String) async throws -> StackSimulator {

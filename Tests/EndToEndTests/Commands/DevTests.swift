@@ -31,10 +31,13 @@ import Transport
         let dev = try await start([])
         let text = dev.folder.read("output")
         let lines = text.split(separator: "\n").filter { $0.hasPrefix("  ") }.map { $0.dropFirst(2) }
-        #expect(lines.count { $0.hasPrefix("export ") } == 2)
+        #expect(lines.count { $0.hasPrefix("export ") } == 3)
         let commands = lines.filter { !$0.hasPrefix("#") && !$0.hasPrefix("export ") }
         #expect(commands.count == 7)
-        let script = lines.map { $0 == "pushq-admin top" ? "pushq-admin top --once" : String($0) }
+        // After these, one that needs the master key.
+        let script =
+            lines.map { $0 == "pushq-admin top" ? "pushq-admin top --once" : String($0) }
+            + ["pushq-admin credential check acme simulator"]
         let ended = try await Executable(path: "/bin/bash").run(
             ["-euo", "pipefail", "-c", script.joined(separator: "\n")], within: .seconds(120))
         #expect(ended.code == 0, "\(ended.errors)")

@@ -82,6 +82,21 @@ import Transport
             try await queue.fanOut(try await queue.startCampaign(options: options))
             #expect(try await queue.number("select sum(recipient_count) from pushq.job") == 100)
             #expect(warnings.count == 1 && warnings[0].contains("before the local time comes for 1 of its devices"))
+            // Nobody is told to raise a rate, which would not help the one device.
+            _ = try await queue.startCampaign(key: "rate", options: options + ", max_rate => 1000")
+            #expect(warnings.count == 2 && warnings[1].contains("before the local time comes for 1 of its devices"))
+        }
+    }
+
+    @Test func `at a local time may not be too early for all of its recipients, however many it leaves out`()
+        async throws
+    {
+        try await withDevices(in: Array(repeating: "UTC", count: 200) + ["Etc/GMT+1"]) { _, queue in
+            try await queue.run("update pushq.profile set time_zone = null where time_zone = 'UTC'")
+            let error = await #expect(throws: PostgresError.self) {
+                _ = try await queue.startCampaign(options: ", local_time => \(Self.now), \(Self.early[0])")
+            }
+            #expect(error?.description.contains("before the local time comes for 1 of its devices") == true)
         }
     }
 

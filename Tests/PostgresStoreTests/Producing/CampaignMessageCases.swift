@@ -99,6 +99,10 @@ struct CampaignMessageCase: Sendable {
             #"{"languages":{"de":\#(payload)}}"#,
             "the message has no default: add the payload for all other languages"),
         CampaignMessageCase(
+            #"{"default":\#(payload)}"#,
+            "aps is missing, which push type alert requires: add it; "
+                + "only a campaign takes several languages, with default and languages"),
+        CampaignMessageCase(
             #"{"default":\#(payload),"languages":{},"extra":1}"#,
             "the message has “extra” next to default and languages: leave it out"),
         CampaignMessageCase(

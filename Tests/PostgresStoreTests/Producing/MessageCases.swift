@@ -94,6 +94,10 @@ struct MessageCase: Sendable {
         .of(.alert, #"{"aps":{"alert":{"title":"x","title":"y"}}}"#, "“title” occurs twice in aps.alert: keep one"),
         .of(.alert, #"{"a":{"b":1,"b":2},"aps":{"alert":"x"}}"#),
         .of(.alert, "{}", "aps is missing, which push type alert requires: add it"),
+        .of(
+            .alert, #"{"default":{"aps":{"alert":"x"}},"languages":{"de":{"aps":{"alert":"y"}}}}"#,
+            "aps is missing, which push type alert requires: add it; "
+                + "only a campaign takes several languages, with default and languages"),
         .of(.alert, #"{"aps":null}"#, "aps is missing, which push type alert requires: add it"),
         .of(.alert, #"{"aps":"x"}"#, "aps is a string: use an object"),
         .of(.voip, #"{"aps":[]}"#, "aps is an array: use an object"),
