@@ -42,7 +42,7 @@ enum ProcessArguments {
 package enum ConnectionPassword {
     /// The positions of the bytes of passwords in `word`.
     package static func positions(in word: [UInt8]) -> [Int] {
-        Array(inAuthority(of: word)) + Array(inParameter(of: word))
+        Array(inAuthority(of: word)) + inParameters(of: word)
     }
 
     private static func inAuthority(of word: [UInt8]) -> Range<Int> {
@@ -54,8 +54,12 @@ package enum ConnectionPassword {
         return colon + 1..<at
     }
 
-    private static func inParameter(of word: [UInt8]) -> Range<Int> {
-        guard let key = word.firstRange(of: Array("password".utf8)) else { return 0..<0 }
+    /// `password` and `sslpassword`. The word may also occur elsewhere, such as in the name of a user.
+    private static func inParameters(of word: [UInt8]) -> [Int] {
+        word.ranges(of: Array("password".utf8)).flatMap { inParameter(of: word, behind: $0) }
+    }
+
+    private static func inParameter(of word: [UInt8], behind key: Range<Int>) -> Range<Int> {
         let space = UInt8(ascii: " ")
         let rest = word[key.upperBound...].drop { $0 == space }
         guard rest.first == UInt8(ascii: "=") else { return 0..<0 }

@@ -49,9 +49,9 @@ end $$;
 
 -- When the recipients of a campaign that starts at `start` are due, how many are due at each time, and when they
 -- expire: at one time, or in the waves of a `clock`. Recipients in quiet hours are due when these end; recipients that
--- quiet hours suppress are left out, and so are those who are due too late at any rate (`pushq.check_waves`). `quiet` is
--- the result of `pushq.quiet_hours_for`. `zones` has the number of recipients in each time zone; it is needed only with a
--- clock or quiet hours.
+-- quiet hours suppress are left out, and so are those who are due too late at any rate (`pushq.check_waves`). `quiet`
+-- is the result of `pushq.quiet_hours_for`. `zones` has the number of recipients in each time zone; it is needed only
+-- with a clock or quiet hours.
 create or replace function pushq.times_due(
   recipients bigint, start timestamptz, send_by timestamptz, expiration bigint, clock jsonb, quiet record, zones jsonb,
   out dues timestamptz[], out ends timestamptz[], out counts bigint[]

@@ -31,6 +31,7 @@ package final class FeedbackService {
     private let settings: Settings
     private let loop: EventLoop
     private var reader: Reader?
+    private var isStopped = false
 
     /// Opens no connection yet. Throws if the certificate or an authority cannot be used.
     package init(
@@ -50,6 +51,7 @@ package final class FeedbackService {
             host: endpoint.host, port: endpoint.port, context: context, loop: loop,
             deadline: loop.now + settings.connectTime)
         defer { stream.close() }
+        guard !isStopped else { throw Failure.stopped }
         let reader = Reader(stream: stream, batchSize: settings.batchSize)
         self.reader = reader
         let deadline = loop.now + settings.maximumTime
@@ -65,7 +67,10 @@ package final class FeedbackService {
     }
 
     /// Stops reading. The records that have come so far are still handed over.
-    package func stop() { reader?.stop() }
+    package func stop() {
+        isStopped = true
+        reader?.stop()
+    }
 }
 
 extension FeedbackService {

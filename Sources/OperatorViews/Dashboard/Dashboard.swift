@@ -21,9 +21,13 @@ package final class Dashboard {
     private var access: DashboardAccess
     private var answers = SharedAnswers<(Response) -> Void>()
     private var server: Server?
-    /// Changes that wait until the present one is done.
-    private var changes: [() async -> Void] = []
+    private var orders = WaitingOrders<Order>()
     private var isChanging = false
+
+    private struct Order {
+        let carryOut: () async -> Void
+        let refuse: (DashboardAccess.Refusal) -> Void
+    }
 
     /// - Parameters:
     ///   - login: the login of the database, which the page shows.
@@ -169,19 +173,34 @@ package final class Dashboard {
         _ request: DashboardRequest, for session: DashboardAccess.Session, _ reply: @escaping (Response) -> Void
     ) {
         let program = session.name.isEmpty ? "pushq-admin dashboard" : "dashboard: \(session.name)"
-        changes.append { [self] in
-            let response = await attempt(on: changing) { store in
-                store.terms = StatementTerms(program: program)
-                return Response(["done": .string(try await DashboardOrders.carryOut(request, store))])
-            }
-            answers.forgetKnown()
-            reply(response)
+        let order = Order(
+            carryOut: { [self] in
+                let response = await attempt(on: changing) { store in
+                    store.terms = StatementTerms(program: program)
+                    return Response(["done": .string(try await DashboardOrders.carryOut(request, store))])
+                }
+                answers.forgetKnown()
+                reply(response)
+            },
+            refuse: { reply(Response($0)) })
+        guard orders.add(order, now: loop.now) else {
+            return order.refuse(.init(status: 503, text: "too many orders wait; nothing was changed; try again"))
         }
         guard !isChanging else { return }
         isChanging = true
         loop.startTask { [self] in
-            while !changes.isEmpty { await changes.removeFirst()() }
+            await carryOutWaiting()
             isChanging = false
+        }
+    }
+
+    private func carryOutWaiting() async {
+        while let turn = orders.next(now: loop.now) {
+            switch turn {
+            case .carryOut(let order): await order.carryOut()
+            case .giveUp(let order):
+                order.refuse(.init(status: 503, text: "other orders took too long; nothing was changed; try again"))
+            }
         }
     }
 

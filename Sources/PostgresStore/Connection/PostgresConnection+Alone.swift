@@ -100,16 +100,23 @@ extension PostgresConnection {
         guard let session = unsafe session, unsafe PQconsumeInput(session) == 1 else { throw brokenOff(solo) }
     }
 
+    /// Throws, and loses the connection, if the time of the task is over.
+    func checkTime(of solo: Solo) throws(PostgresError) {
+        guard loop.now < solo.deadline else { throw tookTooLong(solo) }
+    }
+
+    private func tookTooLong(_ solo: Solo) -> PostgresError {
+        loseSilent("\(solo.task) was not done within \(solo.limit)")
+        return .timedOut(solo.task, after: solo.limit, outcomeOfSent)
+    }
+
     private func wait(for interest: Interest, _ solo: Solo) async throws(PostgresError) {
         let wait = ReadinessWait(descriptor, on: loop)
         takersWait = wait
         let isReady = await wait.wait(for: interest, until: solo.deadline)
         takersWait = nil
         guard isOpen else { throw brokenOff(solo) }
-        guard isReady else {
-            loseSilent("\(solo.task) was not done within \(solo.limit)")
-            throw .timedOut(solo.task, after: solo.limit, outcomeOfSent)
-        }
+        guard isReady else { throw tookTooLong(solo) }
     }
 
     // MARK: Taking turns

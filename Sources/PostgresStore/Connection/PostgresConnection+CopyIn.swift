@@ -10,6 +10,7 @@ package struct CopyWriter {
     /// than the server waits and nothing accumulates. Pieces of about ``CopyRows/chunkBytes`` are best.
     package func write(_ bytes: [UInt8]) async throws(PostgresError) {
         guard !bytes.isEmpty else { return }
+        try connection.checkTime(of: solo)
         while true {
             guard let session = unsafe connection.session else { throw connection.brokenOff(solo) }
             let code = unsafe bytes.withUnsafeBytes { piece in
@@ -34,8 +35,8 @@ package struct CopyWriter {
 extension PostgresConnection {
     /// Runs `COPY … FROM STDIN`; `body` writes the rows. All of it is one statement: if `body` throws, nothing was
     /// copied.
-    /// - Parameter limit: how long all of it may take, including reading the source; nil: as long as any statement
-    ///   here.
+    /// - Parameter limit: how long all of it may take, including the time between two pieces of the source; nil: as
+    ///   long as any statement here.
     /// - Returns: the number of rows that the server took.
     package func copyIn(
         _ statement: Statement, within limit: Duration? = nil, _ body: (CopyWriter) async throws -> Void

@@ -227,7 +227,8 @@ extension PostgresConnection {
         call.isUnprepared = true
         call.failure = nil
         call.rows = nil
-        waiting.insert(call, at: 0)
+        // Several may have failed for their names: they go out again in their order, before all others.
+        waiting.insert(call, at: waiting.prefix { $0.isUnprepared }.count)
         planPump()
     }
 

@@ -26,6 +26,7 @@ final class FeedbackDuty: Duty {
     private let loop: EventLoop
     private let report: (EngineEvent) -> Void
     private var service: FeedbackService?
+    private var isStopped = false
 
     init(_ context: EngineContext) {
         store = context.postgres.upkeep
@@ -37,12 +38,13 @@ final class FeedbackDuty: Duty {
 
     /// Stops reading a list, once what was read is stored.
     func stop() {
+        isStopped = true
         service?.stop()
     }
 
     func run(_ lease: DutyLease) async throws(PostgresError) {
         let end = ContinuousClock.now + Self.longest
-        while ContinuousClock.now < end, try await lease.mayGoOn(), try await askNext() {}
+        while !isStopped, ContinuousClock.now < end, try await lease.mayGoOn(), try await askNext() {}
     }
 
     /// Queries one queue that is due. Returns false if there is none. An error of one queue does not affect the others.
@@ -73,6 +75,8 @@ final class FeedbackDuty: Duty {
             throw CredentialProblem.noBinaryGateway
         }
         let service = try FeedbackService(endpoint: endpoint, identity: try certificate.identity(), loop: loop)
+        // The service clears a list when it is read, so nothing is read once the worker stops.
+        guard !isStopped else { throw FeedbackService.Failure.stopped }
         self.service = service
         defer { self.service = nil }
         return try await service.read { records in

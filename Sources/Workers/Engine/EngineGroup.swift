@@ -3,7 +3,7 @@ import Transport
 /// The engines of one process. They share nothing, but end together: if an engine cannot start or fails, the others are
 /// drained. So the process ends with the error, instead of running with less than it was asked for.
 ///
-/// Engines may join and leave while the crew runs.
+/// Engines may join and leave while the group runs.
 package final class EngineGroup: Sendable {
     /// How long the loop of an engine that has left continues. A caller may just have asked the engine for its figures,
     /// and a question to a loop that has ended is never answered.
@@ -48,12 +48,15 @@ package final class EngineGroup: Sendable {
 
     /// Adds an engine and runs it. Does not run it if all engines are being drained.
     package func add(_ engine: Engine) {
+        // Under the lock, so that no drain ends the arrivals in between.
         let isLate = state.withLock { state in
-            if !state.isDraining { state.engines.append(engine) }
+            if !state.isDraining {
+                state.engines.append(engine)
+                arrival.yield(engine)
+            }
             return state.isDraining
         }
-        guard !isLate else { return engine.loop.shutDown() }
-        arrival.yield(engine)
+        if isLate { engine.loop.shutDown() }
     }
 
     /// Drains one engine. The others go on.

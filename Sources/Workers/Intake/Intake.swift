@@ -252,16 +252,15 @@ final class Intake {
     /// Passes a job to the dispatcher, or ends it if it must not be sent.
     private func start(_ claim: ClaimedJob, claimedAt: ContinuousClock.Instant) {
         guard let queue = queues[claim.key.queueID] else { return }
-        let now = ContinuousClock.now
         queue.noteSize(of: claim)
         let job = jobs.insert(of: queue) { slot in
             HeldJob(
-                claim, slot: slot, claimedAt: claimedAt, now: now, window: settings.atMostOnceWindow,
+                claim, slot: slot, claimedAt: claimedAt, window: settings.atMostOnceWindow,
                 maximumPayloadBytes: queue.maximumPayloadBytes(of: claim.message))
         }
         let circumstances = ClaimedJobRules.Circumstances(
             maySend: !state.isStopping && queue.mayWork && queue.knows(claim.lane),
-            delay: queue.delay(of: job, now: now))
+            delay: queue.delay(of: job, now: .now))
         switch ClaimedJobRules.decide(over: job, circumstances) {
         case .send:
             for older in queue.updates.replaced(by: job) { settler.close(older, .yielded(after: .zero)) }

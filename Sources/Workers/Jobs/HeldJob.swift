@@ -134,14 +134,14 @@ final class HeldJob {
     private var resendLast: [Ordinal] = []
 
     init(
-        _ claim: ClaimedJob, slot: Int, claimedAt: ContinuousClock.Instant, now: ContinuousClock.Instant, window: Int,
-        maximumPayloadBytes: Int
+        _ claim: ClaimedJob, slot: Int, claimedAt: ContinuousClock.Instant, window: Int, maximumPayloadBytes: Int
     ) {
         self.claim = claim
         self.slot = slot
         self.claimedAt = claimedAt
         renewedAt = claimedAt
-        sendBy = now + claim.sendWithin
+        // Not from now: quiet hours and frequency caps have been asked about since, and took their time.
+        sendBy = claimedAt + claim.sendWithin
         if let damage = claim.damage {
             outcomes = [UInt8](repeating: Outcome.failed(.quarantined).rawValue, count: claim.recipientCount)
             watermark = outcomes.count

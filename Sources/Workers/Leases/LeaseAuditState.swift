@@ -85,6 +85,8 @@ struct LeaseAuditState {
             }
             hasRested = false
             guard isDue || claimsAudited != claimsBegun else { return next() }
+            // What gives reason to doubt from now on may be later than what the audit sees.
+            isDue = false
             phase = .asking(claimsBegun: claimsBegun)
             return .ask
         case .found(let claims):
@@ -98,7 +100,6 @@ struct LeaseAuditState {
     /// Notes how many unknown leases an audit found.
     mutating func noteFound(_ count: Int) {
         guard case .asking(let claims) = phase else { preconditionFailure("nothing was asked") }
-        isDue = false
         claimsAudited = claims
         phase = count > 0 ? .found(claims: claimsBegun) : .resting
     }

@@ -91,6 +91,8 @@ struct Renewals {
         var dirty: [[HeldJob]]
         var heldUp: [[HeldJob]]
         var quiet: [[HeldJob]]
+        /// The campaigns, sends and jobs that the round was to find out about.
+        let doubts: Set<Int64>
         var splits = 0
     }
 
@@ -164,22 +166,29 @@ struct Renewals {
             }
         }
         // If there are more leases than a round can renew, those that end first are renewed first.
+        var left: Set<Int64> = []
         if quiet.count > Self.maximumRenewedInRound {
             quiet.sort { $0.renewedAt < $1.renewedAt }
+            left = Set(quiet[Self.maximumRenewedInRound...].filter(isInDoubt).map(\.claim.key.jobID))
             quiet.removeLast(quiet.count - Self.maximumRenewedInRound)
         }
-        inDoubt = []
+        let doubts = inDoubt
+        inDoubt = left
         round = Round(
             queues: queuesToAskFor(held), dirty: dirty.parts(of: Self.maximumFlushed) + alone.parts(of: 1),
             heldUp: heldUp.parts(of: Self.maximumHandedOver) + heldUpAlone.parts(of: 1),
-            quiet: quiet.parts(of: Self.maximumRenewed))
+            quiet: quiet.parts(of: Self.maximumRenewed), doubts: doubts)
     }
 
     /// Whether a lease is due to be renewed without news.
     private func isDue(_ job: HeldJob, now: ContinuousClock.Instant) -> Bool {
         if !refusedRenewals.isEmpty, let nextTry = refusedRenewals[job.claim.key], now < nextTry { return false }
         if now >= job.renewedAt + interval { return true }
-        return !inDoubt.isEmpty && (inDoubt.contains(job.claim.rootID) || inDoubt.contains(job.claim.key.jobID))
+        return !inDoubt.isEmpty && isInDoubt(job)
+    }
+
+    private func isInDoubt(_ job: HeldJob) -> Bool {
+        inDoubt.contains(job.claim.rootID) || inDoubt.contains(job.claim.key.jobID)
     }
 
     private mutating func forgetRefusals(butOf held: [HeldJob]) {
@@ -258,9 +267,11 @@ struct Renewals {
             budget.noteRenewal(of: batch.jobs.count, took: batch.sentAt.duration(to: now))
             return note(kept, of: batch)
         case .refused: split(batch, now: now)
-        case .failed: break
-        // Each further statement would wait for a connection in vain, too.
-        case .unanswered: round = nil
+        case .failed: inDoubt.formUnion(round?.doubts ?? [])
+        case .unanswered:
+            inDoubt.formUnion(round?.doubts ?? [])
+            // Each further statement would wait for a connection in vain, too.
+            round = nil
         }
         if batch.watermarks != nil { for job in batch.jobs { job.isDirty = true } }
         if !batch.handOvers.isEmpty, answer.mayBeCarriedOut { for job in batch.jobs { job.isHandOverInDoubt = true } }

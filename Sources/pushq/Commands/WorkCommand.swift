@@ -114,9 +114,9 @@ struct WorkCommand: Terminal.Command {
     ) async throws {
         let masterKeys = try MasterKeySetting().keys { log.note(Self.exposed($0)) }
         let admission = QueueAdmission(limit: metricsQueues)
-        let crew = EngineGroup()
+        let group = EngineGroup()
         let named = databases.count > 1 || self.databases.mayChange
-        let served = ServedDatabases(crew, enginesForEach: engines) { place, connections in
+        let served = ServedDatabases(group, enginesForEach: engines) { place, connections in
             var settings = settings
             settings.maximumConnections = connections
             let name = named ? place.database.description : nil
@@ -130,17 +130,17 @@ struct WorkCommand: Terminal.Command {
             connections(for: count)
         }
         await served.serve(databases)
-        let monitoring = Monitoring(of: { crew.engines }, admission: admission, version: Version.current)
+        let monitoring = Monitoring(of: { group.engines }, admission: admission, version: Version.current)
         if let metrics {
             let place = try await monitoring.start(at: metrics)
             log.note(
                 LogEntry(.info, "metrics_served", "metrics are served at \(place)", [("address", .string("\(place)"))]))
         }
         let manager = ServiceManager(ThisProcess.environment)
-        let telling = manager.map { manager in Task { await Supervision(of: { crew.engines }, for: manager).run() } }
+        let telling = manager.map { manager in Task { await Supervision(of: { group.engines }, for: manager).run() } }
         let stopping = Task { [mayChange = self.databases.mayChange] in
             // If the databases are listed in a file, SIGHUP makes the worker read it again.
-            await Self.stop(crew, on: mayChange ? [SIGTERM, SIGINT] : Signals.ending, of: manager, log)
+            await Self.stop(group, on: mayChange ? [SIGTERM, SIGINT] : Signals.ending, of: manager, log)
         }
         let watching = self.databases.mayChange ? await served.follow(self.databases, log) : []
         let comparing = Task { await served.tellOfDoubledTenants(log) }
@@ -152,7 +152,7 @@ struct WorkCommand: Terminal.Command {
         }
         let result: Result<Void, any Error>
         do {
-            try await crew.run { error in
+            try await group.run { error in
                 log.note(
                     LogEntry(
                         .error, "drain_failed", "a database that was removed was not drained to the end: \(error)",
@@ -232,7 +232,7 @@ struct WorkCommand: Terminal.Command {
     /// The first signal drains, a later one ends the process. When a terminal is closed, SIGHUP may arrive twice: from
     /// the kernel and from the shell.
     private static func stop(
-        _ crew: EngineGroup, on signals: [Int32], of manager: ServiceManager?, _ log: Log
+        _ group: EngineGroup, on signals: [Int32], of manager: ServiceManager?, _ log: Log
     ) async {
         var beginning: ContinuousClock.Instant?
         for await signal in Signals.stream(signals) {
@@ -246,7 +246,7 @@ struct WorkCommand: Terminal.Command {
             }
             beginning = .now
             manager?.stopping()
-            await crew.drain()
+            await group.drain()
         }
     }
 }

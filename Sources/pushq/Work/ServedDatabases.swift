@@ -18,21 +18,23 @@ actor ServedDatabases {
         var served = 0
     }
 
-    private let crew: EngineGroup
+    private let group: EngineGroup
     private let enginesForEach: Int
     private let engine: @Sendable (Place, _ connections: Int) -> Engine
     private let connections: @Sendable (_ engines: Int) -> Int
     private(set) var databases: [DatabaseAddress] = []
     private var engines: [Place: [Engine]] = [:]
+    /// The last change, which the next one waits for.
+    private var lastChange: Task<Change, Never>?
 
     /// - Parameters:
     ///   - engine: creates an engine for a place, with a maximum number of connections to APNs.
     ///   - connections: returns the maximum number of connections of each engine, given the number of engines.
     init(
-        _ crew: EngineGroup, enginesForEach: Int, engine: @escaping @Sendable (Place, Int) -> Engine,
+        _ group: EngineGroup, enginesForEach: Int, engine: @escaping @Sendable (Place, Int) -> Engine,
         connections: @escaping @Sendable (Int) -> Int
     ) {
-        self.crew = crew
+        self.group = group
         self.enginesForEach = enginesForEach
         self.engine = engine
         self.connections = connections
@@ -44,6 +46,16 @@ actor ServedDatabases {
     /// Serves these databases from now on, at least one, and drains the engines of all others. Returns the changes.
     @discardableResult
     func serve(_ wanted: [DatabaseAddress]) async -> Change {
+        let previous = lastChange
+        let change = Task {
+            _ = await previous?.value
+            return await self.change(to: wanted)
+        }
+        lastChange = change
+        return await change.value
+    }
+
+    private func change(to wanted: [DatabaseAddress]) async -> Change {
         guard let first = wanted.first else { preconditionFailure("a worker serves at least one database") }
         var change = Change(served: wanted.count)
         change.added = wanted.filter { !databases.contains($0) }.map(\.description)
@@ -58,9 +70,9 @@ actor ServedDatabases {
         for place in places where engines[place] == nil {
             let new = (0..<enginesForEach).map { _ in engine(place, share) }
             engines[place] = new
-            for engine in new { crew.add(engine) }
+            for engine in new { group.add(engine) }
         }
-        for engine in leaving.values.joined() { await crew.remove(engine) }
+        for engine in leaving.values.joined() { await group.remove(engine) }
         return change
     }
 }

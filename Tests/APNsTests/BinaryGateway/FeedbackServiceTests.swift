@@ -15,7 +15,7 @@ import Transport
     /// Polls a service that runs `serve` on each connection.
     private func ask(
         silence: Duration = .seconds(30), batchSize: Int = 1000, maximumRecords: Int = .max,
-        newestVersion: TLSVersion = .tls13,
+        newestVersion: TLSVersion = .tls13, isStoppedBefore: Bool = false,
         serve: @escaping @Sendable (TLSConnection) -> Void,
         keep: @escaping @Sendable ([FeedbackRecord]) async throws -> Void = { _ in }
     ) async throws -> Int {
@@ -38,6 +38,7 @@ import Transport
                     host: "127.0.0.1", port: listener.port, authorities: try TrustStore(adding: [authority.certificate])
                 ),
                 identity: try authority.issueClient(.init(userID: "com.example.App")), settings: settings, loop: loop)
+            if isStoppedBefore { service.stop() }
             return try await service.read(keep)
         }
     }
@@ -72,6 +73,15 @@ import Transport
 
     @Test func `finds an empty list`() async throws {
         #expect(try await ask { $0.close() } == 0)
+    }
+
+    @Test func `reads nothing if it is stopped before it has connected`() async throws {
+        await #expect(throws: FeedbackService.Failure.stopped) {
+            _ = try await ask(isStoppedBefore: true) { stream in
+                _ = stream.write(Self.record.span)
+                stream.close()
+            }
+        }
     }
 
     @Test func `keeps what came before the service fell silent`() async throws {

@@ -97,6 +97,20 @@ struct `COPY with PostgreSQL` {
         }
     }
 
+    @Test func `past its limit it does so, too, if only its source was slow`() async throws {
+        try await withEmptyDatabase { _, database in
+            let connection = try await database.connect()
+            try await connection.runScript(Self.makeTable)
+            await #expect(throws: PostgresError.timedOut("copy_text", after: .milliseconds(100), .unknown)) {
+                _ = try await connection.copyIn(Self.copyText, within: .milliseconds(100)) { writer in
+                    try await Task.sleep(for: .milliseconds(200))
+                    try await writer.write(Array("1\t\\\\x01\t\\N\n".utf8))
+                }
+            }
+            #expect(!connection.isOpen)
+        }
+    }
+
     @Test func `waits for a server that is slower than the source`() async throws {
         try await withEmptyDatabase { _, database in
             let connection = try await database.connect()

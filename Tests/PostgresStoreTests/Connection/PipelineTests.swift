@@ -160,6 +160,33 @@ struct `A pipelined connection` {
         }
     }
 
+    /// The proxy holds back the server's answers until it has seen all calls, so that many are read at once.
+    @Test func `keeps the order of calls that go out again as text`() async throws {
+        let count = 20
+        let gate = Gate(syncsNeeded: count)
+        let proxy = try await DatabaseProxy { gate.pass($0) }
+        defer { proxy.close() }
+        try await withEmptyDatabase { actor, database in
+            let connection = try await PostgresConnection.connect(
+                to: try proxy.address(of: database), as: "test", on: database.loop)
+            defer { connection.close() }
+            try await connection.runScript("create table called (id serial, n int)")
+            let note = Statement("note", "insert into called (n) values ($1)")
+            _ = try await connection.execute(note, [.int4(0)])
+            try await connection.runScript("deallocate all")
+            gate.shut()
+            let calls = (1...Int32(count)).map { number in
+                Task {
+                    _ = actor
+                    return try await connection.execute(note, [.int4(number)])
+                }
+            }
+            for call in calls { _ = try await call.value }
+            let order = Statement("order", "select n from called order by id")
+            #expect(try await connection.execute(order).map { $0.int4("n") } == Array(0...Int32(count)))
+        }
+    }
+
     @Test func `goes on as text when the name is taken, as behind a pooler`() async throws {
         try await withEmptyDatabase { _, database in
             let connection = try await database.connect()

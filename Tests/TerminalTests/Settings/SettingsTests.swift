@@ -14,6 +14,8 @@ import Transport
         ("host=a password = secret user=b", "host=a password = ****** user=b"),
         (#"password='a \'secret' host=a"#, #"password='**********' host=a"#),
         ("password='a", "password='*"), ("passwords=1", "passwords=1"),
+        ("user=password_admin password=secret", "user=password_admin password=******"),
+        ("sslpassword=one&password=two", "sslpassword=***&password=***"),
         ("postgres://me@host:5432/db", "postgres://me@host:5432/db"),
         ("acme/shop/production", "acme/shop/production"),
     ])

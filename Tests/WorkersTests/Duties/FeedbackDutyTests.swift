@@ -59,6 +59,20 @@ import Transport
         }
     }
 
+    @Test func `is asked nothing by a worker that has been told to stop`() async throws {
+        try await EngineFixture.run {
+            $0.binaryPort = 0
+            $0.feedbackPort = 0
+        } _: { actor, fixture in
+            let queue = try await fixture.makeQueue(usesCertificate: true)
+            try await fixture.useBinaryInterface(for: queue)
+            let duty = fixture.duty(on: actor.loop)
+            duty.stop()
+            try await duty.run(fixture.lease(on: actor.loop))
+            #expect(try await fixture.number("select count(*) from pushq.feedback_poll") == 0)
+        }
+    }
+
     @Test func `that cannot be read for one queue is read for the others, and again later`() async throws {
         try await EngineFixture.run {
             $0.binaryPort = 0

@@ -46,7 +46,7 @@ enum JobFixture {
         claim.capAnswer = capAnswer
         claim.quietHolds = quietHolds
         claim.successors = successors
-        return HeldJob(claim, slot: slot, claimedAt: now, now: now, window: window, maximumPayloadBytes: 4096)
+        return HeldJob(claim, slot: slot, claimedAt: now, window: window, maximumPayloadBytes: 4096)
     }
 }
 

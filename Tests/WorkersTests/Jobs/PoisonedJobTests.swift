@@ -69,7 +69,7 @@ import Transport
         let quotas = [Lane.normal, .bulk].map { ClaimQuota(queueID: queueID, lane: $0, jobs: 200) }
         let held = try await store.claim(quotas, workerID: 1, lease: .seconds(15), atMostOnceWindow: 100).map { claim in
             let job = HeldJob(
-                claim, slot: 0, claimedAt: .now, now: .now, window: 100, maximumPayloadBytes: 4096)
+                claim, slot: 0, claimedAt: .now, window: 100, maximumPayloadBytes: 4096)
             RescuedJobRules.apply(to: job)
             return job
         }

@@ -31,6 +31,19 @@ import Testing
         #expect(ask == .ask)
     }
 
+    @Test func `is done again if the answer to a claim is lost while it is under way`() {
+        var state = make()
+        _ = state.next()
+        state.noteClaimBegun()
+        let ask = state.next()
+        #expect(ask == .ask)
+        // PostgreSQL may have carried out the claim after it looked for leases.
+        state.noteClaimEnded(isAnswered: false)
+        state.noteFound(0)
+        let steps = [state.next(), state.next()]
+        #expect(steps == [.wait(.milliseconds(500)), .ask])
+    }
+
     @Test func `gives nothing back before the claims have ended that it may have seen`() {
         var state = make()
         _ = state.next()

@@ -509,6 +509,23 @@ private func written(_ jobs: [HeldJob], isRepeated: Bool = false) -> Endings.Ans
         #expect(dialogue.round().flatMap(\.batch.ids).sorted() == Array(4001...6000))
     }
 
+    @Test func `finds out about a campaign that may be stopped, whatever becomes of a round`() {
+        let many = Dialogue()
+        let jobs = (0..<5000).map { _ in many.hold() }
+        many.settlement.doubt(jobs[0].claim.rootID)
+        #expect(many.round().flatMap(\.batch.ids).count == 4000)
+        #expect(many.round().flatMap(\.batch.ids).count == 1000)
+        #expect(many.round().isEmpty)
+        for answer in [Renewals.Answer.unanswered, .failed] {
+            let dialogue = Dialogue()
+            for _ in 0..<3 { _ = dialogue.hold(recipients: 2) }
+            dialogue.settlement.doubt(2)
+            #expect(dialogue.round { _ in answer }.map(\.batch.ids) == [[2]])
+            #expect(dialogue.round().map(\.batch.ids) == [[2]])
+            #expect(dialogue.round().isEmpty)
+        }
+    }
+
     /// Somebody has locked a table that only hand-overs need.
     @Test func `renews leases whose hand-over is not answered, and repeats that`() {
         let dialogue = Dialogue()
