@@ -164,7 +164,8 @@ create table pushq.app (
   constraint app_pkey primary key (tenant_id, id),
   constraint app_id_once unique (id),
   constraint app_bundle_once unique (tenant_id, bundle_id),
-  constraint app_bundle_form check (bundle_id ~ '^[A-Za-z0-9.-]{1,155}$'),
+  constraint app_bundle_form check (
+    bundle_id ~ '^[A-Za-z0-9][A-Za-z0-9-]*([.][A-Za-z0-9-]+)*$' and length(bundle_id) <= 155),
   constraint app_tenant_exists foreign key (tenant_id) references pushq.tenant (id)
 );
 

@@ -48,6 +48,7 @@ create table pushq.newest_update (
   recipient_id bigint      not null,                      -- of a channel or device
   due_at       timestamptz not null,
   message_id   bigint      not null,
+  is_floor     boolean     not null default false,        -- older rows were deleted: the row stays if it is cancelled
   constraint newest_update_pkey primary key (queue_id, recipient_id, due_at, message_id)
 );
 

@@ -54,6 +54,7 @@ package enum Messages {
 
     static let givenTwice = "is given twice"
     static let notAWholeNumber = "is not a whole number"
+    static let tooLarge = "is too large: use a number up to \(Int.max)"
     static let notACount = "is not a whole number above 0"
     static let notANumber = "is not a number"
     static let notADuration = "is not a duration such as 250ms, 30s, 5m, 2h or 7d; without a unit it is in seconds"
@@ -84,7 +85,7 @@ package enum Messages {
     static let notATenant =
         "is not a tenant's name: 1 to 63 of a-z, 0-9, -, _ and dots, beginning with a letter or digit"
     static let notAChannel = "is not a channel ID as Apple gives it, 1 to 200 characters of base64"
-    static let notABundleID = "is not a bundle ID: 1 to 155 of A-Z, a-z, 0-9, - and dots, such as com.acme.shop"
+    static let notABundleID = "is not a bundle ID: A-Z, a-z, 0-9 and - with dots between, 155 at most, such as com.acme.shop"
 
     static func notAQueue(_ part: String) -> String {
         "is not a queue of the form tenant/app/environment, such as acme/com.acme.shop/production: \(part)"

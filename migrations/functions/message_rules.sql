@@ -315,7 +315,9 @@ end $$;
 create or replace function pushq.unknown_push_type(push_type text) returns text
 language plpgsql immutable parallel safe as $$
 begin
-  if push_type is null or push_type <> all (array['alert', 'background', 'voip', 'complication', 'fileprovider', 'mdm',
+  if push_type is null then
+    return 'the push type is null: leave it out, or name one such as alert';
+  elsif push_type <> all (array['alert', 'background', 'voip', 'complication', 'fileprovider', 'mdm',
       'liveactivity', 'location', 'pushtotalk', 'widgets', 'controls']) then
     return format('push type “%s” is unknown: use alert, background, voip, complication, fileprovider, mdm, '
                   'liveactivity, location, pushtotalk, widgets or controls', pushq.shown(push_type, 40));

@@ -254,6 +254,13 @@ begin
   perform pushq.parse_cron(cron);
   perform pushq.keep_audiences(q, given ->> 'filter');
   perform pushq.check_schedule(q, name, coalesce(time_zone, 'UTC'), after_outage, body, given);
+  begin
+    -- The audit and comparisons read the payload as jsonb, whose numbers have up to 131,072 digits.
+    perform body::jsonb;
+  exception when numeric_value_out_of_range then
+    raise exception using errcode = 'PQ400', message = 'the payload has a number of too many digits',
+      hint = 'write a smaller one, or a text';
+  end;
   following := pushq.cron_run(cron, coalesce(time_zone, 'UTC'), now());
   insert into pushq.schedule (queue_id, name, cron, time_zone, after_outage, payload, options, next_at)
   values (q, add_schedule.name, add_schedule.cron, coalesce(add_schedule.time_zone, 'UTC'), add_schedule.after_outage,

@@ -1,26 +1,42 @@
 -- Makes a message replace those that are due earlier for the same recipients, as soon as it is due itself. Deletes rows
 -- that this one makes unnecessary, except those that another transaction is writing. The ten rows before this one stay:
--- if this message is cancelled, the one before it is the newest again (`pushq.reinstate_replaced`), and so on.
+-- if this message is cancelled, the one before it is the newest again (`pushq.reinstate_replaced`), and so on. The last
+-- of the ten is the floor: nobody knows any more which of the older updates is the newest, so none of them is sent.
 create or replace function pushq.supersede(q int, recipients bigint[], message bigint, due_at timestamptz) returns void
 language plpgsql as $$
 begin
   insert into pushq.newest_update (queue_id, recipient_id, due_at, message_id)
   select q, r, supersede.due_at, message from unnest(recipients) r;
   if due_at <= clock_timestamp() then
-    delete from pushq.newest_update n
+    with tenth as materialized (
+      select x.ctid, x.recipient_id, x.due_at, x.message_id
+      from unnest(recipients) r(id)
+      cross join lateral (
+        select p.ctid, p.recipient_id, p.due_at, p.message_id
+        from pushq.newest_update p
+        where p.queue_id = q and p.recipient_id = r.id and (p.due_at, p.message_id) < (supersede.due_at, message)
+        order by p.due_at desc, p.message_id desc
+        offset 9
+        limit 1) x),
+    gone as (
+      delete from pushq.newest_update n
+      where n.ctid = any (array(
+        select o.ctid
+        from tenth t
+        join pushq.newest_update o
+          on o.queue_id = q and o.recipient_id = t.recipient_id
+            and (o.due_at, o.message_id) < (t.due_at, t.message_id)
+        for update of o skip locked))
+      returning n.recipient_id)
+    update pushq.newest_update n
+    set is_floor = true
     where n.ctid = any (array(
-      select o.ctid
-      from pushq.newest_update o
-      where o.queue_id = q and o.recipient_id = any (recipients)
-        and (o.due_at, o.message_id) < (
-          select p.due_at, p.message_id
-          from pushq.newest_update p
-          where p.queue_id = q and p.recipient_id = o.recipient_id
-            and (p.due_at, p.message_id) < (supersede.due_at, message)
-          order by p.due_at desc, p.message_id desc
-          offset 9
-          limit 1)
-      for update skip locked));
+      select k.ctid
+      from tenth t
+      join pushq.newest_update k
+        on k.queue_id = q and k.recipient_id = t.recipient_id and k.due_at = t.due_at and k.message_id = t.message_id
+      where not k.is_floor and t.recipient_id in (select g.recipient_id from gone g)
+      for update of k skip locked));
   end if;
 end $$;
 
@@ -38,6 +54,7 @@ begin
     join pushq.body b on b.day = j.body_day and b.queue_id = q and b.job_id = j.id
     cross join lateral unnest(b.device_ids) with ordinality r(id, n)
     join pushq.newest_update o on o.queue_id = q and o.recipient_id = r.id and o.message_id = j.message_id
+      and not o.is_floor
     where j.queue_id = q and j.id = any (jobs) and r.n > j.watermark and (j.losses = 0 or j.at_most_once)
       and (j.outcomes is null or get_byte(j.outcomes, (r.n - 1)::int) = 0)
     for update of o skip locked));

@@ -39,10 +39,14 @@ package struct QueueName: Hashable, Sendable, CustomStringConvertible {
         return text
     }
 
-    /// Checks a bundle ID: 1 to 155 characters of `A-Z a-z 0-9 - .` (Apple: CFBundleIdentifier).
+    /// Checks a bundle ID: 1 to 155 characters of `A-Z a-z 0-9 - .` (Apple: CFBundleIdentifier), beginning with a letter
+    /// or digit, with something between dots.
     package static func app(_ text: String) throws(NameError) -> String {
         let allowed = text.utf8.allSatisfy { isLowerOrDigit($0) || isUpper($0) || $0 == "-" || $0 == "." }
-        guard allowed, (1...155).contains(text.utf8.count) else { throw NameError.app(text) }
+        let parts = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+        guard allowed, (1...155).contains(text.utf8.count), !parts.contains(where: \.isEmpty),
+            text.utf8.first != UInt8(ascii: "-")
+        else { throw NameError.app(text) }
         return text
     }
 
@@ -80,7 +84,7 @@ package enum NameError: Error, Equatable, CustomStringConvertible {
         case .tenant(let text):
             "tenant “\(text)” is not a name: use 1 to 63 of a-z, 0-9, “-”, “_”, “.”, beginning with a letter or digit"
         case .app(let text):
-            "app “\(text)” is not a bundle ID: use 1 to 155 of A-Z, a-z, 0-9, “-”, “.”, such as com.acme.shop"
+            "app “\(text)” is not a bundle ID: use A-Z, a-z, 0-9 and “-” with dots between, 155 at most, such as com.acme.shop"
         case .environment(let text):
             "environment “\(text)” is unknown: use production or sandbox"
         }

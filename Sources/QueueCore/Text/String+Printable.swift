@@ -31,6 +31,7 @@ extension Unicode.Scalar {
 
     fileprivate var printable: String {
         guard isControl else { return String(self) }
-        return properties.isWhitespace ? " " : "\\u{" + String(value, radix: 16, uppercase: true) + "}"
+        // Line breaks and tabs separate words, as in a message of several lines; others are rarely meant.
+        return properties.isWhitespace && isASCII ? " " : "\\u{" + String(value, radix: 16, uppercase: true) + "}"
     }
 }

@@ -40,13 +40,13 @@ package enum TextLayout {
 }
 
 extension String {
-    /// The string with spaces after it up to `width` characters.
+    /// The string with spaces after it up to `width` columns of a terminal.
     package func padding(to width: Int) -> String {
-        self + String(repeating: " ", count: max(0, width - count))
+        self + String(repeating: " ", count: max(0, width - terminalColumns))
     }
 
-    /// The string with spaces before it up to `width` characters.
+    /// The string with spaces before it up to `width` columns of a terminal.
     package func padding(before width: Int) -> String {
-        String(repeating: " ", count: max(0, width - count)) + self
+        String(repeating: " ", count: max(0, width - terminalColumns)) + self
     }
 }

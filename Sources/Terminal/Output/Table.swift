@@ -83,7 +83,7 @@ package struct Table {
             let padded = heads.map { [String](repeating: "", count: height - $0.count) + $0 }
             let lines = (0..<height).map { line in padded.map { $0[line] } } + cells.map { $0.map(\.text) }
             self.lines = lines
-            widths = heads.indices.map { column in lines.map { $0[column].count }.max() ?? 0 }
+            widths = heads.indices.map { column in lines.map { $0[column].terminalColumns }.max() ?? 0 }
             right = heads.indices.map { column in cells.contains { $0[column].isNumber } }
         }
 

@@ -97,7 +97,8 @@ package struct Program: Sendable {
             console.complain(path, error.description(for: type(of: command).users), code: .failed)
             return .failed
         } catch let error as Unsuccessful {
-            return error.code
+            let written = check(console, path: path)
+            return written == .done ? error.code : written
         } catch {
             console.complain(path, String(describing: error), code: .failed)
             return .failed

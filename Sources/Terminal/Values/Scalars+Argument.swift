@@ -12,10 +12,11 @@ extension Int: ArgumentValue {
 
     package static func parse(_ text: String) throws(InvalidValue) -> Int {
         // Users write a million as "1_000_000" or "1,000,000", too.
-        guard let number = Int(text.filter { $0 != "_" && $0 != "," }) else {
-            throw InvalidValue(Messages.notAWholeNumber)
-        }
-        return number
+        let digits = text.filter { $0 != "_" && $0 != "," }
+        if let number = Int(digits) { return number }
+        let isNumber =
+            !digits.isEmpty && digits.utf8.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
+        throw InvalidValue(isNumber ? Messages.tooLarge : Messages.notAWholeNumber)
     }
 }
 

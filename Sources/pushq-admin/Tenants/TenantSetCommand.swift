@@ -148,7 +148,7 @@ struct QuotaArgument: ArgumentValue {
     static func parse(_ text: String) throws(InvalidValue) -> QuotaArgument {
         if text == "none" { return QuotaArgument(quota: .none) }
         guard let number = try? Int.parse(text), number >= 0 else {
-            throw InvalidValue("must be a whole number of 0 or more, or none")
+            throw InvalidValue("must be a whole number from 0 to \(Int.max), or none")
         }
         return QuotaArgument(quota: .limit(Int64(number)))
     }

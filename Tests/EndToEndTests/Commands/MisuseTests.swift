@@ -7,6 +7,7 @@ import Testing
 @Suite(.timeLimit(.minutes(10))) struct `Output that cannot be written` {
     @Test(arguments: [
         ["device", "export", Shop.queue], ["queue", "list"], ["queue", "list", "--json"], ["--help"], ["--version"],
+        ["doctor"], ["doctor", "--json"],
     ])
     func `ends a command with exit 1 on a full disk`(words: [String]) async throws {
         try await Shop.open { shop in

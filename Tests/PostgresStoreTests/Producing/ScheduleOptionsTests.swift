@@ -50,4 +50,21 @@ import Testing
             #expect(try await queue.number("select count(*) from pushq.schedule") == 1)
         }
     }
+
+    /// A number that `pushq.send` passes on as it is.
+    @Test func `beside a payload that cannot be kept for its runs is refused with what is wrong`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let error = await #expect(throws: PostgresError.self) {
+                try await queue.run(
+                    """
+                    select pushq.add_schedule(
+                      '\(QueueFixture.name)', 's', '@daily', '{"aps":{"alert":"x"},"n":1e131072}')
+                    """)
+            }
+            #expect(
+                error?.description
+                    == "the payload has a number of too many digits; write a smaller one, or a text")
+        }
+    }
 }

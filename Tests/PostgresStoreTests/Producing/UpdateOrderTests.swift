@@ -70,6 +70,25 @@ import Testing
         }
     }
 
+    /// Nobody knows which of the older ones is the newest. All of them used to be sent, the oldest at last.
+    @Test(arguments: [(cancelled: 10, sent: 1), (cancelled: 11, sent: 0), (cancelled: 12, sent: 0)])
+    func `of which more than ten are cancelled brings back none of those before them`(cancelled: Int, sent: Int)
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            var roots: [Int64] = []
+            for _ in 1...14 { roots.append(try await send("update", in: queue)) }
+            for root in roots.suffix(cancelled) {
+                _ = try await queue.connection.cancelSend(root, inQueue: Self.name)
+            }
+            let jobs = try await queue.claim(lane: .normal).filter { !$0.isCancelled }
+            #expect(jobs.count == 14 - cancelled)
+            let newest = roots[13 - cancelled]
+            #expect(jobs.filter { !$0.activeIDs.isEmpty }.map(\.rootID) == (sent == 1 ? [newest] : []))
+        }
+    }
+
     /// A campaign that was planned before an update, and is due after it, used to give way to that update.
     /// - Parameter isByZone: whether it began before the update, and its local time came after that.
     @Test(arguments: [false, true])

@@ -36,7 +36,7 @@ import Transport
         list_user: select
         message: insert select
         migration: select(checksum name stops_older_workers version)
-        newest_update: delete insert select update(due_at)
+        newest_update: delete insert select update(due_at is_floor)
         profile: select(activity activity_type app_version attributes device_id first_seen_at locale queue_id seen_at tags time_zone)
         provider_token: delete insert select update
         queue: select update(paused_at paused_credential_version paused_reason)

@@ -15,7 +15,9 @@ import Testing
         ("/com.acme/sandbox", .tenant("")),
         ("-acme/com.acme/sandbox", .tenant("-acme")),
         ("acme//sandbox", .app("")),
-        ("acme/com acme/sandbox", .app("com acme")),
+        ("acme/com acme/sandbox", .app("com acme")), ("acme/./sandbox", .app(".")),
+        ("acme/com..acme/sandbox", .app("com..acme")), ("acme/com.acme./sandbox", .app("com.acme.")),
+        ("acme/-com.acme/sandbox", .app("-com.acme")),
         ("acme/com.acme/Sandbox", .environment("Sandbox")),
         ("acme/com.acme/development", .environment("development")),
     ])

@@ -4,7 +4,7 @@ import Testing
 @Suite struct `Text that others wrote` {
     @Test(arguments: [
         ("", ""), ("plain, and \"quoted\"", "plain, and \"quoted\""), ("Grüße 👩‍👩‍👧", "Grüße 👩‍👩‍👧"),
-        ("a\nb\tc\r\nd", "a b c  d"), ("a\u{2028}b\u{2029}c\u{85}d", "a b c d"),
+        ("a\nb\tc\r\nd", "a b c  d"), ("a\u{2028}b\u{2029}c\u{85}d", #"a\u{2028}b\u{2029}c\u{85}d"#),
         ("\u{0}\u{7}\u{1B}[31m\u{7F}", #"\u{0}\u{7}\u{1B}[31m\u{7F}"#),
         ("\u{80}\u{9B}\u{9F}", #"\u{80}\u{9B}\u{9F}"#),
         (

@@ -36,6 +36,10 @@ import Testing
         (["bake", "toast", "--count"], "--count N needs a value"),
         (["bake", "toast", "--count", "--together"], "--count N needs a value"),
         (["bake", "toast", "--count", "many"], "--count 'many' is not a whole number"),
+        (
+            ["bake", "toast", "--count", "9223372036854775808"],
+            "--count '9223372036854775808' is too large: use a number up to 9223372036854775807"
+        ),
         (["bake", "toast", "--count", "1", "--count", "2"], "--count '2' is given twice"),
         (["bake", "toast", "--cuont", "1"], "there is no option '--cuont'; did you mean '--count'?"),
         (["bake", "toast", "--steam", "1"], "there is no option '--steam'"),

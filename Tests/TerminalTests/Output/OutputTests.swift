@@ -185,6 +185,20 @@ import Testing
         #expect(shown(width: 59) == whole)
     }
 
+    /// East Asian characters take two columns of a terminal.
+    @Test func `keeps its columns beside wide characters`() {
+        let transcript = Transcript()
+        let rows = [("春のセール", 1, 0.5), ("spring", 20, 1.5)]
+        transcript.console(width: nil).show(rows, columns: columns)
+        #expect(
+            transcript.output == """
+                queue       waiting recipients  max rate
+                春のセール                   1       0.5
+                spring                      20       1.5
+
+                """)
+    }
+
     @Test func `breaks its titles where that makes it fit`() {
         #expect(
             shown(width: 58) == """
